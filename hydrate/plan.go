@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,10 +37,11 @@ type environmentPlan struct {
 // clusterPlan lists the changes to one cluster.
 type clusterPlan struct {
 	cluster *fleet.Cluster
+	only    []string      // apps that may have changed; nil for all
 	inputs  branch.Inputs // recorded on the branch
 	jobs    []render.Job
-	keep    map[string]string // app → digest, for apps whose tree on the branch is reused
-	removed []string          // apps to remove
+	changes map[string]bool // apps that are rendered, removed or failed; the tree of every other app on the branch is reused
+	removed []string        // apps to remove
 }
 
 // planRequest is the input of plan.
@@ -46,7 +49,7 @@ type planRequest struct {
 	view        *source.View
 	environment string
 	state       *branch.State
-	touched     map[string]bool // clusters that may have changed; nil for all
+	touched     *source.Touched // what may have changed; nil for everything
 	all         bool            // render every target, even if the branch has its digest
 	held        holds           // workspaces that keep what the branch has
 }
@@ -64,8 +67,13 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 			continue
 		}
 		p.total += len(r.view.Fleet.TargetsOf(c))
-		if r.touched == nil || r.touched[c.Name] || r.state.Clusters[c.Name].IsZero() {
-			p.clusters[c.Name] = &clusterPlan{cluster: c, keep: map[string]string{}}
+		plan := &clusterPlan{cluster: c, changes: map[string]bool{}}
+		switch {
+		case r.touched == nil || r.touched.Clusters[c.Name] || r.state.Clusters[c.Name].IsZero():
+			p.clusters[c.Name] = plan
+		case len(r.touched.Apps[c.Name]) > 0:
+			plan.only = r.touched.Apps[c.Name]
+			p.clusters[c.Name] = plan
 		}
 	}
 	for _, c := range r.state.ClusterNames() {
@@ -106,45 +114,74 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	if c.inputs, err = branch.ReadInputs(ctx, store, p.state.Inputs[c.cluster.Name]); err != nil {
 		return nil, err
 	}
-	trees := map[string]gitstore.Hash{}
-	if tree := p.state.Clusters[c.cluster.Name]; !tree.IsZero() {
-		entries, err := branch.Apps(ctx, store, tree)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			trees[e.Name] = e.Hash
-		}
+	targets, trees, err := p.candidates(ctx, store, c)
+	if err != nil {
+		return nil, err
 	}
 	var failures []Failure
 	placed := map[string]bool{}
-	for _, t := range p.view.Fleet.TargetsOf(c.cluster) {
-		if p.held.has(t.App.Name) {
+	for _, t := range targets {
+		name := t.App.Name
+		if p.held.has(name) {
 			continue
 		}
-		placed[t.App.Name] = true
+		placed[name] = true
 		target, err := p.view.Target(t)
 		if err != nil {
+			c.changes[name] = true
 			failures = append(failures, NewFailure(p.name, t, err))
 			continue
 		}
-		old := trees[t.App.Name]
-		if !all && c.inputs.Apps[t.App.Name] == target.Digest && !old.IsZero() {
-			c.keep[t.App.Name] = target.Digest
+		old := trees[name]
+		if !all && c.inputs.Apps[name] == target.Digest && !old.IsZero() {
 			continue
 		}
+		c.changes[name] = true
 		c.jobs = append(c.jobs, render.Job{Target: target, Old: old})
 	}
 	for app := range trees {
-		switch {
-		case p.held.has(app):
-			c.keep[app] = c.inputs.Apps[app]
-		case !placed[app]:
+		if !placed[app] && !p.held.has(app) {
+			c.changes[app] = true
 			c.removed = append(c.removed, app)
 		}
 	}
 	slices.Sort(c.removed)
 	return failures, ctx.Err()
+}
+
+// candidates returns the targets of a cluster that may have changed, and the trees of the apps that the branch has of them.
+func (p *environmentPlan) candidates(ctx context.Context, store *gitstore.Store, c *clusterPlan) ([]fleet.Target, map[string]gitstore.Hash, error) {
+	trees := map[string]gitstore.Hash{}
+	tree := p.state.Clusters[c.cluster.Name]
+	if c.only == nil {
+		if !tree.IsZero() {
+			entries, err := branch.Apps(ctx, store, tree)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, e := range entries {
+				trees[e.Name] = e.Hash
+			}
+		}
+		// A digest without a tree is of an app that the cluster does not have.
+		maps.DeleteFunc(c.inputs.Apps, func(app, _ string) bool { return trees[app].IsZero() })
+		maps.DeleteFunc(c.inputs.Scopes, func(app string, _ []string) bool { return trees[app].IsZero() })
+		return p.view.Fleet.TargetsOf(c.cluster), trees, nil
+	}
+	var targets []fleet.Target
+	for _, name := range c.only {
+		if app, ok := p.view.Fleet.App(name); ok && p.view.Fleet.Places(app, c.cluster) {
+			targets = append(targets, fleet.Target{App: app, Cluster: c.cluster})
+		}
+		switch entry, err := store.Snapshot(ctx, tree).Entry(fleet.AppDir(name)); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, nil, err
+		default:
+			trees[name] = entry.Hash
+		}
+	}
+	return targets, trees, nil
 }
 
 // lost returns a failure for each app of the branch that the source commit may have although it does not list it.
@@ -187,18 +224,18 @@ func (p *environmentPlan) jobs() []render.Job {
 	return out
 }
 
-// touchedSince returns the clusters that the change from a source commit to the view can affect. It returns nil,
-// which means all clusters, if it cannot read that commit or its fleet is invalid.
-func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View) (map[string]bool, error) {
+// touchedSince returns what the change from a source commit to the view can affect. It returns nil, which means everything, if it cannot
+// read that commit or its fleet is invalid.
+func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View) (*source.Touched, error) {
 	hash, err := gitstore.ParseHash(from)
 	if err != nil {
-		return nil, nil //nolint:nilerr // no record: plan every cluster
+		return nil, nil //nolint:nilerr // no record: plan everything
 	}
 	base, err := h.Store.Commit(ctx, hash)
-	if err != nil { // whatever the error: planning every cluster is slower and gives the same result
+	if err != nil { // whatever the error: planning everything is slower and gives the same result
 		return nil, ctx.Err()
 	}
-	touched, err := h.sources.TouchedClusters(ctx, base.Tree, v)
+	touched, err := h.sources.Touched(ctx, base.Tree, v)
 	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
 		return nil, nil
 	}

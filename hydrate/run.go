@@ -237,7 +237,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 
 func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
-	var touched map[string]bool
+	var touched *source.Touched
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
 	if !all && uniform && st.Record.Renderer == Epoch {
 		var err error

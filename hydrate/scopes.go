@@ -122,10 +122,10 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	}
 	plan := p.clusters[c.Name]
 	if plan == nil {
-		plan = &clusterPlan{cluster: c, inputs: in, keep: maps.Clone(in.Apps)}
+		plan = &clusterPlan{cluster: c, inputs: in, changes: map[string]bool{}}
 		p.clusters[c.Name] = plan
 	}
-	if _, kept := plan.keep[name]; !kept {
+	if plan.changes[name] {
 		return nil, nil //nolint:nilnil // already in the plan
 	}
 	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(fleet.AppDir(name))
@@ -139,7 +139,7 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	if err != nil {
 		return nil, err
 	}
-	delete(plan.keep, name)
+	plan.changes[name] = true
 	return &render.Job{Target: target, Old: entry.Hash}, nil
 }
 

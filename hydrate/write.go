@@ -103,24 +103,16 @@ func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
 func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*render.Outcome) error {
 	name := c.cluster.Name
 	old := b.plan.state.Clusters[name]
-	var before []gitstore.Entry
-	if !old.IsZero() {
-		var err error
-		if before, err = branch.Apps(ctx, b.store, old); err != nil {
-			return err
-		}
-	}
-	apps := map[string]gitstore.Entry{}
-	in := branch.NewInputs()
-	for _, e := range before {
-		if digest, ok := c.keep[e.Name]; ok {
-			apps[e.Name] = e
-			in.Apps[e.Name], in.Scopes[e.Name] = digest, c.inputs.Scopes[e.Name]
-		}
+	apps := map[string]gitstore.Hash{}
+	in := c.inputs
+	for _, app := range c.removed {
+		apps[app] = gitstore.Hash{}
+		delete(in.Apps, app)
+		delete(in.Scopes, app)
 	}
 	for _, o := range outcomes {
 		app := o.Target.App.Name
-		apps[app] = gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: o.Tree()}
+		apps[app] = o.Tree()
 		in.Apps[app], in.Scopes[app] = o.Target.Digest, o.Assumes()
 		if o.Target.App.Workspace() != nil {
 			b.out.confined = append(b.out.confined, ChangedTarget{Target: o.Target, New: o.Tree()})
@@ -129,7 +121,7 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*rende
 			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.Target, Old: o.Old, New: o.Tree()})
 		}
 	}
-	tree, err := branch.WriteApps(b.w, slices.Collect(maps.Values(apps)))
+	tree, err := branch.EditApps(ctx, b.store, b.w, old, apps)
 	if err != nil {
 		return err
 	}

@@ -16,23 +16,12 @@ type TreeReader interface {
 
 // Apps lists the apps in the tree of a cluster, with the tree of each. The names of a workspace's apps begin with that of the workspace.
 func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore.Entry, error) {
-	entries, err := store.Tree(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == fleet.WorkspacesDir && e.Mode == gitstore.ModeTree })
-	if i < 0 {
-		return entries, nil
-	}
-	workspaces, err := store.Tree(ctx, entries[i].Hash)
-	if err != nil {
-		return nil, err
+	own, at, workspaces, err := parts(ctx, store, tree)
+	if err != nil || len(workspaces) == 0 {
+		return own, err
 	}
 	var scoped []gitstore.Entry
 	for _, w := range workspaces {
-		if w.Mode != gitstore.ModeTree {
-			return entries, nil // an app of that name, in a fleet without workspaces
-		}
 		apps, err := store.Tree(ctx, w.Hash)
 		if err != nil {
 			return nil, err
@@ -42,7 +31,93 @@ func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore
 			scoped = append(scoped, a)
 		}
 	}
-	return slices.Concat(entries[:i], scoped, entries[i+1:]), nil
+	return slices.Insert(own, at, scoped...), nil
+}
+
+// parts returns the fleet's own apps in the tree of a cluster, and the folders of the workspaces, which stand at an index of the tree.
+func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []gitstore.Entry, at int, workspaces []gitstore.Entry, err error) {
+	entries, err := store.Tree(ctx, tree)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == fleet.WorkspacesDir && e.Mode == gitstore.ModeTree })
+	if i < 0 {
+		return slices.Clone(entries), 0, nil, nil
+	}
+	if workspaces, err = store.Tree(ctx, entries[i].Hash); err != nil {
+		return nil, 0, nil, err
+	}
+	if slices.ContainsFunc(workspaces, func(w gitstore.Entry) bool { return w.Mode != gitstore.ModeTree }) {
+		return slices.Clone(entries), 0, nil, nil // an app of that name, in a fleet without workspaces
+	}
+	return slices.Concat(entries[:i], entries[i+1:]), i, workspaces, nil
+}
+
+// EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and writes only the folders of the
+// workspaces whose apps it changes. tree is zero for a new cluster.
+func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash, apps map[string]gitstore.Hash) (gitstore.Hash, error) {
+	var own, workspaces []gitstore.Entry
+	if !tree.IsZero() {
+		var err error
+		if own, _, workspaces, err = parts(ctx, store, tree); err != nil {
+			return gitstore.Hash{}, err
+		}
+	}
+	scoped := map[string]map[string]gitstore.Hash{}
+	edits := map[string]gitstore.Hash{}
+	for app, hash := range apps {
+		workspace, name, ok := strings.Cut(app, "/")
+		if !ok {
+			edits[app] = hash
+			continue
+		}
+		if scoped[workspace] == nil {
+			scoped[workspace] = map[string]gitstore.Hash{}
+		}
+		scoped[workspace][name] = hash
+	}
+	folders := map[string]gitstore.Hash{}
+	for workspace, changes := range scoped {
+		var have []gitstore.Entry
+		if i := slices.IndexFunc(workspaces, func(e gitstore.Entry) bool { return e.Name == workspace }); i >= 0 {
+			var err error
+			if have, err = store.Tree(ctx, workspaces[i].Hash); err != nil {
+				return gitstore.Hash{}, err
+			}
+		}
+		var err error
+		if folders[workspace], err = folder(w, edited(have, changes)); err != nil {
+			return gitstore.Hash{}, err
+		}
+	}
+	own = edited(own, edits)
+	all, err := folder(w, edited(workspaces, folders))
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	if !all.IsZero() {
+		own = append(own, gitstore.Entry{Name: fleet.WorkspacesDir, Mode: gitstore.ModeTree, Hash: all})
+	}
+	return w.Tree(own)
+}
+
+// edited returns the entries of a folder with other trees under some names. The zero hash removes an entry.
+func edited(entries []gitstore.Entry, changes map[string]gitstore.Hash) []gitstore.Entry {
+	out := slices.DeleteFunc(slices.Clone(entries), func(e gitstore.Entry) bool { _, ok := changes[e.Name]; return ok })
+	for name, hash := range changes {
+		if !hash.IsZero() {
+			out = append(out, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: hash})
+		}
+	}
+	return out
+}
+
+// folder writes a folder. The zero hash is one without entries.
+func folder(w *gitstore.Writer, entries []gitstore.Entry) (gitstore.Hash, error) {
+	if len(entries) == 0 {
+		return gitstore.Hash{}, nil
+	}
+	return w.Tree(entries)
 }
 
 // WriteApps writes the tree of a cluster; Apps reads it.

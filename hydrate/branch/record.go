@@ -1,11 +1,9 @@
 package branch
 
 import (
-	"context"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -144,69 +142,4 @@ func parseScope(s string) manifest.Scope {
 		return manifest.ScopeCluster
 	}
 	return manifest.ScopeNamespaced
-}
-
-// Inputs is the content of .sluice/inputs/<cluster>.yaml.
-type Inputs struct {
-	Apps map[string]string `yaml:"apps"` // app → input digest
-	// Scopes maps an app to the custom kinds of those objects that the renderer left without a namespace. If the
-	// scope of such a kind changes, the app's files change.
-	Scopes map[string][]string `yaml:"scopes,omitempty"`
-}
-
-// NewInputs returns empty inputs.
-func NewInputs() Inputs { return Inputs{Apps: map[string]string{}, Scopes: map[string][]string{}} }
-
-// Encode returns the inputs as canonical YAML.
-func (in Inputs) Encode() ([]byte, error) {
-	apps := map[string]any{}
-	for app, digest := range in.Apps {
-		apps[app] = digest
-	}
-	out := map[string]any{"apps": apps}
-	scopes := map[string]any{}
-	for app, list := range in.Scopes {
-		if len(list) > 0 {
-			scopes[app] = anyList(list)
-		}
-	}
-	if len(scopes) > 0 {
-		out["scopes"] = scopes
-	}
-	return manifest.Append(nil, out)
-}
-
-func anyList(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
-	}
-	return out
-}
-
-// ReadInputs reads the inputs of a cluster from a blob. The zero hash gives empty inputs.
-func ReadInputs(ctx context.Context, store *gitstore.Store, blob gitstore.Hash) (Inputs, error) {
-	if blob.IsZero() {
-		return NewInputs(), nil
-	}
-	data, err := store.Blob(ctx, blob)
-	if err != nil {
-		return NewInputs(), err
-	}
-	return readInputs(data), nil
-}
-
-// readInputs decodes inputs. Damaged ones are empty: without digests, every target is rendered.
-func readInputs(data []byte) Inputs {
-	in := NewInputs()
-	if decode(data, &in) != nil {
-		return NewInputs()
-	}
-	if in.Apps == nil {
-		in.Apps = map[string]string{}
-	}
-	if in.Scopes == nil {
-		in.Scopes = map[string][]string{}
-	}
-	return in
 }

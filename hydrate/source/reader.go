@@ -167,23 +167,31 @@ func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Co
 	return tip, nil, first
 }
 
-// TouchedClusters returns the clusters of the targets that Affected returns, and the clusters that changed themselves: one that is no longer
-// frozen may have no target left, and files from before. It has the errors of Affected.
-func (r *Reader) TouchedClusters(ctx context.Context, base gitstore.Hash, head *View) (map[string]bool, error) {
+// Touched is what a change can affect.
+type Touched struct {
+	// Apps are the affected targets: cluster → apps.
+	Apps map[string][]string
+	// Clusters changed themselves. Each target of theirs is affected, and files that belong to no target: a cluster that is no longer frozen
+	// may have some from before.
+	Clusters map[string]bool
+}
+
+// Touched returns the targets that Affected returns, by cluster, and the clusters that changed themselves. It has the errors of Affected.
+func (r *Reader) Touched(ctx context.Context, base gitstore.Hash, head *View) (*Touched, error) {
 	affected, err := r.Affected(ctx, base, head)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]bool{}
+	out := &Touched{Apps: map[string][]string{}, Clusters: map[string]bool{}}
 	for _, a := range affected {
-		out[a.Cluster] = true
+		out.Apps[a.Cluster] = append(out.Apps[a.Cluster], a.App)
 	}
 	before, err := r.Open(ctx, base)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range fleet.ChangedClusters(before.Fleet, head.Fleet) {
-		out[name] = true
+		out.Clusters[name] = true
 	}
 	return out, nil
 }
