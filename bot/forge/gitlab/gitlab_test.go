@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -340,6 +341,47 @@ func TestMergeRequestsOfOtherCase(t *testing.T) {
 		if got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: path}, strings.Repeat("a", 40)); err != nil || len(got) != want {
 			t.Errorf("%s: %d merge requests: %v", path, len(got), err)
 		}
+	}
+}
+
+// A commit can have more merge requests than fit on a page of GitLab's default size. None is left out, because the authors of all of
+// them may not approve a promotion of the commit. The paths of the projects are read once, however many merge requests they have.
+func TestMergeRequestsOfAllPages(t *testing.T) {
+	const all, defaultSize = 150, 20
+	lookups := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/merge_requests") {
+			lookups++
+			_, _ = fmt.Fprintf(w, `{"id": 1, "path_with_namespace": %q}`, map[bool]string{true: "acme/fleet", false: "eve/fleet"}[strings.HasSuffix(r.URL.Path, "/1")])
+			return
+		}
+		number := func(name string, otherwise int) int {
+			if n, err := strconv.Atoi(r.URL.Query().Get(name)); err == nil {
+				return n
+			}
+			return otherwise
+		}
+		page, size := number("page", 1), number("per_page", defaultSize)
+		var list []string
+		for i := (page - 1) * size; i < min(page*size, all); i++ {
+			list = append(list, fmt.Sprintf(`{"iid": %d, "state": "opened", "source_project_id": %d, "target_project_id": %[2]d}`, i+1, 1+i%2))
+		}
+		if page*size < all {
+			w.Header().Set("X-Next-Page", strconv.Itoa(page+1))
+		}
+		_, _ = fmt.Fprintf(w, "[%s]", strings.Join(list, ","))
+	}))
+	defer server.Close()
+	f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: "acme/fleet"}, strings.Repeat("a", 40))
+	if err != nil || len(got) != all/2 {
+		t.Errorf("%d of %d merge requests of the project: %v", len(got), all/2, err)
+	}
+	if lookups > 3 { // the path of the fork twice: it could have been renamed
+		t.Errorf("%d requests for the paths of 2 projects", lookups)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -53,13 +55,27 @@ func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, 
 
 // MergeRequestsOf implements forge.MergeRequests.
 func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
-	list, _, err := f.client.Commits.ListMergeRequestsByCommit(repo.Path, commit, with(ctx))
+	address := fmt.Sprintf("projects/%s/repository/commits/%s/merge_requests", gitlab.PathEscape(repo.Path), url.PathEscape(commit))
+	list, err := pages(func(p gitlab.ListOptions) (some []*gitlab.MergeRequest, resp *gitlab.Response, err error) {
+		// The library's method for this list has no option for the page, and GitLab's pages have 20 items by default.
+		req, err := f.client.NewRequest(http.MethodGet, address, p, []gitlab.RequestOptionFunc{with(ctx)})
+		if err != nil {
+			return nil, nil, err
+		}
+		resp, err = f.client.Do(req, &some)
+		return some, resp, err
+	})
 	if err != nil {
 		return nil, wrap("list merge requests of commit "+commit, err)
 	}
 	// GitLab lists merge requests of all forks.
+	own := map[int]bool{}
 	list = slices.DeleteFunc(list, func(mr *gitlab.MergeRequest) bool {
-		return !f.isProject(ctx, mr.TargetProjectID, repo)
+		id := mr.TargetProjectID
+		if _, known := own[id]; !known {
+			own[id] = f.isProject(ctx, id, repo)
+		}
+		return !own[id]
 	})
 	out, err := f.all(ctx, repo, list)
 	if err != nil {
@@ -115,6 +131,7 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 	return wrap(fmt.Sprintf("edit merge request %s!%d", repo.Path, number), err)
 }
 
+// all translates a list of merge requests and sorts it by number.
 func (f *Forge) all(ctx context.Context, repo forge.Repository, list []*gitlab.MergeRequest) ([]*forge.MergeRequest, error) {
 	out := make([]*forge.MergeRequest, len(list))
 	for i, mr := range list {
@@ -127,6 +144,8 @@ func (f *Forge) all(ctx context.Context, repo forge.Repository, list []*gitlab.M
 	return out, nil
 }
 
+// neutral translates a merge request. For one of a fork, it asks for the path of the source project. Base is empty for a merge request
+// of a list, because GitLab's lists have no diff_refs.
 func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.MergeRequest) (*forge.MergeRequest, error) {
 	out := &forge.MergeRequest{
 		Number: mr.IID, Title: mr.Title, Body: mr.Description, Draft: mr.Draft || mr.WorkInProgress, Labels: slices.Clone([]string(mr.Labels)),
