@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/xanzy/go-gitlab"
@@ -74,6 +73,7 @@ func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number
 	return wrap(fmt.Sprintf("delete comment %d of %s!%d", id, repo.Path, number), err)
 }
 
+// missing reports whether a translated error means that the object does not exist, or that the credential may not see it.
 func missing(err error) bool { return errors.Is(err, forge.ErrNotFound) }
 
 func comment(n *gitlab.Note) forge.Comment {
@@ -92,8 +92,8 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 	_, _, err := f.client.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(repo.Path, number, int(id), &gitlab.CreateAwardEmojiOptions{Name: name}, with(ctx))
 	var e *gitlab.ErrorResponse
 	if errors.As(err, &e) || errors.Is(err, gitlab.ErrNotFound) {
-		// GitLab refuses an existing emoji with 404 and this text.
-		if strings.Contains(strings.ToLower(words(err)), "already been taken") {
+		// GitLab refuses an emoji that exists with this text, or with 404, in which case the library drops the text.
+		if e != nil && strings.Contains(strings.ToLower(e.Message), "already been taken") {
 			return nil
 		}
 		if there, err := reacted(ctx, f, repo, number, id, name); err == nil && there {
@@ -101,14 +101,6 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 		}
 	}
 	return wrap(fmt.Sprintf("react to comment %d of %s!%d", id, repo.Path, number), err)
-}
-
-func words(err error) string {
-	var e *gitlab.ErrorResponse
-	if errors.As(err, &e) && e.Response.StatusCode != http.StatusUnauthorized {
-		return e.Message
-	}
-	return ""
 }
 
 // reacted reports whether the user of the credential has added the emoji.

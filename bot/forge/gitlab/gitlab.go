@@ -41,10 +41,10 @@ type Forge struct {
 
 	clock    func() time.Time
 	projects *lru.Cache[int, knownProject] // by id
+	users    *lru.Cache[string, int]       // ids by lower-case name
 
-	mu    sync.Mutex
-	self  *forge.User
-	users map[string]int // ids by lower-case name
+	mu   sync.Mutex
+	self *forge.User
 }
 
 var (
@@ -57,7 +57,8 @@ const (
 	defaultURL   = "https://gitlab.com/api/v4"
 	commentLimit = 1_000_000 // https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions-of-issues-merge-requests-and-epics
 	pageSize     = 100
-	maxProjects  = 4096 // whose paths are remembered
+	maxProjects  = 4096 // whose paths are cached
+	maxUsers     = 4096 // whose ids are cached: everybody who can comment on a public project is looked up
 )
 
 // Quota implements forge.Budget.
@@ -90,7 +91,11 @@ func New(c Config) (*Forge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gitlab: %w", err)
 	}
-	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: projects, users: map[string]int{}}
+	users, err := lru.New[string, int](maxUsers)
+	if err != nil {
+		return nil, fmt.Errorf("gitlab: %w", err)
+	}
+	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: projects, users: users}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {

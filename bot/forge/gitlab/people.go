@@ -127,25 +127,23 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	return false, nil
 }
 
-// errNoUser classifies errors of looking up a user, rather than a membership.
+// errNoUser marks an error of the request for the user, so that its "not found" is not taken for "no member".
 var errNoUser = errors.New("look up the user")
 
-// memberOf reads a membership by the name of a user, with a remembered id if there is one. A name can go to another user: a
-// remembered id whose membership has another name, or none, is looked up again, so that nobody gets the rights of who had the name
-// before.
+// memberOf reads a membership by the name of a user. read returns the membership of an id and the name of its user. The id of the name
+// is cached, but GitLab can give the name to another user: if the membership has another name, or there is none, memberOf looks the id
+// up again, so that nobody gets the rights of the user who had the name before.
 func memberOf[M any](ctx context.Context, f *Forge, login string, read func(id int) (M, string, error)) (M, error) {
-	id, remembered, err := f.user(ctx, login)
+	id, cached, err := f.user(ctx, login)
 	if err != nil {
 		var none M
 		return none, fmt.Errorf("%w: %w", errNoUser, err)
 	}
 	m, name, err := read(id)
-	if err == nil && strings.EqualFold(name, login) || err != nil && (!remembered || !missing(translated(err))) {
+	if err == nil && strings.EqualFold(name, login) || err != nil && (!cached || !missing(translated(err))) {
 		return m, err
 	}
-	f.mu.Lock()
-	delete(f.users, strings.ToLower(login))
-	f.mu.Unlock()
+	f.users.Remove(strings.ToLower(login))
 	again, _, failed := f.user(ctx, login)
 	if failed != nil {
 		var none M
@@ -162,13 +160,10 @@ func memberOf[M any](ctx context.Context, f *Forge, login string, read func(id i
 	return m, err
 }
 
-// user returns the id of a user, and whether it is a remembered one.
-func (f *Forge) user(ctx context.Context, login string) (id int, remembered bool, err error) {
+// user returns the id of a user, and whether it comes from the cache.
+func (f *Forge) user(ctx context.Context, login string) (id int, cached bool, err error) {
 	key := strings.ToLower(login)
-	f.mu.Lock()
-	id, remembered = f.users[key]
-	f.mu.Unlock()
-	if remembered {
+	if id, cached = f.users.Get(key); cached {
 		return id, true, nil
 	}
 	list, _, err := f.client.Users.ListUsers(&gitlab.ListUsersOptions{Username: &login}, with(ctx))
@@ -177,9 +172,7 @@ func (f *Forge) user(ctx context.Context, login string) (id int, remembered bool
 	}
 	for _, u := range list {
 		if strings.EqualFold(u.Username, login) {
-			f.mu.Lock()
-			f.users[key] = u.ID
-			f.mu.Unlock()
+			f.users.Add(key, u.ID)
 			return u.ID, false, nil
 		}
 	}
@@ -193,7 +186,7 @@ func basicUser(u *gitlab.BasicUser) forge.User {
 	return forge.User{ID: int64(u.ID), Login: u.Username, Bot: machine(u.Username)}
 }
 
-// machine reports whether GitLab gives such a name to tokens and service accounts
+// machine reports whether a login is one that GitLab gives to a bot: the user of a token, a service account, or a bot of GitLab itself
 // (https://docs.gitlab.com/user/project/settings/project_access_tokens/#bot-users-for-projects).
 func machine(login string) bool { return machinePattern.MatchString(login) }
 

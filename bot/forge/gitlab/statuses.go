@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -58,15 +59,10 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 	}
 	out := make([]forge.Status, 0, len(newest))
 	for name, s := range newest {
-		updated := when(s.FinishedAt)
-		for _, t := range []forge.Status{{Updated: when(s.StartedAt)}, {Updated: when(s.CreatedAt)}} {
-			if updated.IsZero() {
-				updated = t.Updated
-			}
-		}
 		out = append(out, forge.Status{
-			Context: name, State: stateOf(s.Status), Description: s.Description, URL: s.TargetURL, Updated: updated,
-			Author: forge.User{ID: int64(s.Author.ID), Login: s.Author.Username, Bot: machine(s.Author.Username)},
+			Context: name, State: stateOf(s.Status), Description: s.Description, URL: s.TargetURL,
+			Updated: cmp.Or(when(s.FinishedAt), when(s.StartedAt), when(s.CreatedAt)),
+			Author:  forge.User{ID: int64(s.Author.ID), Login: s.Author.Username, Bot: machine(s.Author.Username)},
 		})
 	}
 	slices.SortFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
