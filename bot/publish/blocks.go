@@ -25,7 +25,7 @@ const (
 func opening(name string) string { return "<!-- sluice-" + name + " -->" }
 func closing(name string) string { return "<!-- /sluice-" + name + " -->" }
 
-// block returns the text of a block of a comment, or "".
+// block returns the text of a block of a comment; "" if there is none.
 func block(body, name string) string {
 	_, rest, ok := strings.Cut("\n"+strings.ReplaceAll(body, "\r\n", "\n"), "\n"+opening(name)+"\n")
 	if !ok {
@@ -73,7 +73,7 @@ func Log(ctx context.Context, f Forge, repo forge.Repository, number int, commen
 			return body
 		}
 		done := append(logged(old), comment)
-		done = done[max(0, len(done)-handled):]
+		done = done[max(0, len(done)-maxHandled):]
 		text := report.LogBlock(entries, report.LogRows(old), logRows)
 		return withBlock(body, blockLog, doneLine(done)+text)
 	})
@@ -93,12 +93,13 @@ func Forget(ctx context.Context, f Forge, repo forge.Repository, number int, com
 	})
 }
 
+// doneLine is the first line of the log. logged reads it.
 func doneLine(done []int64) string {
 	words := make([]string, len(done))
 	for i, n := range done {
 		words[i] = strconv.FormatInt(n, 10)
 	}
-	return donePrefix + strings.Join(words, " ") + doneSuffix + "\n"
+	return donePrefix + strings.Join(words, " ") + lineSuffix + "\n"
 }
 
 // Answer creates a separate comment for an id, once. If the comment exists, it does not call text.
@@ -135,7 +136,7 @@ func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head
 			return body
 		}
 		return withBlock(body, blockWaits, fmt.Sprintf("%s%s %s%s\n⏳ Sluice does not render `%.10s`, because its author has no write access. Someone with write access who has read the change can comment `/sluice trust`.",
-			waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), doneSuffix, head))
+			waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), lineSuffix, head))
 	})
 }
 
@@ -149,12 +150,11 @@ func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (h
 	return head, since, nil
 }
 
-const waitsPrefix = "<!-- head "
-
+// waiting reads what Waits wrote; "" if nothing waits.
 func waiting(body string) (head string, since time.Time) {
 	line, _, _ := strings.Cut(strings.TrimLeft(block(body, blockWaits), "\n"), "\n")
 	line, ok := strings.CutPrefix(strings.TrimSpace(line), waitsPrefix)
-	head, text, _ := strings.Cut(strings.TrimSuffix(line, doneSuffix), " ")
+	head, text, _ := strings.Cut(strings.TrimSuffix(line, lineSuffix), " ")
 	since, err := time.Parse(time.RFC3339Nano, text)
 	if !ok || err != nil {
 		return "", time.Time{}
@@ -162,14 +162,17 @@ func waiting(body string) (head string, since time.Time) {
 	return head, since
 }
 
-// handled is the number of comments that the log records as handled.
+// maxHandled is the number of comments that the log records as handled. It forgets the oldest.
+const maxHandled = 200
+
+// The first line of the log lists the handled comments; that of blockWaits names the head and the time.
 const (
-	handled    = 200
-	donePrefix = "<!-- done "
-	doneSuffix = " -->"
+	donePrefix  = "<!-- done "
+	waitsPrefix = "<!-- head "
+	lineSuffix  = " -->"
 )
 
-// logged returns the comments that the block of the log records as handled.
+// logged returns the IDs of the comments that the block of the log records as handled.
 func logged(log string) []int64 {
 	line, _, _ := strings.Cut(strings.TrimLeft(log, "\n"), "\n")
 	list, ok := strings.CutPrefix(line, donePrefix)
@@ -177,7 +180,7 @@ func logged(log string) []int64 {
 		return nil
 	}
 	var out []int64
-	for word := range strings.FieldsSeq(strings.TrimSuffix(list, doneSuffix)) {
+	for word := range strings.FieldsSeq(strings.TrimSuffix(list, lineSuffix)) {
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
 			out = append(out, n)
 		}
@@ -221,9 +224,10 @@ func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 		return nil
 	}
 	err = f.EditComment(ctx, repo, number, own.ID, body)
-	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be created again
+	if errors.Is(err, forge.ErrTooLong) { // drop the review; without its digest, Comment writes it again
 		var kept string
 		if info, ok := report.ParseMarker(old); ok {
+			info.Digest = ""
 			kept = report.Marker(info)
 		}
 		return f.EditComment(ctx, repo, number, own.ID, change(kept+"\n"+blocks(old)))

@@ -1,6 +1,9 @@
 // Package publish posts a review on a merge request: one comment, which it recognizes by author and marker,
-// and a commit status or a check run. Every function is idempotent. Nothing is written if the merge request
-// has a newer head than the reviewed one.
+// and a commit status or a check run. Every function is idempotent. Review and Comment write nothing if the merge
+// request has a newer head than the reviewed one.
+//
+// Calls for one merge request must not overlap: a forge has no compare-and-swap for comments, so the later of two
+// writes would undo the earlier.
 package publish
 
 import (

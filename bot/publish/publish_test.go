@@ -472,9 +472,12 @@ func TestBlocksOutliveTheReview(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	f.limit = 0
-	publishes(t, f, failed("broken"), publish.Updated)
-	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || !strings.Contains(body, "broken") {
-		t.Errorf("the next review: %s", body)
+	for _, text := range []string{strings.Repeat("wrong ", 300), "broken"} { // the review that was dropped, and the next one
+		publishes(t, f, failed(text), publish.Updated)
+		word, _, _ := strings.Cut(text, " ")
+		if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || !strings.Contains(body, word) {
+			t.Errorf("no %q: %s", word, body)
+		}
 	}
 }
 
