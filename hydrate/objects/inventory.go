@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // Apps returns the trees of all apps on a cluster, by app.
 type Apps func(ctx context.Context, cluster string) (map[string]gitstore.Hash, error)
 
-// Inventory looks objects up on clusters. It is safe for concurrent use, if nothing else uses its Reader.
+// Inventory looks objects up on clusters. Its caches are bounded. It is safe for concurrent use, if nothing else uses its Reader.
 type Inventory struct {
 	reader *Reader
 	apps   Apps
@@ -22,8 +23,8 @@ type Inventory struct {
 	mu       sync.Mutex
 	clusters map[string]map[string]gitstore.Hash
 	files    map[gitstore.Hash]map[string]gitstore.Hash
-	kept     int // entries in clusters and files
-	most     int
+	kept     int                // entries in clusters and files
+	limit    int                // of kept
 	indexed  string             // the cluster of index
 	index    map[string][]place // files by name
 }
@@ -34,20 +35,20 @@ type place struct {
 	hash gitstore.Hash
 }
 
-// maxKept bounds the names of apps and files in memory, about 100 bytes each, whatever the size of the fleet is.
+// maxKept limits the names of apps and files that an Inventory caches, about 100 bytes each.
 const maxKept = 1 << 19
 
-// NewInventory returns an Inventory. It asks apps again about a cluster only after it has forgotten the cluster.
+// NewInventory returns an Inventory. It caches what apps returns for a cluster, and calls apps again after an eviction.
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
-		reader: reader, apps: apps, most: maxKept,
+		reader: reader, apps: apps, limit: maxKept,
 		clusters: map[string]map[string]gitstore.Hash{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
 	}
 }
 
-// reserve forgets everything if n more entries are too many.
+// reserve counts n more entries of the caches, and empties both if the limit does not allow them.
 func (v *Inventory) reserve(n int) {
-	if v.kept += n; v.kept > v.most {
+	if v.kept += n; v.kept > v.limit {
 		clear(v.clusters)
 		clear(v.files)
 		v.kept = n
@@ -84,7 +85,7 @@ func (v *Inventory) filesOf(ctx context.Context, tree gitstore.Hash) (map[string
 	return names, nil
 }
 
-// Definitions returns the CustomResourceDefinitions on a cluster.
+// Definitions returns the CustomResourceDefinitions on a cluster, sorted by app and file name. Several apps can define one kind.
 func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -93,14 +94,14 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 		return nil, err
 	}
 	var found []File
-	for _, tree := range apps {
-		names, err := v.filesOf(ctx, tree)
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		names, err := v.filesOf(ctx, apps[app])
 		if err != nil {
 			return nil, err
 		}
-		for name, hash := range names {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if strings.HasPrefix(name, branch.DefinitionPrefix) {
-				found = append(found, File{name, hash})
+				found = append(found, File{name, names[name]})
 			}
 		}
 	}
@@ -131,7 +132,7 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 	return slices.Compact(out), nil
 }
 
-// indexFiles sets the index to a cluster.
+// indexFiles makes the index one of the files of a cluster. It keeps the index of the last cluster only.
 func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
 	if v.index != nil && v.indexed == cluster {
 		return nil

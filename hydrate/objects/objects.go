@@ -1,7 +1,8 @@
 // Package objects reads rendered objects from the trees of targets, with secrets masked.
 //
 // A Reader registers the values of Secrets before it returns an object, and masks these values wherever they occur.
-// An Inventory finds objects on clusters. Both read Git objects and write nothing.
+// An Inventory finds objects on clusters. Both read Git objects and write nothing. KeepFields and WithNamespace change
+// objects in memory, given as YAML.
 package objects
 
 import (
@@ -39,22 +40,22 @@ type Reader struct {
 	notes   []string
 	blobs   map[gitstore.Hash]*diff.Object // masked; nil for a file that Sluice did not write
 	learned map[gitstore.Hash]bool
-	most    int64 // bytes of all files; 0 is no limit
-	read    int64
+	limit   int64 // bytes of all files; 0 is no limit
+	read    int64 // bytes so far
 }
 
 // ErrTooMuch means that the files are larger than the limit of a Reader.
-var ErrTooMuch = errors.New("too much to read")
+var ErrTooMuch = errors.New("the files are larger than the limit of their reader")
 
 // LimitTo sets how many bytes of files the Reader reads. The objects in memory take several times as much.
-func (r *Reader) LimitTo(most int64) { r.most = most }
+func (r *Reader) LimitTo(bytes int64) { r.limit = bytes }
 
 func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
 	data, err := r.store.Blob(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	if r.read += int64(len(data)); r.most > 0 && r.read > r.most {
+	if r.read += int64(len(data)); r.limit > 0 && r.read > r.limit {
 		return nil, ErrTooMuch
 	}
 	return data, nil
