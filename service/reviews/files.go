@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// entry is a merge request as its file has it.
+// entry is a merge request of a list, in the form of its JSON file.
 type entry struct {
 	Number  int
 	Title   string
@@ -37,10 +37,10 @@ type entry struct {
 
 type head struct {
 	site.Head
-	Fleet  hint.Place `json:",omitempty"` // "": of the repository itself
-	Policy string     // of the page
-	Size   int64
-	Shared bool `json:",omitempty"` // other replicas can read the report
+	Fleet  hint.Place `json:",omitempty"` // repository of the fleet; "" is the repository of the merge request
+	Policy string     // content security policy of the page
+	Size   int64      // bytes of the report; 0 if it is not stored
+	Shared bool       `json:",omitempty"` // other replicas can read the report
 }
 
 // is reports whether this is the review of a commit in a fleet.
@@ -56,7 +56,8 @@ func (h *head) file() string {
 	return h.Commit + "-" + folderOf(h.Fleet) + reportSuffix
 }
 
-// public returns what pages show. This replica can read what other replicas share.
+// public returns the entry for pages. A head counts as stored if this replica has its report, or if another replica whose version writes
+// the same pages shared it.
 func public(s *Store, e *entry) site.MergeRequest {
 	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
 	for i := range e.Heads {
@@ -68,16 +69,16 @@ func public(s *Store, e *entry) site.MergeRequest {
 	return out
 }
 
+// folderOf returns the name of a repository's folder. It is also a part of the names under which replicas share.
 func folderOf(p hint.Place) string {
 	sum := sha256.Sum256([]byte(p))
 	const digits = 24
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// Earlier versions wrote reports without what a reader needs, with another suffix. The next start deletes them.
 const (
 	listSuffix   = ".json"
-	reportSuffix = ".report"
+	reportSuffix = ".report" // earlier versions wrote reports without terms with another suffix. load deletes them
 )
 
 func (s *Store) list(folder string, number int) string {
@@ -118,7 +119,7 @@ func unpack(data []byte) (*Report, bool) {
 	return &Report{Needs: t.Needs, Policy: t.Policy, Gzip: packed}, true
 }
 
-// load reads the lists and deletes what belongs to none.
+// load reads the lists, and deletes files that belong to no list.
 func (s *Store) load() error {
 	folders, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -181,7 +182,7 @@ func (s *Store) sweep(folder string, p *place, files []os.DirEntry) error {
 	return nil
 }
 
-// count finds the reports of a merge request that are there, and deletes files that are none of them.
+// count adds the sizes of a merge request's reports to the total, marks heads whose report is missing, and deletes other files.
 func (s *Store) count(folder string, e *entry) error {
 	dir := filepath.Join(s.dir, folder, strconv.Itoa(e.Number))
 	reports, err := os.ReadDir(dir)
@@ -190,7 +191,7 @@ func (s *Store) count(folder string, e *entry) error {
 	}
 	there := map[string]int64{}
 	for _, r := range reports {
-		if info, err := r.Info(); err == nil {
+		if info, err := r.Info(); err == nil { // else somebody deleted the file meanwhile
 			there[r.Name()] = info.Size()
 		}
 	}
@@ -213,7 +214,8 @@ func (s *Store) count(folder string, e *entry) error {
 	return nil
 }
 
-// save writes the list of a merge request, and drops the oldest merge requests of the repository beyond the limit.
+// save writes the file of an entry, and drops the oldest merge requests of the repository beyond the limit, closed ones first. That can
+// be the entry itself.
 func (s *Store) save(folder string, e *entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -241,7 +243,7 @@ func (s *Store) save(folder string, e *entry) error {
 	return nil
 }
 
-// rank sorts merge requests that are no longer open first.
+// rank is lower for merge requests that are no longer open: they are dropped first.
 func rank(e *entry) int {
 	if e.State == "open" {
 		return 1
@@ -285,21 +287,21 @@ func (s *Store) shrink() error {
 	return nil
 }
 
-// remove deletes the report of a head. A file that cannot be deleted is deleted by the next start.
+// remove deletes the report of a head.
 func (s *Store) remove(folder string, number int, h *head) {
 	if h.Stored {
-		_ = os.Remove(s.file(folder, number, h)) // see above
+		_ = os.Remove(s.file(folder, number, h)) // if it fails, load deletes the file at the next start, because no list names it
 		s.total -= h.Size
 		h.Stored, h.Size = false, 0
 	}
 }
 
-// write writes a file beside its place and renames it, so that a reader never sees a part.
+// write writes a temporary file and renames it, so that a reader never sees a part of the data.
 func (s *Store) write(file string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("reports: %w", err)
 	}
-	next := file + ".new"
+	next := file + ".new" // if the process ends before the rename, load deletes it
 	if err := os.WriteFile(next, data, 0o600); err != nil {
 		return fmt.Errorf("reports: %w", err)
 	}

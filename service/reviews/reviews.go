@@ -1,9 +1,9 @@
-// Package reviews keeps the HTML reports of reviewed heads of merge requests, so that each has a page of its own, and a list of the
-// merge requests for the pages of the fleet.
+// Package reviews stores the HTML reports of reviewed heads of merge requests, so that each has a page of its own, and a list of the
+// merge requests for the pages of the fleet. Replicas of a service share both.
 //
-// The folder is a cache that can be deleted at any time: open merge requests are reviewed again after a restart, and what is lost are
-// pages of earlier heads. Its size is bounded: when it exceeds the limit, the oldest reports are deleted, while the list still names
-// their heads. Files of a report are named by numbers and hexadecimal digits that the package checks, never by text of a merge request.
+// The folder is a cache that can be deleted at any time: open merge requests are reviewed again after a restart, and only the pages of
+// earlier heads are lost. Its size is bounded: when it exceeds the limit, a Store deletes the oldest reports, and the list still names
+// their heads. The names of files consist of numbers and hexadecimal digits that the package checks, never of text of a merge request.
 // A Store is safe for concurrent use.
 package reviews
 
@@ -15,7 +15,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -33,8 +32,7 @@ import (
 
 const (
 	maxHeads = 100 // heads of a merge request that are listed for a fleet
-	maxText  = 500 // bytes of a title or a sentence
-	maxPage  = 64 << 20
+	maxText  = 500 // characters of a title or a sentence
 )
 
 // Limits of a store.
@@ -43,7 +41,7 @@ type Limits struct {
 	Requests int   // merge requests of a repository that are listed; 0 is 2,000
 }
 
-// ErrNone means that there is no report of a head.
+// ErrNone means that no report of a head is stored: it was never reviewed, or the limit of the Store deleted its report.
 var ErrNone = errors.New("there is no report of this head")
 
 // Store keeps reports below a folder.
@@ -53,16 +51,16 @@ type Store struct {
 	clock  func() time.Time
 	policy string // content security policy of the pages that this version writes
 
-	id      string     // of this store, which no other one has
+	id      string     // unique to this store
 	shared  Shared     // nil: no other replicas
-	sharing sync.Mutex // while a list is shared, so that the newest one is the last
+	sharing sync.Mutex // held while a list is read and shared, so that the newest list is shared last. Lock it before mu
 
-	mu     sync.Mutex
+	mu     sync.Mutex        // guards the rest, and the files of the folder
 	places map[string]*place // by folder
 	total  int64             // bytes of all reports
 }
 
-// place is a repository.
+// place is the list of a repository.
 type place struct {
 	requests map[int]*entry
 	changes  int // counts changes of the list
@@ -93,25 +91,12 @@ type Report struct {
 	Gzip   []byte       // the page, compressed
 }
 
-// HTML is the page.
-func (r *Report) HTML() ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(r.Gzip))
-	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
-	out, err := io.ReadAll(io.LimitReader(z, maxPage))
-	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
-	return out, nil
-}
-
-// Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. It reports whether the report is
-// stored: one that is larger than the limit is not, and only its head is listed. A report that is stored although the error is not nil is not
-// shared with other replicas.
+// Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. stored is false if the report is
+// larger than the limit: then only its head is listed. If stored is true and err is not nil, this replica has the report, and other
+// replicas do not.
 func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
 	if !isCommit(r.Head) {
-		return false, fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
+		return false, fmt.Errorf("reports: the head of merge request %d is not the hash of a commit: %q", mr.Number, safetext.Brief(r.Head, maxText))
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -192,7 +177,7 @@ func (s *Store) replace(folder string, e *entry, h head) {
 	limitHeads(s, folder, e)
 }
 
-// Note records why the newest head of a merge request has no review.
+// Note records why the newest head of a merge request has no review. It writes nothing if the list says so already.
 func (s *Store) Note(p hint.Place, mr *forge.MergeRequest, why string) error {
 	why = safetext.Shorten(why, maxText)
 	return s.change(p, mr.Number, func(folder string, have *entry) *entry {
@@ -284,7 +269,8 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 	return out
 }
 
-// Changes returns a text that is another one whenever the list of a repository has changed.
+// Changes returns the version of a repository's list, for caches in this process: it differs after each change of the list. It is "" for
+// a repository without a list.
 func (s *Store) Changes(p hint.Place) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,6 +309,7 @@ func (s *Store) Report(ctx context.Context, p, fleet hint.Place, number int, com
 	return fetch(ctx, s, folder, number, &found) // the file is damaged
 }
 
+// known returns the entry of a merge request; nil if it is not listed. The caller holds mu.
 func (s *Store) known(folder string, number int) *entry {
 	if have := s.places[folder]; have != nil {
 		return have.requests[number]
@@ -330,7 +317,8 @@ func (s *Store) known(folder string, number int) *entry {
 	return nil
 }
 
-// entry returns the entry of a merge request, with what the forge says of it now.
+// entry returns the entry of a merge request with its current title, state and so on, and adds it to the list if it is not there. The
+// caller holds mu and saves the entry.
 func (s *Store) entry(folder string, mr *forge.MergeRequest) *entry {
 	have := s.places[folder]
 	if have == nil {

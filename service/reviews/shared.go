@@ -16,26 +16,29 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Shared is what the replicas of a service share: pages and lists by name. Both are caches that forget the oldest entries.
+// Shared is what the replicas of a service share: pages and lists by name. Both are caches that forget the oldest entries. All methods are
+// safe for concurrent use.
 type Shared interface {
-	// Put stores a page. Get returns it; nil if there is none. Most is the size of the largest page.
+	// Put stores a page, and replaces an earlier one; a nil page deletes it. Get returns the page; nil if there is none. Most is the size
+	// in bytes of the largest page that Put takes.
 	Put(ctx context.Context, name string, data []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
 	Most() int64
-	// PutList stores a list. Follow calls do with all lists, and with each that a replica stores later, until ctx ends.
+	// PutList stores a list. Follow calls do with all lists, and then with each that a replica stores, in turn, until ctx ends.
 	PutList(ctx context.Context, name string, data []byte) error
 	Follow(ctx context.Context, do func(name string, data []byte)) error
 }
 
 const (
 	shareLimit = 30 * time.Second // for a page or a list
-	maxList    = 8 << 20
+	maxList    = 8 << 20          // bytes of a list
 )
 
 // Share has the store exchange reports with the other replicas. Call it before any other method.
 func (s *Store) Share(with Shared) { s.shared = with }
 
-// Follow adds what other replicas store to the list, until ctx ends. report gets lists that cannot be used or shared.
+// Follow merges the lists that other replicas share into the list of this one, until ctx ends. report gets the errors of lists that cannot
+// be read, saved or shared; Follow goes on with the next list.
 func (s *Store) Follow(ctx context.Context, report func(name string, err error)) error {
 	if s.shared == nil {
 		return nil
@@ -113,8 +116,9 @@ type sharedEntry struct {
 	From string // the store that shared it
 }
 
-// apply adds the entry of a merge request that a replica has shared. It has the same effect in any order, and again. ahead means that this
-// replica has more than the shared entry, which may have replaced the one that this replica shared: other replicas need both.
+// apply merges the entry of a merge request that a replica has shared. It is idempotent, and the order of entries does not matter. ahead
+// means that this replica has more than the shared entry. That entry may have replaced the one that this replica shared, so this replica
+// must share the merged one.
 func apply(s *Store, name string, data []byte) (folder string, number int, ahead bool, err error) {
 	folder, text, _ := strings.Cut(name, "-")
 	number, err = strconv.Atoi(text)
@@ -126,7 +130,7 @@ func apply(s *Store, name string, data []byte) (folder string, number int, ahead
 		return "", 0, false, err
 	}
 	if next.Number != number {
-		return "", 0, false, fmt.Errorf("reports: the list of merge request %d is of %d", number, next.Number)
+		return "", 0, false, fmt.Errorf("reports: the list %q has the entry of merge request %d", name, next.Number)
 	}
 	theirs := next.entry
 	theirs.Heads = slices.Clone(next.Heads)
@@ -146,6 +150,7 @@ func apply(s *Store, name string, data []byte) (folder string, number int, ahead
 	return folder, number, e != nil && next.From != s.id && isAhead(e, &theirs), err
 }
 
+// readShared decodes what shareList shared. It reads at most maxList bytes.
 func readShared(data []byte) (*sharedEntry, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
