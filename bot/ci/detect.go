@@ -34,31 +34,32 @@ const (
 	Nothing  Kind = "nothing"  // an event that Sluice ignores
 )
 
-// Context describes what a job runs for.
+// Context describes what a job runs for. Of Nothing, only System and Reason count.
 type Context struct {
 	System       System
 	Kind         Kind
 	Repository   string // full path on the forge
-	APIURL       string
-	ServerURL    string
+	APIURL       string // base of the forge's API
+	ServerURL    string // of the forge's pages
 	MergeRequest int    // 0 if it must be looked up by Head
 	HeadRef      string // ref of the merge request's head in the target repository: refs/pull/7/head; "" without MergeRequest
-	Head         string // commit; "" if only the forge knows it
-	Base         string // commit of the target branch as the event knows it, or ""
+	Head         string // commit
+	Base         string // commit of the target branch as the event has it; "" if the event has none
 	Target       string // branch that the merge request goes to, or the branch that was pushed
 	Fork         bool   // the head comes from another repository, so the job has no rights
 	Draft        bool
 	RunURL       string
 	SummaryFile  string // GITHUB_STEP_SUMMARY
 	OutputFile   string // GITHUB_OUTPUT
-	Workspace    string
-	Reason       string // of Nothing
+	Workspace    string // folder of the checkout
+	Reason       string // why the job has nothing to do
 }
 
 // ErrNoCI means that the environment is not that of a supported CI system.
 var ErrNoCI = errors.New("this is neither GitHub Actions nor GitLab CI: GITHUB_ACTIONS or GITLAB_CI must be set. On a laptop, use `sluice diff` and `sluice check`")
 
-// Detect reads the environment. read reads the event's file.
+// Detect reads the environment. read reads the event's file. It returns ErrNoCI outside of a CI job. Other errors name the variable that is
+// missing or not valid.
 func Detect(getenv func(string) string, read func(name string) ([]byte, error)) (*Context, error) {
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
@@ -102,6 +103,18 @@ type githubEventRepo struct {
 	FullName string `json:"full_name"`
 }
 
+// require returns an error if an event that Sluice reviews has no payload, as in a container that gets the event's name and not its file.
+func (e *githubEvent) require(name string) error {
+	missing := map[string]bool{
+		"pull_request": e.PullRequest == nil, "pull_request_target": e.PullRequest == nil,
+		"merge_group": e.MergeGroup == nil, "workflow_run": e.WorkflowRun == nil,
+	}
+	if missing[name] {
+		return fmt.Errorf("GITHUB_EVENT_PATH: the file has no payload of the event %q (a job in a container needs the variable and the file that it names)", name)
+	}
+	return nil
+}
+
 func github(getenv func(string) string, read func(string) ([]byte, error)) (*Context, error) {
 	c := &Context{
 		System: GitHubActions, Repository: getenv("GITHUB_REPOSITORY"), APIURL: cmp.Or(getenv("GITHUB_API_URL"), "https://api.github.com"),
@@ -121,31 +134,35 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 			return nil, fmt.Errorf("GITHUB_EVENT_PATH %s: %w", file, err)
 		}
 	}
-	switch name := getenv("GITHUB_EVENT_NAME"); {
-	case (name == "pull_request" || name == "pull_request_target") && event.PullRequest != nil:
+	name := getenv("GITHUB_EVENT_NAME")
+	if err := event.require(name); err != nil {
+		return nil, err
+	}
+	switch name {
+	case "pull_request", "pull_request_target":
 		p := event.PullRequest
 		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA, p.Base.Ref, p.Draft
 		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository
 		c.HeadRef = fmt.Sprintf("refs/pull/%d/head", p.Number)
-	case name == "merge_group" && event.MergeGroup != nil:
+	case "merge_group":
 		g := event.MergeGroup
 		c.Kind, c.Head, c.Base, c.Target = Queue, g.HeadSHA, g.BaseSHA, strings.TrimPrefix(g.BaseRef, "refs/heads/")
-	case name == "workflow_run" && event.WorkflowRun != nil:
+	case "workflow_run":
 		w := event.WorkflowRun
 		c.Kind, c.Head = FollowUp, w.HeadSHA
 		c.Fork = w.Head == nil || w.Head.FullName != c.Repository
 		if w.Event != "pull_request" {
 			c.Kind, c.Reason = Nothing, "the previous workflow ran for the event "+strconv.Quote(w.Event)
 		}
-	case name == "push" || name == "workflow_dispatch" || name == "schedule":
+	case "push", "workflow_dispatch", "schedule":
 		c.branch(cmp.Or(event.Ref, getenv("GITHUB_REF")), cmp.Or(event.After, getenv("GITHUB_SHA")), event.Deleted)
 	default:
 		c.Kind, c.Reason = Nothing, "Sluice ignores the event "+strconv.Quote(name)
 	}
-	return c, c.check()
+	return c, c.check("GITHUB_REPOSITORY", "GITHUB_EVENT_PATH")
 }
 
-// branch returns the context of a commit of a branch.
+// branch makes c the context of a pushed commit of a branch, or of Nothing.
 func (c *Context) branch(ref, commit string, deleted bool) {
 	name, ok := strings.CutPrefix(ref, "refs/heads/")
 	if !ok || deleted {
@@ -163,8 +180,8 @@ func gitlab(getenv func(string) string) (*Context, error) {
 	switch source := getenv("CI_PIPELINE_SOURCE"); {
 	case getenv("CI_MERGE_REQUEST_IID") != "":
 		number, err := strconv.Atoi(getenv("CI_MERGE_REQUEST_IID"))
-		if err != nil {
-			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %w", err)
+		if err != nil || number <= 0 {
+			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %q is not the number of a merge request", getenv("CI_MERGE_REQUEST_IID"))
 		}
 		c.Kind, c.MergeRequest, c.Target = Review, number, getenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 		c.HeadRef = fmt.Sprintf("refs/merge-requests/%d/head", number)
@@ -172,7 +189,10 @@ func gitlab(getenv func(string) string) (*Context, error) {
 		// A pipeline for merged results runs on a commit that GitLab created; another variable has the head.
 		c.Head = cmp.Or(getenv("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), getenv("CI_COMMIT_SHA"))
 		c.Base = cmp.Or(getenv("CI_MERGE_REQUEST_TARGET_BRANCH_SHA"), getenv("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
-		c.Draft = strings.HasPrefix(getenv("CI_MERGE_REQUEST_TITLE"), "Draft:")
+		c.Draft = draftTitle.MatchString(getenv("CI_MERGE_REQUEST_TITLE"))
+		if draft := getenv("CI_MERGE_REQUEST_DRAFT"); draft != "" { // since GitLab 17.10
+			c.Draft = draft == "true"
+		}
 		if from := getenv("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH"); from != "" {
 			c.Fork = from != c.Repository
 		}
@@ -185,30 +205,31 @@ func gitlab(getenv func(string) string) (*Context, error) {
 	default:
 		c.Kind, c.Reason = Nothing, "Sluice ignores pipelines with the source "+strconv.Quote(source)
 	}
-	return c, c.check()
+	return c, c.check("CI_PROJECT_PATH", "CI_COMMIT_SHA")
 }
 
 var (
 	pathPattern   = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
 	commitPattern = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	draftTitle    = regexp.MustCompile(`(?i)^(\[draft\]|\(draft\)|draft:)`) // https://docs.gitlab.com/user/project/merge_requests/drafts/
 )
 
-// check validates numbers, hashes and paths.
-func (c *Context) check() error {
+// check validates numbers, hashes and paths. repository and event name the variables that they come from.
+func (c *Context) check(repository, event string) error {
 	if c.Kind == Nothing {
 		return nil
 	}
 	if !pathPattern.MatchString(c.Repository) {
-		return fmt.Errorf("%q is not the path of a repository", c.Repository)
+		return fmt.Errorf("%s: %q is not the path of a repository", repository, c.Repository)
 	}
 	if !commitPattern.MatchString(c.Head) {
-		return fmt.Errorf("the event's commit %q is not an object name", c.Head)
+		return fmt.Errorf("%s: %q is not the hash of a commit", event, c.Head)
 	}
-	if c.Base != "" && !commitPattern.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" {
+	if !commitPattern.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" { // GitLab writes zeros for no commit
 		c.Base = ""
 	}
 	if c.Kind == Review && c.MergeRequest <= 0 {
-		return fmt.Errorf("the event has no merge request number")
+		return fmt.Errorf("%s: %d is not the number of a merge request", event, c.MergeRequest)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestDetect(t *testing.T) {
 		"merge group":       {actions("merge_group"), `{"merge_group":{"head_sha":"` + head + `","base_sha":"` + base + `","base_ref":"refs/heads/main"}}`, ci.Context{Kind: ci.Queue, Head: head, Base: base, Target: "main"}, ""},
 		"follow up":         {actions("workflow_run"), `{"workflow_run":{"head_sha":"` + head + `","event":"pull_request","head_repository":{"full_name":"eve/fleet"}}}`, ci.Context{Kind: ci.FollowUp, Head: head, Fork: true}, ""},
 		"other event":       {actions("issues"), `{}`, ci.Context{Kind: ci.Nothing}, ""},
-		"hostile commit":    {actions("pull_request"), strings.Replace(pull(`null`), head, "--upload-pack=x", 1), ci.Context{}, "is not an object name"},
+		"hostile commit":    {actions("pull_request"), strings.Replace(pull(`null`), head, "--upload-pack=x", 1), ci.Context{}, "GITHUB_EVENT_PATH: "},
 		"no JSON":           {actions("push"), `{`, ci.Context{}, "event.json"},
 		"merge request":     {gitlab("CI_MERGE_REQUEST_IID", "12", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main", "CI_MERGE_REQUEST_DIFF_BASE_SHA", base), "", ci.Context{Kind: ci.Review, MergeRequest: 12, Head: head, Base: base, Target: "main"}, ""},
 		"merged results":    {gitlab("CI_MERGE_REQUEST_IID", "12", "CI_COMMIT_SHA", base, "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", head), "", ci.Context{Kind: ci.Review, MergeRequest: 12, Head: head}, ""},
@@ -54,9 +54,13 @@ func TestDetect(t *testing.T) {
 		"merge train":       {gitlab("CI_MERGE_REQUEST_IID", "12", "CI_MERGE_REQUEST_EVENT_TYPE", "merge_train"), "", ci.Context{Kind: ci.Queue, MergeRequest: 12, Head: head}, ""},
 		"gitlab push":       {gitlab("CI_COMMIT_BRANCH", "main"), "", ci.Context{Kind: ci.Trunk, Head: head, Target: "main"}, ""},
 		"gitlab tag":        {gitlab("CI_COMMIT_TAG", "v1"), "", ci.Context{Kind: ci.Nothing}, ""},
-		"hostile path":      {gitlab("CI_COMMIT_BRANCH", "main", "CI_PROJECT_PATH", "a/b?x=\n"), "", ci.Context{}, "not the path of a repository"},
+		"hostile path":      {gitlab("CI_COMMIT_BRANCH", "main", "CI_PROJECT_PATH", "a/b?x=\n"), "", ci.Context{}, "CI_PROJECT_PATH: "},
 		"laptop":            {map[string]string{}, "", ci.Context{}, ci.ErrNoCI.Error()},
-		"no number":         {gitlab("CI_MERGE_REQUEST_IID", "0"), "", ci.Context{}, "no merge request number"},
+		"no number":         {gitlab("CI_MERGE_REQUEST_IID", "0"), "", ci.Context{}, "CI_MERGE_REQUEST_IID: "},
+		"no payload":        {actions("pull_request"), `{}`, ci.Context{}, `GITHUB_EVENT_PATH: the file has no payload of the event "pull_request"`},
+		"gitlab draft":      {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TITLE", "[draft] More replicas"), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head, Draft: true}, ""},
+		"gitlab ready":      {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TITLE", "Drafts: More", "CI_MERGE_REQUEST_DRAFT", "false"), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head}, ""},
+		"gitlab says draft": {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TITLE", "More", "CI_MERGE_REQUEST_DRAFT", "true"), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head, Draft: true}, ""},
 		"zeros are no base": {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TARGET_BRANCH_SHA", strings.Repeat("0", 40)), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +90,13 @@ func TestDetect(t *testing.T) {
 				t.Errorf("got %+v\nwant %+v", have, tc.want)
 			}
 		})
+	}
+	// A container that gets the name of the event and not its file must not look like an event that Sluice ignores.
+	without := func(k string) string {
+		return map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "pull_request"}[k]
+	}
+	if got, err := ci.Detect(without, nil); err == nil || !strings.Contains(err.Error(), "GITHUB_EVENT_PATH") {
+		t.Errorf("without the file of the event: %+v, %v", got, err)
 	}
 	if _, err := ci.Detect(func(string) string { return "" }, nil); !errors.Is(err, ci.ErrNoCI) {
 		t.Errorf("%v", err)
