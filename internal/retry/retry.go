@@ -17,33 +17,36 @@ import (
 type Policy struct {
 	// Tries is the maximal number of calls of the operation. 0 means one; Forever means until the context ends.
 	Tries int
-	// First is the delay after the first failure. Each further delay is twice as long, and at most Max.
+	// First is the delay after the first failure. Each further delay is twice as long, and at most Max. A Max below
+	// First counts as First.
 	First, Max time.Duration
-	// Jitter is the random part of each delay: 0.2 makes it up to 20 % shorter or longer.
+	// Jitter is the random part of each delay: 0.2 makes it up to 20 % shorter or longer, and at most Max.
 	Jitter float64
-	// Sleep waits for d or until ctx ends, in which case it returns ctx's error. nil means Sleep of this package.
+	// Sleep waits for d or until ctx ends, in which case it returns ctx's error. It must also return that error if d
+	// is 0. nil means Sleep of this package.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Forever is a number of tries that only the context limits.
 const Forever = -1
 
-// failure is an error after which Do calls the operation again.
+// failure marks an error after which Do calls the operation again.
 type failure struct {
 	err  error
-	wait time.Duration // at least
-	now  bool          // without a wait
+	wait time.Duration // least delay before the next call
+	now  bool          // without a delay
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// Again marks an error as temporary: Do waits as configured, and calls the operation again.
+// Again marks an error as temporary: Do waits as configured, and calls the operation again. Mark an error after it is
+// wrapped: Do removes the mark together with everything that wraps it.
 func Again(err error) error { return After(err, 0) }
 
 // After is Again with a delay of at least d, such as one that a server asks for. Do never waits longer than
-// Policy.Max.
+// Policy.Max. The result for a nil error is nil, as for Again and Immediately.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -83,7 +86,7 @@ func Do[T any](ctx context.Context, p Policy, operation func(context.Context) (T
 			wait = min(max(waits.NextBackOff(), again.wait), max(p.Max, p.First))
 		}
 		if err := sleep(ctx, wait); err != nil {
-			return out, fmt.Errorf("%w (stopped to retry: %w)", again.err, err)
+			return out, fmt.Errorf("%w (stopped retrying: %w)", again.err, err)
 		}
 	}
 }

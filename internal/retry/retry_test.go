@@ -58,7 +58,7 @@ func TestContext(t *testing.T) {
 		_, err := retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: time.Minute, Max: time.Minute}, func(context.Context) (int, error) {
 			return 0, retry.Again(errBusy)
 		})
-		if !errors.Is(err, errBusy) || err.Error() != "busy (stopped to retry: context deadline exceeded: the process stops)" || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 90*time.Second {
+		if !errors.Is(err, errBusy) || err.Error() != "busy (stopped retrying: context deadline exceeded: the process stops)" || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 90*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
