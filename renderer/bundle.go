@@ -67,8 +67,17 @@ type Dependency struct {
 
 // KustomizeSource is a Kustomize root inside a set of files.
 type KustomizeSource struct {
-	Files Content
-	Root  string // slash path of the root's directory inside Files
+	Files  Content
+	Root   string // slash path of the root's directory inside Files
+	Charts []KustomizeChart
+}
+
+// KustomizeChart is the chart of an entry of helmCharts.
+type KustomizeChart struct {
+	Dir          string // of the kustomization, inside Files
+	Index        int    // of the entry
+	Chart        Content
+	Dependencies []Dependency // charts that Chart.yaml lists and `charts/` lacks
 }
 
 // ManifestsSource is a set of plain YAML files.
@@ -198,14 +207,18 @@ func (d digester) flag(v bool) {
 	d.number(0)
 }
 
+func (d digester) dependencies(list []Dependency) {
+	d.number(len(list))
+	for i := range list {
+		d.text(list[i].Name, list[i].Chart.Digest)
+	}
+}
+
 func (d digester) source(s *Source) {
 	switch {
 	case s.Helm != nil:
 		d.text("helm", s.Helm.Release, s.Helm.Chart.Digest, string(s.Helm.Values))
-		d.number(len(s.Helm.Dependencies))
-		for i := range s.Helm.Dependencies {
-			d.text(s.Helm.Dependencies[i].Name, s.Helm.Dependencies[i].Chart.Digest)
-		}
+		d.dependencies(s.Helm.Dependencies)
 		d.flag(s.Helm.IncludeCRDs)
 		d.flag(s.Helm.DropHooks)
 		d.flag(s.Helm.SkipSchema)
@@ -214,6 +227,13 @@ func (d digester) source(s *Source) {
 		d.text(s.Helm.APIVersions...)
 	case s.Kustomize != nil:
 		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
+		d.number(len(s.Kustomize.Charts))
+		for i := range s.Kustomize.Charts {
+			c := &s.Kustomize.Charts[i]
+			d.text(c.Dir, c.Chart.Digest)
+			d.number(c.Index)
+			d.dependencies(c.Dependencies)
+		}
 	case s.Manifests != nil:
 		d.text("manifests", s.Manifests.Files.Digest)
 	}

@@ -139,16 +139,7 @@ func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) (
 	case s.Helm != nil:
 		return e.helm(ctx, b, s.Helm, probe)
 	case s.Kustomize != nil:
-		files := kustomizeFiles(s.Kustomize.Files.Files)
-		objects, err := e.kustomize.Build(ctx, files, s.Kustomize.Root)
-		if err != nil {
-			return nil, false, err
-		}
-		out, err := encodeAll(objects, e.limits.MaxOutput)
-		for i := range out {
-			out[i].Source = "Kustomize root " + s.Kustomize.Root
-		}
-		return out, false, err
+		return e.root(ctx, b, s.Kustomize, probe)
 	case s.Manifests != nil:
 		out, err := e.manifests(s.Manifests.Files)
 		return out, false, err
@@ -158,31 +149,39 @@ func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) (
 }
 
 func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool) ([]Object, bool, error) {
-	chart, err := e.chart(s)
-	if err != nil {
-		return nil, false, err
-	}
 	values := map[string]any{}
 	if len(s.Values) > 0 {
 		if err := json.Unmarshal(s.Values, &values); err != nil {
 			return nil, false, fmt.Errorf("values of chart %s: %w", s.Chart.Name, err)
 		}
 	}
-	apis := b.APIVersions
-	if len(s.APIVersions) > 0 {
-		apis = s.APIVersions
+	chart, err := e.chart(s)
+	if err != nil {
+		return nil, false, err
 	}
-	result, err := chart.Render(ctx, helm.Options{
-		ReleaseName: s.Release,
+	return e.release(ctx, s, chart, helm.Options{
 		Namespace:   cmp.Or(s.Namespace, b.Namespace),
 		KubeVersion: cmp.Or(s.KubeVersion, b.KubeVersion),
-		APIVersions: apis,
+		APIVersions: firstList(s.APIVersions, b.APIVersions),
 		Values:      values,
-		IncludeCRDs: s.IncludeCRDs,
-		SkipSchema:  s.SkipSchema,
 		Probe:       probe,
-		MaxOutput:   e.limits.MaxOutput,
-	})
+	}, func(h helm.Hook) bool { return h == helm.KeptHook && !s.DropHooks })
+}
+
+// firstList returns the first list with entries.
+func firstList(lists ...[]string) []string {
+	for _, l := range lists {
+		if len(l) > 0 {
+			return l
+		}
+	}
+	return nil
+}
+
+// release renders a loaded chart. o has what does not come from s. Of hooks, it keeps those for which keep is true.
+func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options, keep func(helm.Hook) bool) ([]Object, bool, error) {
+	o.ReleaseName, o.IncludeCRDs, o.SkipSchema, o.MaxOutput = s.Release, s.IncludeCRDs, s.SkipSchema, e.limits.MaxOutput
+	result, err := chart.Render(ctx, o)
 	if err != nil {
 		return nil, false, s.helmError(chart.Name(), err)
 	}
@@ -194,7 +193,7 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 			return nil, false, &InputError{File: source, Message: err.Error()}
 		}
 		for _, o := range objects {
-			if doc.CRD || o.hook == helm.NoHook || o.hook == helm.KeptHook && !s.DropHooks {
+			if doc.CRD || o.hook == helm.NoHook || keep(o.hook) {
 				o.Source = source
 				out = append(out, o)
 			}

@@ -68,7 +68,7 @@ func keyed(t *testing.T, text []byte) map[string]manifest.Object {
 	}
 	out := map[string]manifest.Object{}
 	for _, o := range objects {
-		if helm.HookOf(o.Annotation(helm.HookAnnotation)) == helm.NeverHook && o.Kind() != "CustomResourceDefinition" {
+		if helm.HookOf(o.Annotation(helm.HookAnnotation)) >= helm.TestHook && o.Kind() != "CustomResourceDefinition" {
 			continue // test hooks; definitions in crds/ stay, whatever their annotations are
 		}
 		key := o.Identity().String()

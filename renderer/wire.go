@@ -227,6 +227,12 @@ func (b *Bundle) contents(visit func(*Content)) {
 			}
 		case s.Kustomize != nil:
 			visit(&s.Kustomize.Files)
+			for j := range s.Kustomize.Charts {
+				visit(&s.Kustomize.Charts[j].Chart)
+				for k := range s.Kustomize.Charts[j].Dependencies {
+					visit(&s.Kustomize.Charts[j].Dependencies[k].Chart)
+				}
+			}
 		case s.Manifests != nil:
 			visit(&s.Manifests.Files)
 		}
@@ -248,6 +254,10 @@ func (b *Bundle) stripped() Bundle {
 			out.Sources[i].Helm = &h
 		case s.Kustomize != nil:
 			k := *s.Kustomize
+			k.Charts = append([]KustomizeChart(nil), k.Charts...)
+			for j := range k.Charts {
+				k.Charts[j].Dependencies = append([]Dependency(nil), k.Charts[j].Dependencies...)
+			}
 			out.Sources[i].Kustomize = &k
 		case s.Manifests != nil:
 			m := *s.Manifests

@@ -159,7 +159,7 @@ func templated(t *testing.T, archive string) map[string]templatedObject {
 			t.Fatal(err)
 		}
 		for _, o := range objects {
-			if helm.HookOf(o.Annotation(helm.HookAnnotation)) == helm.NeverHook {
+			if helm.HookOf(o.Annotation(helm.HookAnnotation)) >= helm.TestHook {
 				continue
 			}
 			id := o.Identity()

@@ -56,7 +56,7 @@ func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fle
 		return nil, err
 	}
 	c.bases = newRemoteBases(snap, repositories, c.lock)
-	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget())
+	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget()).Charts()
 	return c, nil
 }
 
@@ -107,10 +107,17 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 	if out.Chart, err = c.chart(h.Path); err != nil {
 		return nil, err
 	}
-	dependencies, err := c.dependencies(h.Path)
+	out.Dependencies, err = c.chartDependencies(ctx, h.Path, h)
+	return out, err
+}
+
+// chartDependencies reads the dependencies of a chart in the repository, except those in charts/.
+func (c *contents) chartDependencies(ctx context.Context, dir string, h *fleet.HelmSource) ([]renderer.Dependency, error) {
+	dependencies, err := c.dependencies(dir)
 	if err != nil {
 		return nil, err
 	}
+	var out []renderer.Dependency
 	for _, d := range dependencies {
 		var chart renderer.Content
 		if d.path != "" {
@@ -119,9 +126,9 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 			chart, err = c.signedArchive(ctx, d.ref, h)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("chart %s: dependency %s: %w", h.Path, d.name, err)
+			return nil, fmt.Errorf("chart %s: dependency %s: %w", dir, d.name, err)
 		}
-		out.Dependencies = append(out.Dependencies, renderer.Dependency{Name: d.name, Chart: chart})
+		out = append(out, renderer.Dependency{Name: d.name, Chart: chart})
 	}
 	return out, nil
 }

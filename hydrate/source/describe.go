@@ -17,9 +17,10 @@ import (
 
 // description identifies the content of a source without reading it.
 type description struct {
-	id    string   // sources with equal ids have equal content
-	reach []string // paths that the source reads
-	err   error
+	id     string   // sources with equal ids have equal content
+	reach  []string // paths that the source reads
+	charts bool     // a Kustomize root has helmCharts
+	err    error
 }
 
 // id returns the identity of a source's content.
@@ -125,7 +126,22 @@ func (c *contents) kustomizeID(root string) description {
 	if err != nil {
 		return description{err: err}
 	}
-	return description{id: "kustomize " + hex.EncodeToString(h.Sum(nil)), reach: append(files, kustomizationNames(dirs)...)}
+	out := description{reach: append(files, kustomizationNames(dirs)...)}
+	charts, err := c.walker.ChartsOf(root)
+	if err != nil {
+		return description{err: err}
+	}
+	for i := range charts {
+		one := c.kustomizeChartID(&charts[i])
+		out.reach = append(out.reach, one.reach...)
+		out.charts = true
+		if one.err != nil {
+			return description{err: charts[i].Error(one.err), reach: out.reach}
+		}
+		fmt.Fprintf(h, "chart %s %d %s\n", charts[i].Dir, charts[i].Index, one.id)
+	}
+	out.id = "kustomize " + hex.EncodeToString(h.Sum(nil))
+	return out
 }
 
 // kustomizationNames returns the files that would change the build of the directories if somebody added them.

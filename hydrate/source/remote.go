@@ -79,6 +79,12 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 	var out []fetch.Ref
 	for i, s := range resolved.Sources {
 		switch {
+		case s.Kustomize != nil:
+			refs, err := v.contents.kustomizeRefs(t, s.Kustomize.Path)
+			if err != nil {
+				return nil, t.SourceError(i, err)
+			}
+			out = append(out, refs...)
 		case s.Helm == nil:
 		case s.Helm.Chart != "":
 			out = append(out, chartRef(s.Helm))

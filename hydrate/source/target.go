@@ -67,6 +67,9 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 		if r.err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
 		}
+		if r.charts {
+			return nil, fmt.Errorf("component %s: helmCharts are not allowed in a component of a layer: make the chart a source of the app, or list it in the app's Kustomize root", layer.Path)
+		}
 		key = append(key, 0)
 		key = append(key, r.id...)
 	}
@@ -133,11 +136,8 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest, Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
-		content, err := c.kustomizeFiles(src.Kustomize.Path)
-		if err == nil {
-			err = t.mayRead(content)
-		}
-		return renderer.Source{Kustomize: &renderer.KustomizeSource{Files: content, Root: src.Kustomize.Path}}, err
+		root, err := t.root(ctx, src.Kustomize.Path)
+		return renderer.Source{Kustomize: root}, err
 	default:
 		content, err := c.manifests(src.Manifests.Path, t.App)
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, err

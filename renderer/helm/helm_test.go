@@ -198,7 +198,7 @@ func TestAddedDependenciesAreUsed(t *testing.T) {
 }
 
 func TestHookOf(t *testing.T) {
-	for annotation, want := range map[string]Hook{"": NoHook, "pre-install": KeptHook, "Post-Upgrade, pre-rollback": KeptHook, "test": NeverHook, "test-success": NeverHook, "pre-install,test": NeverHook, "crd-install": NeverHook} {
+	for annotation, want := range map[string]Hook{"": NoHook, "pre-install": KeptHook, "Post-Upgrade, pre-rollback": KeptHook, "test": TestHook, "test-success": TestHook, "pre-install,test": TestHook, "test,pre-install": TestHook, "crd-install": NeverHook, "test,crd-install": NeverHook} {
 		if got := HookOf(annotation); got != want {
 			t.Errorf("%q: %v", annotation, got)
 		}

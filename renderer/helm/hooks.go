@@ -8,11 +8,12 @@ const HookAnnotation = "helm.sh/hook"
 // Hook classifies an object by its hook annotation.
 type Hook int
 
-// The classes: no hook; a hook that belongs on a branch; and one that does not, which is a test or has only events
-// that Helm ignores.
+// The classes: no hook; a hook that belongs on a branch; a test; and one with an event that Helm does not know, which
+// Helm leaves out.
 const (
 	NoHook Hook = iota
 	KeptHook
+	TestHook
 	NeverHook
 )
 
@@ -25,8 +26,10 @@ func HookOf(annotation string) Hook {
 	for event := range strings.SplitSeq(annotation, ",") {
 		switch strings.ToLower(strings.TrimSpace(event)) {
 		case "pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback":
-		default: // "test", "test-success", and the unknown
-			out = NeverHook
+		case "test", "test-success":
+			out = TestHook
+		default:
+			return NeverHook
 		}
 	}
 	return out

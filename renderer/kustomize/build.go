@@ -32,16 +32,25 @@ func NewBuilder(budget manifest.Budget) *Builder { return &Builder{budget: budge
 func (b *Builder) AnyFile() *Builder { return &Builder{budget: b.budget, free: true} }
 
 // Build returns the objects of `kustomize build root`, in its order. The files must include those of Walker.Closure.
-// When the context ends, the build stops before it reads the next file.
+// When the context ends, the build stops before it reads the next file. It refuses helmCharts.
 func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manifest.Object, error) {
+	return b.BuildCharts(ctx, files, root, nil)
+}
+
+// BuildCharts is Build for a root with helmCharts, like `kustomize build --enable-helm root`. The order of objects
+// differs. It refuses helmCharts if inflate is nil.
+func (b *Builder) BuildCharts(ctx context.Context, files []File, root string, inflate Inflate) ([]manifest.Object, error) {
 	tree, err := newMemory(files)
 	if err != nil {
 		return nil, err
 	}
 	walker := NewWalker(tree, b.budget)
-	walker.free = b.free
+	walker.free, walker.charts = b.free, inflate != nil
 	r, err := walker.reach(root)
 	if err != nil {
+		return nil, err
+	}
+	if tree, err = walker.inflated(ctx, tree, r, path.Clean(root), inflate); err != nil {
 		return nil, err
 	}
 	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI, free: b.free})

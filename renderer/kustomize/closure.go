@@ -30,6 +30,7 @@ type Walker struct {
 	shown  string // prefix of file names in messages
 	area   string // name of the tree in messages, if it is not the repository
 	free   bool   // files may be anywhere in the tree
+	charts bool   // helmCharts are accepted
 
 	mu   sync.Mutex
 	dirs map[string]*directory
@@ -50,8 +51,12 @@ func (w *Walker) AnyFile() *Walker {
 
 // directory describes one kustomization without those that it refers to.
 type directory struct {
-	file      string // of the kustomization
+	file      string // of the kustomization, for messages
+	path      string // of the kustomization in the tree
+	namespace string
 	component bool
+	origins   bool // has buildMetadata originAnnotations
+	charts    []Chart
 	openAPI   bool // has an API description of its own
 	managedBy bool // has buildMetadata managedByLabel
 	files     []string
@@ -245,11 +250,12 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 		return unreadable(place{file: w.name(name), data: data}, err)
 	}
 	k.FixKustomization()
-	d.file = w.name(name)
+	d.file, d.path, d.namespace = w.name(name), name, k.Namespace
 	d.files = []string{name}
 	d.bytes = len(data)
 	d.component = k.Kind == types.ComponentKind
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
+	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
 	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area}}
 	s.kustomization(&k)

@@ -156,7 +156,7 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 	case "ValueAddTransformer":
 		return decoded(text, func(p *builtins.ValueAddTransformerPlugin) { s.patch(p.TargetFilePath, "", at) })
 	case "HelmChartInflationGenerator":
-		return fmt.Errorf("starts Helm and is not allowed: make the chart a source of the app")
+		return fmt.Errorf("starts Helm and is not allowed: list the chart under helmCharts of the kustomization, or make it a source of the app")
 	default:
 		return fmt.Errorf("no such plugin is built into Kustomize: correct the kind")
 	}

@@ -43,7 +43,11 @@ func (s *scan) err() error {
 
 // kustomization follows every field that names files. The library reads no other files.
 func (s *scan) kustomization(k *types.Kustomization) {
-	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
+	switch {
+	case len(k.HelmCharts) == 0 && k.HelmGlobals == nil: // FixKustomization moves helmChartInflationGenerator there
+	case s.walker.charts:
+		readCharts(s, k)
+	default:
 		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are not allowed: make the chart a source of the app%s", s.file.file, chartSource(k.HelmCharts)))
 	}
 	s.each("resources", k.Resources, s.resource)

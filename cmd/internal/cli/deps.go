@@ -94,9 +94,9 @@ func newDepsLock(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lock",
 		Short: "Resolve remote charts and other repositories, and write sluice.lock",
-		Long: `Resolves every chart that an app or a Chart.yaml takes from a repository or registry, and writes its version and digest to
-sluice.lock; and every other Git repository of the fleet (kind: Repository), and writes its commit. Locked versions and commits
-stay, unless --upgrade is given. Commit the file.
+		Long: `Resolves every chart that an app, a Chart.yaml or the helmCharts of a Kustomize root take from a repository or registry,
+and writes its version and digest to sluice.lock; and every other Git repository of the fleet (kind: Repository), and writes
+its commit. Locked versions and commits stay, unless --upgrade is given. Commit the file.
 
 ` + credentialsHelp,
 		Example: `  sluice deps lock

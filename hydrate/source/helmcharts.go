@@ -1,0 +1,142 @@
+package source
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+)
+
+// defaultSigners is the source of a chart in helmCharts: an entry names no signers, so the fleet's default counts.
+var defaultSigners = &fleet.HelmSource{} //nolint:gochecknoglobals // never changed
+
+// kustomizeRef returns the reference of a chart in helmCharts as Kustomize passes it to `helm pull`.
+func kustomizeRef(c *kustomize.Chart) fetch.Ref {
+	version := c.Version
+	switch {
+	case version == "" && c.Devel:
+		version = ">0.0.0-0"
+	case version == "":
+		version = "*"
+	}
+	return fetch.Ref{Repo: c.Repo, Chart: c.Name, Version: version}
+}
+
+// kustomizeChartID identifies the chart of an entry of helmCharts. A chart that somebody adds to the folder where Kustomize looks
+// first replaces the one of the repository, so that folder is in the reach of both.
+func (c *contents) kustomizeChartID(chart *kustomize.Chart) description {
+	dir, exists, err := c.walker.Locate(chart)
+	if err != nil {
+		return description{err: err}
+	}
+	var out description
+	if exists {
+		out = c.chartID(defaultSigners, dir, nil)
+	} else {
+		out = c.remoteID(kustomizeRef(chart), defaultSigners)
+	}
+	out.reach = append(out.reach, dir)
+	return out
+}
+
+// root reads the files and charts of a Kustomize root that the target may read.
+func (t *Target) root(ctx context.Context, path string) (*renderer.KustomizeSource, error) {
+	c := t.view.contents
+	files, err := c.kustomizeFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.mayRead(files); err != nil {
+		return nil, err
+	}
+	out := &renderer.KustomizeSource{Files: files, Root: path}
+	charts, err := c.walker.ChartsOf(path)
+	if err != nil {
+		return nil, err
+	}
+	for i := range charts {
+		one, err := t.kustomizeChart(ctx, &charts[i])
+		if err != nil {
+			return nil, charts[i].Error(err)
+		}
+		out.Charts = append(out.Charts, one)
+	}
+	return out, nil
+}
+
+// kustomizeChart reads the chart of an entry of helmCharts.
+func (t *Target) kustomizeChart(ctx context.Context, chart *kustomize.Chart) (renderer.KustomizeChart, error) {
+	c := t.view.contents
+	out := renderer.KustomizeChart{Dir: chart.Dir, Index: chart.Index}
+	if _, err := c.kustomizeChartRefs(t.Target, chart); err != nil { // the target may use them
+		return out, err
+	}
+	dir, exists, err := c.walker.Locate(chart)
+	switch {
+	case err != nil:
+		return out, err
+	case !exists:
+		out.Chart, err = c.signedArchive(ctx, kustomizeRef(chart), defaultSigners)
+		return out, err
+	}
+	if out.Chart, err = c.chart(dir); err != nil {
+		return out, err
+	}
+	out.Dependencies, err = c.chartDependencies(ctx, dir, defaultSigners)
+	return out, err
+}
+
+// kustomizeRefs returns the remote charts of a Kustomize root.
+func (c *contents) kustomizeRefs(t fleet.Target, root string) ([]fetch.Ref, error) {
+	charts, err := c.walker.ChartsOf(root)
+	if err != nil {
+		return nil, err
+	}
+	var out []fetch.Ref
+	for i := range charts {
+		refs, err := c.kustomizeChartRefs(t, &charts[i])
+		if err != nil {
+			return nil, charts[i].Error(err)
+		}
+		out = append(out, refs...)
+	}
+	return out, nil
+}
+
+// kustomizeChartRefs returns the remote charts of an entry of helmCharts. A chart that the target may not use is an error.
+func (c *contents) kustomizeChartRefs(t fleet.Target, chart *kustomize.Chart) ([]fetch.Ref, error) {
+	dir, exists, err := c.walker.Locate(chart)
+	switch {
+	case err != nil:
+		return nil, err
+	case exists:
+		return c.remotes(t, dir, map[string]bool{})
+	}
+	ref := kustomizeRef(chart)
+	return []fetch.Ref{ref}, t.MayUse(ref.Repo, ref.Chart)
+}
+
+// helmCharts returns the charts of a Kustomize root with their versions, for messages. It is empty if the root lists none or has errors.
+func (c *contents) helmCharts(root string) string {
+	charts, err := c.walker.ChartsOf(root)
+	if err != nil {
+		return "" // rendering reports it
+	}
+	var names []string
+	for i := range charts {
+		name := charts[i].Name
+		if dir, exists, err := c.walker.Locate(&charts[i]); err == nil && exists {
+			name = "chart " + dir
+		} else if locked, ok := c.lock.Lookup(kustomizeRef(&charts[i])); ok {
+			name += " " + locked.Version
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(names, ", ")
+}

@@ -1,0 +1,84 @@
+package renderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/renderer/helm"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// root builds a Kustomize root, with the charts of its helmCharts.
+func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe bool) ([]Object, bool, error) {
+	mayChange, left := false, e.limits.MaxOutput
+	inflate := func(ctx context.Context, r *kustomize.Release) ([]manifest.Object, error) {
+		objects, unstable, err := e.inflate(ctx, b, s, r, probe)
+		if err != nil {
+			return nil, inflateError(r, err)
+		}
+		mayChange = mayChange || unstable
+		var out []manifest.Object
+		for i := range objects {
+			if left -= len(objects[i].YAML); left < 0 {
+				return nil, r.Error(fmt.Errorf("the charts of one root produce more than %d MiB of text", e.limits.MaxOutput>>20))
+			}
+			decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
+			if err != nil {
+				return nil, r.Error(err)
+			}
+			out = append(out, decoded...)
+		}
+		return out, nil
+	}
+	objects, err := e.kustomize.BuildCharts(ctx, kustomizeFiles(s.Files.Files), s.Root, inflate)
+	if err != nil {
+		return nil, false, err
+	}
+	out, err := encodeAll(objects, e.limits.MaxOutput)
+	for i := range out {
+		out[i].Source = "Kustomize root " + s.Root
+	}
+	return out, mayChange, err
+}
+
+// inflate renders an entry of helmCharts like `kustomize build --enable-helm --helm-kube-version VERSION
+// --helm-api-versions APIS` with the versions of the cluster.
+func (e *Engine) inflate(ctx context.Context, b *Bundle, s *KustomizeSource, r *kustomize.Release, probe bool) ([]Object, bool, error) {
+	i := slices.IndexFunc(s.Charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
+	if i < 0 {
+		return nil, false, errors.New("the bundle does not have the chart")
+	}
+	of := &HelmSource{Chart: s.Charts[i].Chart, Dependencies: s.Charts[i].Dependencies, IncludeCRDs: r.IncludeCRDs}
+	var err error
+	if of.Release, err = helm.ReleaseName(r.Name, r.NameTemplate); err != nil {
+		return nil, false, err
+	}
+	chart, err := e.chart(of)
+	if err != nil {
+		return nil, false, err
+	}
+	values, err := r.Values(chart.Defaults())
+	if err != nil {
+		return nil, false, err
+	}
+	o := helm.Options{Namespace: r.Namespace, KubeVersion: b.KubeVersion, APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe}
+	if r.KubeVersion != "" {
+		o.KubeVersion = r.KubeVersion
+	}
+	return e.release(ctx, of, chart, o, func(h helm.Hook) bool {
+		return !r.SkipHooks && (h == helm.KeptHook || h == helm.TestHook && !r.SkipTests)
+	})
+}
+
+// inflateError adds the entry of helmCharts to an error of its chart, whose own file and line stay in front.
+func inflateError(r *kustomize.Release, err error) error {
+	if input, ok := errors.AsType[*InputError](err); ok {
+		out := *input
+		out.Message += " (chart of " + r.Place() + ")"
+		return &out
+	}
+	return r.Error(err)
+}
