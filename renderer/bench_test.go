@@ -14,7 +14,7 @@ import (
 // BenchmarkWorkers compares rendering in this process with rendering in confined children. The ratio is the price of the
 // isolation; `go test -run - -bench Workers ./renderer` prints it as x-in-process.
 func BenchmarkWorkers(b *testing.B) {
-	const name = corpus + "/charts/ingress-nginx-4.15.1.tgz"
+	name := corpus + "/charts/ingress-nginx-4.15.1.tgz"
 	archive, err := os.ReadFile(name)
 	if err != nil {
 		b.Skipf("the corpus is not on this machine: %v", err)

@@ -2,6 +2,7 @@ package renderer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-const corpus = "../../shared/corpus"
+// corpus has real charts and Kustomize roots.
+var corpus = cmp.Or(os.Getenv("CORPUS"), "../../shared/corpus")
 
 // rivals builds helm and kustomize from the tools module, in the versions of the libraries.
 func rivals(t *testing.T) string {

@@ -19,6 +19,18 @@ import (
 // integers exact to 64 bits. It skips empty documents and returns the items of lists. An error names the number of the
 // document in the stream.
 func Decode(data []byte, b Budget) ([]Object, error) {
+	if len(data) <= b.Bytes {
+		if m, ok := quickly(data, b.Depth); ok {
+			if objects, err := take(m); err == nil { // the library's path below has the error
+				return objects, nil
+			}
+		}
+	}
+	return decodeAny(data, b)
+}
+
+// decodeAny decodes with the library.
+func decodeAny(data []byte, b Budget) ([]Object, error) {
 	if err := checkSize(data, b); err != nil {
 		return nil, err
 	}
@@ -57,6 +69,11 @@ func objectsOf(raw any, depth int) ([]Object, error) {
 	if !ok {
 		return nil, fmt.Errorf("a Kubernetes object must be a mapping, not %s", describe(value))
 	}
+	return take(m)
+}
+
+// take returns the objects of one document.
+func take(m map[string]any) ([]Object, error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
