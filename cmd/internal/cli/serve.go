@@ -36,8 +36,8 @@ func newServe(o IO) *cobra.Command {
 		Long: `Runs the service. It receives webhooks of GitHub and GitLab at /hooks/<name of the forge>, reviews merge requests, hydrates
 the trunk, and promotes. All state is in Git and on the forge; you can delete the data folder at any time.
 
-On SIGHUP, the service reads the configuration again. On SIGTERM or SIGINT, it starts no more work, waits for running work
-for at most the time in drain, and exits.`,
+On SIGHUP, the service reads the configuration again. On SIGTERM or SIGINT, it starts no more work, stops reviews, which run
+again after the next start, waits for other running work for at most the time in drain, and exits.`,
 		Example: `  sluice serve --config /etc/sluice/config.yaml
   sluice serve --config config.yaml --check      # only checks the configuration`,
 		Args: noArgs(""),
