@@ -30,10 +30,11 @@ const (
 )
 
 const (
-	gcPercent  = 400      // a child holds little between calls, and memory is bounded below
-	maxStack   = 64 << 20 // a template that calls itself for ever ends here, not at Go's gigabyte
-	watchEvery = 20 * time.Millisecond
-	maxAsks    = 32 // questions of one call that wait for an answer at once
+	gcPercent  = 400                   // a child holds little between calls, and memory is bounded below
+	maxStack   = 64 << 20              // a template that calls itself for ever ends here, not at Go's gigabyte
+	watchEvery = 20 * time.Millisecond // while a call runs
+	watchIdle  = time.Second           // between calls, so that a warm pool costs next to nothing
+	maxAsks    = 32                    // questions of one call that wait for an answer at once
 )
 
 // config is what the parent tells a child before anything else.
@@ -52,7 +53,10 @@ type config struct {
 // It belongs in a process of its own, at its very start: it limits the whole process for good, and exits when memory runs
 // out or the parent goes away.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, jobs Jobs) error {
-	c := &childLoop{in: newFrameReader(r), out: &frameWriter{w: w}, jobs: jobs, waiting: map[uint32]chan frame{}, slots: make(chan struct{}, maxAsks)}
+	c := &childLoop{
+		in: newFrameReader(r), out: &frameWriter{w: w}, jobs: jobs, waiting: map[uint32]chan frame{}, slots: make(chan struct{}, maxAsks),
+		started: make(chan struct{}, 1),
+	}
 	first, err := c.in.next(func(kind) int { return maxConfig })
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -68,7 +72,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, jobs Jobs) error {
 	debug.SetGCPercent(gcPercent)
 	if cfg.Limits.Memory > 0 {
 		debug.SetMemoryLimit(cfg.Limits.Memory * 3 / 4)
-		go watchMemory(cfg.Limits.Memory)
+		go c.watchMemory(cfg.Limits.Memory)
 	}
 	report := confine(cfg)
 	text, err := json.Marshal(report)
@@ -87,6 +91,7 @@ type childLoop struct {
 	jobs Jobs
 
 	slots   chan struct{} // questions that wait
+	started chan struct{} // a call began
 	mu      sync.Mutex
 	next    uint32
 	waiting map[uint32]chan frame
@@ -99,10 +104,7 @@ func (c *childLoop) loop(ctx context.Context) error {
 	for {
 		f, err := c.in.next(func(kind) int { return 1<<31 - 1 })
 		if err != nil {
-			c.mu.Lock()
-			busy := c.busy
-			c.mu.Unlock()
-			if busy { // nobody waits for the job any more, and nothing else can stop it
+			if c.isBusy() { // nobody waits for the job any more, and nothing else can stop it
 				os.Exit(exitParent) //nolint:forbidigo // see above
 			}
 			if errors.Is(err, io.EOF) {
@@ -118,6 +120,10 @@ func (c *childLoop) loop(ctx context.Context) error {
 			c.mu.Unlock()
 			if twice {
 				return errors.New("worker: a call came while another runs")
+			}
+			select {
+			case c.started <- struct{}{}:
+			default: // it will see that a call runs
 			}
 			go c.run(ctx, f)
 		case kindAnswer, kindRefusal:
@@ -192,14 +198,35 @@ func (c *childLoop) ask(ctx context.Context, name string, input []byte) ([]byte,
 	}
 }
 
+func (c *childLoop) isBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
+}
+
 // watchMemory ends the process when its memory passes the bound. Sampling leaves a gap that one huge allocation can jump;
 // RLIMIT_DATA closes it where the system has one.
-func watchMemory(limit int64) {
+func (c *childLoop) watchMemory(limit int64) {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	for range time.Tick(watchEvery) {
+	idle, timer := true, time.NewTimer(watchIdle)
+	for {
+		select {
+		case <-c.started:
+			if idle {
+				idle = false
+				timer.Reset(watchEvery)
+			}
+			continue
+		case <-timer.C:
+		}
 		metrics.Read(sample)
 		if used := sample[0].Value.Uint64() - sample[1].Value.Uint64(); used > uint64(limit) { //nolint:gosec // positive
 			os.Exit(exitMemory) //nolint:forbidigo // the only way out of a runaway job
+		}
+		if idle = !c.isBusy(); idle {
+			timer.Reset(watchIdle)
+		} else {
+			timer.Reset(watchEvery)
 		}
 	}
 }
