@@ -12,7 +12,7 @@ import (
 // strikes counts how often a set of sources exceeded its limits, so that a chart that hangs costs its timeout a few
 // times and not once per cluster. Values are ignored, because they differ between clusters.
 //
-// Strikes belong to one owner and one merge request: a RemoteServer gives contents digests that no other RemoteServer
+// Strikes belong to one owner and, of merge requests, to one review: a RemoteServer gives contents digests that no other RemoteServer
 // uses. If values of one merge request make a good chart hang, the chart still renders for another merge request.
 //
 // It is safe for concurrent use.

@@ -246,3 +246,22 @@ func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 		t.Errorf("the comment gives the reason %d times", n)
 	}
 }
+
+// TestLimitsInTheDocumentation holds the table of docs/security.md to the limits of a review.
+func TestLimitsInTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{
+		fmt.Sprintf("| time, processor time | %d minutes, %d minutes |", reviewTimeout/time.Minute, reviewCPU/time.Minute),
+		fmt.Sprintf("| memory, answer | %d GiB, %d MiB |", reviewMemory>>30, reviewOutput>>20),
+		fmt.Sprintf("| time of all renderings | %d minutes |", reviewRender/time.Minute),
+		fmt.Sprintf("| charts and files | %d GiB |", reviewContents>>30),
+	} {
+		if !strings.Contains(string(text), row+"\n") {
+			t.Errorf("docs/security.md lacks the row %q", row)
+		}
+	}
+}
