@@ -105,6 +105,7 @@ type Config struct {
 	Reports Reports // nil: nobody keeps the reports
 	// Verdicts are shared by all replicas. Nil: this process is the only one.
 	Verdicts Verdicts
+	Claims   Claims // nil: this process is the only one that writes comments
 	Clock    func() time.Time
 	Log      *slog.Logger
 	Observe  func(kind, result string, took time.Duration) // nil: no metrics

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // locks are by name. Tasks with other names do not wait. It is safe for concurrent use.
@@ -48,13 +50,28 @@ func (h *locks) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
+// Claims keep processes from writing Sluice's comments on one merge request at the same time.
+type Claims interface {
+	// Claim waits until no process has the claim of the merge request, and takes it. A claim of a process that died ends by itself.
+	Claim(ctx context.Context, p hint.Place, number int) (release func(), err error)
+}
+
 // commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge request are tasks of
-// two lanes, so they can run at the same time: the lock keeps each from writing over what the other one has read.
+// two lanes, so they can run at the same time, also in two replicas: the lock and the claim keep each from writing over what the other one
+// has read, and from creating a second comment.
 func commenting(ctx context.Context, j *job, number int, write func() error) error {
 	unlock, err := j.comments.lock(ctx, fmt.Sprintf("%s!%d", j.place, number))
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if j.Claims == nil {
+		return write()
+	}
+	release, err := j.Claims.Claim(ctx, j.place, number)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return write()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 )
@@ -133,6 +134,49 @@ func (n *notebook) EditComment(_ context.Context, _ forge.Repository, _ int, id 
 func (*notebook) React(context.Context, forge.Repository, int, int64, forge.Reaction) error {
 	return nil
 }
+
+// oneClaim is the claim of a merge request in the store of two replicas.
+type oneClaim chan struct{}
+
+func (c oneClaim) Claim(ctx context.Context, _ hint.Place, _ int) (func(), error) {
+	select {
+	case c <- struct{}{}:
+		return func() { <-c }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Two replicas write on one merge request at the same time: they make one comment, and lose nothing of each other. If the store does not
+// answer, the task fails and is repeated.
+func TestReplicasShareAComment(t *testing.T) {
+	t.Parallel()
+	hub, claim := &notebook{}, make(oneClaim, 1)
+	const tasks = 12
+	var all sync.WaitGroup
+	for i := range tasks {
+		j := following(hub, nil)
+		j.Claims, j.hint.Number = claim, 7
+		all.Go(func() {
+			if err := j.answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := publish.Handled(forge.User{Login: "sluice"}, hub.all); len(hub.all) != 1 || len(got) != tasks {
+		t.Errorf("%d comments with the commands %v", len(hub.all), got)
+	}
+	j := following(hub, nil)
+	j.Claims, j.hint.Number = brokenClaims{}, 7
+	if err := j.answered(t.Context(), &forge.Comment{ID: 1}, false); !errors.Is(err, errNoAnswer) {
+		t.Errorf("a store that does not answer: %v", err)
+	}
+}
+
+type brokenClaims struct{}
+
+func (brokenClaims) Claim(context.Context, hint.Place, int) (func(), error) { return nil, errNoAnswer }
 
 // Tasks that write on one merge request at the same time lose nothing of each other, and make one comment.
 func TestTasksShareAComment(t *testing.T) {

@@ -158,13 +158,14 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	var verdicts bot.Verdicts
-	if c.Queue.URL != "" { // other replicas may review merge requests of the same head
-		verdicts = queue.NewVerdicts(s.queue)
+	var claims bot.Claims
+	if c.Queue.URL != "" { // other replicas may review merge requests of the same head, and write comments on the same merge request
+		verdicts, claims = queue.NewVerdicts(s.queue), queue.NewClaims(s.queue)
 		shareReports(s)
 	}
 	s.bot = bot.New(bot.Config{
-		Verdicts: verdicts,
-		Forges:   s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Verdicts: verdicts, Claims: claims,
+		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
 

@@ -247,8 +247,8 @@ func render(r *report.Review, id string, last report.MarkerInfo, limit int) (bod
 	return body, info.Digest
 }
 
-// create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process may create one at the same
-// time: the next write of either unites the two.
+// create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process, such as a CI
+// job, may create one at the same time: the next write of either unites the two.
 func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
 	_, err := f.CreateComment(ctx, repo, number, body)
 	if err == nil || !errors.Is(err, forge.ErrUnavailable) {

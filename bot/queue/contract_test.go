@@ -43,6 +43,7 @@ func contract(t *testing.T, o opener) {
 		"vanished":       testVanished,
 		"seen":           testSeen,
 		"verdicts":       testVerdicts,
+		"claims":         testClaims,
 		"reports":        testReports,
 		"drain":          testDrain,
 		"full":           testFull,

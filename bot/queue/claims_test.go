@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// testClaims: a replica waits for the claim of another one, but not for that of another merge request, and takes over what a replica
+// that vanished held. A claim outlasts its lease as long as its replica lives.
+func testClaims(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	here, there := NewClaims(q), NewClaims(o.twin(t, q, "two"))
+	release, err := here.Claim(t.Context(), "github:a/b", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := there.Claim(t.Context(), "github:a/b", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	longer, end := context.WithTimeout(t.Context(), q.cfg.Lease*5/4)
+	defer end()
+	if _, err := there.Claim(longer, "github:a/b", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second replica has the claim: %v", err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		release, err := there.Claim(t.Context(), "github:a/b", 1)
+		if err == nil {
+			release()
+		}
+		taken <- err
+	}()
+	release()
+	if err := receive(t, "the claim", taken); err != nil {
+		t.Error(err)
+	}
+	// A replica that vanished renews nothing.
+	before := time.Now()
+	if _, err := q.takeLease(t.Context(), "comments-"+digest("github:a/b")+"-1"); err != nil {
+		t.Fatal(err)
+	}
+	release, err = there.Claim(t.Context(), "github:a/b", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waited := time.Since(before); waited < q.cfg.Lease-50*time.Millisecond {
+		t.Errorf("the claim was taken after %s, the lease is %s", waited, q.cfg.Lease)
+	}
+	release()
+}
