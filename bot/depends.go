@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
@@ -155,6 +156,9 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool
 	commits := other.space.Commits
 	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.mr.Number))
 	if errors.Is(err, gitstore.ErrNoRef) {
+		if later := lagging(j, number, d); later != nil {
+			return later
+		}
 		d.alone = "Git does not have its head"
 		return nil
 	}
@@ -189,6 +193,25 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool
 	d.rendered = &CompanionRequest{Base: base.Hash, Head: head.Hash}
 	d.change = &FleetChange{base, head}
 	return nil
+}
+
+// maxLagging bounds the reviews that wait for the head of a companion which Git does not have yet.
+const maxLagging = 8
+
+// lagging returns an error that retries the review later, because the forge has the head of a companion and Git does not have it yet. The
+// delay begins with a second and doubles each time. After maxLagging attempts, about four minutes, lagging returns nil, and the review
+// shows that the companion is missing.
+func lagging(j *job, number int, d *dependency) error {
+	key := fmt.Sprintf("lagging/%d %s", number, d.key())
+	attempt := 0
+	if head, count, ok := strings.Cut(j.recall(key), " "); ok && head == d.mr.Head {
+		var err error
+		if attempt, err = strconv.Atoi(count); err != nil || attempt >= maxLagging {
+			return nil
+		}
+	}
+	j.remember(key, fmt.Sprintf("%s %d", d.mr.Head, attempt+1))
+	return &Later{Until: j.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
 }
 
 // decidesRepositories reports whether a file of a fleet can declare other repositories, or pin their commits.

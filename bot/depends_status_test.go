@@ -124,6 +124,14 @@ type pairSpace struct {
 	bombSpace
 	fleet     *fleet.Fleet
 	companion func() (*report.Review, error)
+	lags      bool // Git does not have the head yet
+}
+
+func (p *pairSpace) Revision(ctx context.Context, revision string) (gitstore.Commit, error) {
+	if p.lags && revision == "head" {
+		return gitstore.Commit{}, gitstore.ErrNoRef
+	}
+	return p.bombSpace.Revision(ctx, revision)
 }
 
 func (p *pairSpace) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.Problems, error) {
@@ -143,6 +151,7 @@ type pair struct {
 	fleet    *forge.MergeRequest
 	one      *forge.MergeRequest
 	space    *pairSpace
+	other    *pairSpace // of acme/one
 	enqueued []int
 	now      time.Time
 }
@@ -161,7 +170,7 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 	f.Spec.Trunk = "main"
 	passed := &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
 	p.space = &pairSpace{bombSpace: bombSpace{head: h1, review: passed}, fleet: f}
-	other := &pairSpace{bombSpace: bombSpace{head: h2, review: passed}, fleet: f}
+	p.other = &pairSpace{bombSpace: bombSpace{head: h2, review: passed}, fleet: f}
 	for range 2 {
 		p.replicas = append(p.replicas, New(Config{
 			Verdicts: verdicts,
@@ -176,7 +185,7 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 			Open: func(_ context.Context, at hint.Place) (*Workspace, error) {
 				s := p.space
 				if at == "hub:acme/one" {
-					s = other
+					s = p.other
 				}
 				return &Workspace{Commits: s, Fleets: s, Reviews: s, Close: func() {}}, nil
 			},

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -286,5 +287,48 @@ func TestAnnouncedToDependents(t *testing.T) {
 	}
 	if enqueued[0] != "review hub:acme/fleet 9" {
 		t.Errorf("enqueued %q", enqueued)
+	}
+}
+
+// Git can be behind the forge: the review waits for the head of a companion, but not forever.
+func TestCompanionThatGitDoesNotHaveYet(t *testing.T) {
+	t.Parallel()
+	for name, arrives := range map[string]bool{"arrives": true, "never arrives": false} {
+		p := newPair(t, nil)
+		p.other.lags = true
+		p.fleet.Body = dependsOnOne
+		review := func() error {
+			return p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7})
+		}
+		waited := time.Duration(0)
+		for attempt := range maxLagging {
+			if arrives && attempt == 3 {
+				p.other.lags = false
+				break
+			}
+			later, ok := errors.AsType[*Later](review())
+			if !ok || !later.Until.After(p.now) {
+				t.Fatalf("%s: attempt %d does not ask for a retry", name, attempt)
+			}
+			waited += later.Until.Sub(p.now)
+			p.now = later.Until
+		}
+		if p.space.reviews != 0 {
+			t.Errorf("%s: %d reviews without the companion", name, p.space.reviews)
+		}
+		if err := review(); err != nil || p.space.reviews != 1 {
+			t.Errorf("%s: %d reviews in the end: %v", name, p.space.reviews, err)
+		}
+		if want := map[bool]time.Duration{true: 7 * time.Second, false: 255 * time.Second}[arrives]; waited != want {
+			t.Errorf("%s: waited %s, not %s", name, waited, want)
+		}
+		if body := strings.Join(p.forge.comments, "\n"); strings.Contains(body, "Git does not have its head") == arrives {
+			t.Errorf("%s: the comment says:\n%s", name, body)
+		}
+		p.one.Head, p.one.Updated = gitstore.Hash{5}.String(), p.now // a newer head waits again
+		p.other.lags, p.fleet.Updated = true, p.now
+		if _, ok := errors.AsType[*Later](review()); !ok {
+			t.Errorf("%s: the review does not wait for a newer head", name)
+		}
 	}
 }
