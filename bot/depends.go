@@ -205,12 +205,12 @@ func lagging(j *job, number int, d *dependency) error {
 	key := fmt.Sprintf("lagging/%d %s", number, d.key())
 	attempt := 0
 	if head, count, ok := strings.Cut(j.recall(key), " "); ok && head == d.mr.Head {
-		var err error
-		if attempt, err = strconv.Atoi(count); err != nil || attempt >= maxLagging {
-			return nil
-		}
+		attempt = len(count) // a mark for each attempt
 	}
-	j.remember(key, fmt.Sprintf("%s %d", d.mr.Head, attempt+1))
+	if attempt >= maxLagging {
+		return nil
+	}
+	j.remember(key, d.mr.Head+" "+strings.Repeat("+", attempt+1))
 	return &Later{Until: j.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
 }
 

@@ -184,7 +184,7 @@ func (v *View) Versions(t fleet.Target) ([]string, error) {
 		case s.Objects != nil:
 			out = append(out, s.Objects.Name)
 		case s.Kustomize != nil:
-			out = append(out, t.Locate(s.Kustomize.Path)+v.contents.helmCharts(s.Kustomize.Path))
+			out = append(out, t.Locate(s.Kustomize.Path)+helmCharts(v.contents, s.Kustomize.Path))
 		default:
 			out = append(out, t.Locate(s.Manifests.Path))
 		}

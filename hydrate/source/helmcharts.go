@@ -71,7 +71,7 @@ func (t *Target) root(ctx context.Context, path string) (*renderer.KustomizeSour
 func (t *Target) kustomizeChart(ctx context.Context, chart *kustomize.Chart) (renderer.KustomizeChart, error) {
 	c := t.view.contents
 	out := renderer.KustomizeChart{Dir: chart.Dir, Index: chart.Index}
-	if _, err := c.kustomizeChartRefs(t.Target, chart); err != nil { // the target may use them
+	if _, err := kustomizeChartRefs(c, t.Target, chart); err != nil { // the target may use them
 		return out, err
 	}
 	dir, exists, err := c.walker.Locate(chart)
@@ -90,14 +90,14 @@ func (t *Target) kustomizeChart(ctx context.Context, chart *kustomize.Chart) (re
 }
 
 // kustomizeRefs returns the remote charts of a Kustomize root.
-func (c *contents) kustomizeRefs(t fleet.Target, root string) ([]fetch.Ref, error) {
+func kustomizeRefs(c *contents, t fleet.Target, root string) ([]fetch.Ref, error) {
 	charts, err := c.walker.ChartsOf(root)
 	if err != nil {
 		return nil, err
 	}
 	var out []fetch.Ref
 	for i := range charts {
-		refs, err := c.kustomizeChartRefs(t, &charts[i])
+		refs, err := kustomizeChartRefs(c, t, &charts[i])
 		if err != nil {
 			return nil, charts[i].Error(err)
 		}
@@ -107,7 +107,7 @@ func (c *contents) kustomizeRefs(t fleet.Target, root string) ([]fetch.Ref, erro
 }
 
 // kustomizeChartRefs returns the remote charts of an entry of helmCharts. A chart that the target may not use is an error.
-func (c *contents) kustomizeChartRefs(t fleet.Target, chart *kustomize.Chart) ([]fetch.Ref, error) {
+func kustomizeChartRefs(c *contents, t fleet.Target, chart *kustomize.Chart) ([]fetch.Ref, error) {
 	dir, exists, err := c.walker.Locate(chart)
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func (c *contents) kustomizeChartRefs(t fleet.Target, chart *kustomize.Chart) ([
 }
 
 // helmCharts returns the charts of a Kustomize root with their versions, for messages. It is empty if the root lists none or has errors.
-func (c *contents) helmCharts(root string) string {
+func helmCharts(c *contents, root string) string {
 	charts, err := c.walker.ChartsOf(root)
 	if err != nil {
 		return "" // rendering reports it

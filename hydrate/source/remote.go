@@ -80,7 +80,7 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 	for i, s := range resolved.Sources {
 		switch {
 		case s.Kustomize != nil:
-			refs, err := v.contents.kustomizeRefs(t, s.Kustomize.Path)
+			refs, err := kustomizeRefs(v.contents, t, s.Kustomize.Path)
 			if err != nil {
 				return nil, t.SourceError(i, err)
 			}
