@@ -157,14 +157,13 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
-	var verdicts bot.Verdicts
-	var claims bot.Claims
+	shared := bot.Config{}
 	if c.Queue.URL != "" { // other replicas may review merge requests of the same head, and write comments on the same merge request
-		verdicts, claims = queue.NewVerdicts(s.queue), queue.NewClaims(s.queue)
+		shared.Verdicts, shared.Claims = queue.NewVerdicts(s.queue), queue.NewClaims(s.queue)
 		shareReports(s)
 	}
 	s.bot = bot.New(bot.Config{
-		Verdicts: verdicts, Claims: claims,
+		Verdicts: shared.Verdicts, Claims: shared.Claims,
 		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
