@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -41,6 +42,8 @@ type Config struct {
 	Signer   gitstore.Signer
 	Progress Progress
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
+	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
+	Imports *imports.Memory
 }
 
 // Progress reports the progress of a phase. Several goroutines call it. total is 0 if it is not known.
@@ -66,6 +69,9 @@ func New(c Config) *Hydrator {
 	}
 	if c.Detect {
 		sources.Detecting()
+	}
+	if c.Imports != nil {
+		sources.Remembering(c.Imports)
 	}
 	return &Hydrator{Config: c, sources: sources, targets: render.New(c.Store, c.Renderer, c.Jobs)}
 }

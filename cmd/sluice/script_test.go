@@ -58,8 +58,15 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptEnvironment gives a script an identity and a Git configuration of its own.
+// scriptEnvironment gives a script an identity, a Git configuration and a cache of its own. The cache is elsewhere, because some scripts
+// commit everything in their folder.
 func scriptEnvironment(env *testscript.Env) error {
+	cache, err := os.MkdirTemp("", "sluice-script")
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { _ = os.RemoveAll(cache) })
+	env.Setenv("SLUICE_CACHE_DIR", cache)
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("SLUICE_OFFLINE", "1")
 	env.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(env.WorkDir, ".gitconfig"))

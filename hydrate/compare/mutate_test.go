@@ -1,6 +1,7 @@
 package compare_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,6 +20,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 // scalar is a line with something after `: `, `- ` or `= `, whose last word a mutation changes.
@@ -106,11 +110,30 @@ func scopedOf(c *compare.Comparison) (objects, failed map[string]bool) {
 	return objects, failed
 }
 
-// mutate changes every file of a repository, one at a time, and compares the scoped comparison with that of two whole builds. It returns how
-// many mutations change objects, and how many change failures.
+// jobRenderer runs the jobs of a worker process in this process.
+type jobRenderer struct {
+	renderer.Renderer
+	jobs worker.Jobs
+}
+
+// Call implements renderer.Caller.
+func (j jobRenderer) Call(ctx context.Context, c worker.Call) ([]byte, error) {
+	return j.jobs[c.Job](ctx, c.Input, c.Answer)
+}
+
+// remembering is what a new run of the command line has: empty caches in memory, and the files that earlier runs left in a folder.
+func remembering(h *hydrate.Hydrator, dir string) *hydrate.Hydrator {
+	c := h.Config
+	c.Renderer, c.Imports = jobRenderer{c.Renderer, imports.Jobs()}, imports.NewMemory(dir, "repository", "build", time.Now)
+	return hydrate.New(c)
+}
+
+// mutate changes every file of a repository, one at a time, and compares the scoped comparison with that of two whole builds. Imports of the
+// scoped comparison take what earlier comparisons kept on disk; whole builds take nothing. It returns how many mutations change objects,
+// and how many change failures.
 func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differing, failing int) {
 	t.Helper()
-	h := r.Hydrator(2)
+	h, kept := r.Hydrator(2), t.TempDir()
 	base, err := wholeOf(r, h, "HEAD")
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +156,7 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 			if err != nil { // no commit of a fleet: there is nothing to compare
 				invalid++
 			} else {
-				c, err := compare.Run(t.Context(), h, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
+				c, err := compare.Run(t.Context(), remembering(h, kept), compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}

@@ -19,6 +19,7 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+	importer.Memory = i.memory
 	roots, err := importer.Detect()
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type Archives interface {
 // that is in a worker process; see Isolated. It is safe for concurrent use.
 type Importer struct {
 	builder  flux.Builder
+	memory   flux.Memory // nil: none
 	archives Archives
 	exclude  map[string]string       // units that are not built → why
 	begin    func(unit string) error // is called before each unit is built; nil calls nothing
@@ -108,6 +109,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	if err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " + err.Error()}}
 	}
+	importer.Memory = i.memory
 	var out []fleet.Imported
 	var problems fleet.Problems
 	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
@@ -181,9 +183,10 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values}}, r.Component
 		return out
 	}
-	var objects string
-	objects, out.Err = stream(u.Objects, out.Err)
-	out.Sources = []fleet.ImportedSource{{Objects: objects}}
+	out.Sources = []fleet.ImportedSource{{}}
+	if u.Err == nil {
+		out.Sources[0].Objects = string(u.Stream)
+	}
 	return out
 }
 

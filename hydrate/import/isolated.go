@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -21,11 +22,18 @@ import (
 type Isolated struct {
 	workers  renderer.Caller
 	archives Archives
+	memory   *Memory // nil: none
 }
 
 // NewIsolated returns an importer that runs in the worker processes of a renderer.
 func NewIsolated(workers renderer.Caller, archives Archives) *Isolated {
 	return &Isolated{workers: workers, archives: archives}
+}
+
+// Remembering makes the importer keep its results in m. It returns the importer.
+func (i *Isolated) Remembering(m *Memory) *Isolated {
+	i.memory = m
+	return i
 }
 
 // JobImport is the name of the job that reads an import, in worker.Jobs.
@@ -37,6 +45,7 @@ const (
 	askFile    = "file"    // a path → its bytes
 	askFiles   = "files"   // a path → JSON []fileAnswer: the file and, up to a limit, the manifests behind it in its directory
 	askArchive = "archive" // JSON archiveQuestion → the archive
+	askMemory  = "memory"  // the parts that earlier processes computed
 	askBegin   = "begin"   // the name of the unit that the job builds next → nothing
 )
 
@@ -53,6 +62,7 @@ type job struct {
 	Request fleet.ImportRequest
 	Detect  bool
 	Exclude map[string]string // units that exceeded a limit → the error
+	Recall  bool              // the parent answers askMemory
 }
 
 // jobAnswer is the answer of the job.
@@ -60,6 +70,8 @@ type jobAnswer struct {
 	Targets  []wireTarget
 	Problems fleet.Problems
 	Detected []byte
+	Learned  map[string][]byte `json:",omitempty"` // parts of this answer, for Memory
+	Used     []string          `json:",omitempty"` // keys of parts that were known, if there is something to learn
 }
 
 // wireTarget is a target whose error is a text.
@@ -113,10 +125,22 @@ func (i *Isolated) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 }
 
 func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer, error) {
-	j.Exclude = map[string]string{}
+	j.Exclude, j.Recall = map[string]string{}, i.memory != nil
+	key, err := json.Marshal(j)
+	if err != nil {
+		return jobAnswer{}, err
+	}
+	id := ""
+	if i.memory != nil {
+		id = treeID(tree)
+		var out jobAnswer
+		if kept := i.memory.whole(key, id); kept != nil && json.Unmarshal(kept, &out) == nil {
+			return out, nil
+		}
+	}
 	slow := 0
 	for {
-		parent := &parent{tree: tree, archives: i.archives}
+		parent := &parent{tree: tree, archives: i.archives, memory: i.memory}
 		input, err := json.Marshal(j)
 		if err != nil {
 			return jobAnswer{}, err
@@ -136,7 +160,34 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err := json.Unmarshal(data, &out); err != nil {
 			return jobAnswer{}, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 		}
+		i.keep(key, id, &out, parent.lasting() && len(j.Exclude) == 0)
 		return out, nil
+	}
+}
+
+// treeID identifies the content of a tree; "" if it has no id.
+func treeID(tree fleet.Tree) string {
+	if info, err := tree.Stat("."); err == nil {
+		if id, ok := info.Sys().(fmt.Stringer); ok {
+			return id.String()
+		}
+	}
+	return ""
+}
+
+// keep stores an answer. One that can differ next time is not stored as a whole: an archive or file could not be read, or a unit exceeded a
+// limit of this process.
+func (i *Isolated) keep(key []byte, id string, answer *jobAnswer, lasts bool) {
+	if i.memory == nil {
+		return
+	}
+	i.memory.learn(answer.Learned, answer.Used)
+	answer.Learned, answer.Used = nil, nil
+	if !lasts {
+		return
+	}
+	if data, err := json.Marshal(answer); err == nil {
+		i.memory.keepWhole(key, id, data)
 	}
 }
 
@@ -144,9 +195,18 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 type parent struct {
 	tree     fleet.Tree
 	archives Archives
+	memory   *Memory // nil: none
 
 	mu      sync.Mutex
 	current string
+	passing bool // an answer can be another one for the same commit
+}
+
+// lasting reports whether the same commit always gets the same answers.
+func (p *parent) lasting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.passing
 }
 
 func (p *parent) unit() string {
@@ -159,6 +219,16 @@ func (p *parent) unit() string {
 func isLarge(question string) bool { return question != askBegin }
 
 func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
+	out, err := p.find(ctx, name, input)
+	if name == askArchive || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.mu.Lock()
+		p.passing = true
+		p.mu.Unlock()
+	}
+	return out, err
+}
+
+func (p *parent) find(ctx context.Context, name string, input []byte) ([]byte, error) {
 	switch name {
 	case askDirs:
 		return listDirs(p.tree, string(input))
@@ -172,6 +242,11 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 			return nil, err
 		}
 		return p.archives.Archive(ctx, q.Ref, q.Locked)
+	case askMemory:
+		if p.memory == nil {
+			return nil, nil
+		}
+		return p.memory.known(), nil
 	case askBegin:
 		p.mu.Lock()
 		p.current = string(input)
@@ -185,14 +260,19 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 func Jobs() worker.Jobs { return jobs(newBuilder()) }
 
 func jobs(kept flux.Builder) worker.Jobs {
-	files := &contents{byID: map[string][]byte{}}
+	files, recalled := &contents{byID: map[string][]byte{}}, newRecollection()
 	return worker.Jobs{JobImport: func(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
 		var j job
 		if err := json.Unmarshal(input, &j); err != nil {
 			return nil, fmt.Errorf("read an import: %w", err)
 		}
 		tree := &askedTree{ctx: ctx, ask: ask, files: files, dirs: map[string][]dirEntry{}}
-		importer := &Importer{builder: kept, archives: askedArchives{ask}, exclude: j.Exclude, begin: func(unit string) error {
+		if j.Recall {
+			if err := recalled.load(func() ([]byte, error) { return ask(ctx, askMemory, nil) }); err != nil {
+				return nil, err
+			}
+		}
+		importer := &Importer{builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude, begin: func(unit string) error {
 			_, err := ask(ctx, askBegin, []byte(unit))
 			return err
 		}}
@@ -202,6 +282,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			if out.Detected, err = importer.Detect(ctx, tree); err != nil {
 				return nil, err
 			}
+			recalled.report(&j, &out)
 			return json.Marshal(out)
 		}
 		targets, problems, err := importer.Import(ctx, tree, j.Request)
@@ -216,6 +297,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			}
 			out.Targets = append(out.Targets, t)
 		}
+		recalled.report(&j, &out)
 		return json.Marshal(out)
 	}}
 }

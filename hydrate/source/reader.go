@@ -66,6 +66,15 @@ func (r *Reader) Detecting() *Reader {
 	return r
 }
 
+// Remembering makes the reader keep imports in m between runs, if they run in worker processes. It returns the reader. Call it before any
+// other method, and only for verbs that write nothing; see imports.Memory.
+func (r *Reader) Remembering(m *imports.Memory) *Reader {
+	if isolated, ok := r.loader.Importer.(*imports.Isolated); ok {
+		isolated.Remembering(m)
+	}
+	return r
+}
+
 // WithCredentials makes the reader fetch other repositories that the store does not have. Otherwise it reads only
 // commits that the store or its own remote has. It returns the reader. Call it before any other method.
 func (r *Reader) WithCredentials(c Credentials) *Reader {

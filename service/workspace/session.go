@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -45,6 +46,7 @@ type Options struct {
 	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
 	Mirror        string            // folder of the clone of a URL; "": a temporary folder
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
+	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
 	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
@@ -59,6 +61,7 @@ type Runtime struct {
 	Cache       string             // folder for downloaded charts and schemas
 	Child       []string           // command line of a render process, without its flags
 	Version     string             // of Sluice
+	Build       string             // identifies the program more closely than Version
 	Fingerprint []byte             // key of the fingerprints that replace secrets; nil: a random key for each session
 	Offline     bool               // fetch no schemas
 	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
@@ -154,9 +157,18 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		r = s.shared.pool
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
-		Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
+		Imports: importsOf(s.Store, &s.runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
 		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
 	})
+}
+
+// importsOf returns the memory of imports. Two repositories share none, and charts of untrusted changes are not kept.
+func importsOf(store *gitstore.Store, r *Runtime, o *Options) *imports.Memory {
+	if !o.Remember || r.Cache == "" || r.Build == "" || r.Untrusted {
+		return nil
+	}
+	repository := sha256.Sum256([]byte(store.Local().String() + "\x00" + store.Worktree()))
+	return imports.NewMemory(filepath.Join(r.Cache, "imports"), hex.EncodeToString(repository[:]), r.Build, r.Clock)
 }
 
 // NewPool starts a pool of render processes with the limits of the options.
@@ -205,7 +217,7 @@ func (s *Session) withoutCredentials() *Session {
 	out.runtime = s.runtime.WithoutCredentials()
 	out.Fetcher = signature.Archives{Fetcher: out.runtime.fetcher(s.plain)}
 	config := s.Config
-	config.Archives, config.Credentials, config.Alone = out.Fetcher, nil, true
+	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
 	out.Hydrator = hydrate.New(config)
 	return &out
 }

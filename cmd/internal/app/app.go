@@ -81,13 +81,22 @@ func (e Environment) runtime() (workspace.Runtime, error) {
 		Git: git, Output: workspace.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
-		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(),
+		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
 		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "", Clock: time.Now,
 	}
 	if e.Untrusted {
 		r = r.WithoutCredentials()
 	}
 	return r, nil
+}
+
+// build identifies the program: two builds of one version may differ. It is "" if the file of the program cannot be found.
+func (e Environment) build() string {
+	info, err := os.Stat(e.Executable)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d", Version(), info.Size(), info.ModTime().UnixNano())
 }
 
 // CacheDir returns the folder for downloads and other data that can be computed again.

@@ -45,7 +45,7 @@ func (a *affectedOptions) run(ctx context.Context, o IO, span string) error {
 	if !ok || base == "" || strings.HasPrefix(head, ".") {
 		return usagef("%q is not BASE..HEAD, such as main..HEAD", span)
 	}
-	a.Detect = true // nothing is written
+	a.Detect, a.Remember = true, true // nothing is written
 	s, err := app.Open(ctx, o.Env, a.Options, a.progress(o))
 	if err != nil {
 		return err

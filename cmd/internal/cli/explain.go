@@ -68,6 +68,7 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	case e.cluster == "" && !e.all:
 		return usagef("--cluster or --all-clusters is required: `sluice where --app %s` lists the clusters", e.app)
 	}
+	e.Remember = true
 	s, tree, f, err := openFleet(ctx, o, &e.common, e.commit)
 	if err != nil {
 		return err

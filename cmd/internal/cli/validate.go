@@ -47,6 +47,7 @@ Exit status: 0 if there are no errors, even if there are warnings; 1 otherwise.`
 }
 
 func (v *validateOptions) run(ctx context.Context, o IO) error {
+	v.Remember = true
 	s, tree, err := openTree(ctx, o, &v.common, v.commit)
 	if err != nil {
 		return err

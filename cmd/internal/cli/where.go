@@ -68,6 +68,7 @@ updates first.`,
 }
 
 func (w *whereOptions) run(ctx context.Context, o IO) error {
+	w.Remember = true
 	s, tree, f, err := openFleet(ctx, o, &w.common, w.commit)
 	if err != nil {
 		return err

@@ -58,9 +58,9 @@ func TestCorpus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			built, objects := 0, 0
+			built, total := 0, 0
 			for _, u := range units {
-				objects += len(u.Objects)
+				total += len(objects(t, u))
 				if u.Origin.File == "" {
 					t.Errorf("%s has no origin", u.Key)
 				}
@@ -73,7 +73,7 @@ func TestCorpus(t *testing.T) {
 					t.Errorf("%s %s: %v", u.Origin, u.Key, u.Err)
 				}
 			}
-			t.Logf("%d units, %d of them read, %d objects", len(units), built, objects)
+			t.Logf("%d units, %d of them read, %d objects", len(units), built, total)
 			if len(units) < c.units || built < c.built {
 				t.Errorf("%d units, %d read; want %d and %d", len(units), built, c.units, c.built)
 			}

@@ -25,26 +25,38 @@ func (i *Importer) Detect() ([]Root, error) {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		data, err := i.tree.ReadFile(name)
+		found, err := fact(i, "roots", name, roots)
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Contains(data, []byte(groupKustomize)) {
-			continue
-		}
-		objects, err := manifest.Decode(data, manifest.DefaultBudget())
-		if err != nil {
-			continue // Import reports it, if it needs the file
-		}
-		for _, o := range objects {
-			if dir, ok := applies(o, name); ok {
-				out = append(out, Root{Cluster: clusterName(dir), Path: dir, Origin: i.place(o, name)})
-			}
+		for _, r := range found {
+			out = append(out, Root{Cluster: clusterName(r.Dir), Path: r.Dir, Origin: i.place(r.Name, name)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(out, func(a, b Root) bool { return a.Path == b.Path }), nil
 }
+
+// roots finds the Kustomizations of a file that make roots.
+func roots(name string, data []byte) []facing {
+	if !bytes.Contains(data, []byte(groupKustomize)) {
+		return nil
+	}
+	objects, err := manifest.Decode(data, manifest.DefaultBudget())
+	if err != nil {
+		return nil // Import reports it, if it needs the file
+	}
+	var out []facing
+	for _, o := range objects {
+		if dir, ok := applies(o, name); ok {
+			out = append(out, facing{Dir: dir, Name: o.Name()})
+		}
+	}
+	return out
+}
+
+// facing is a Kustomization that makes its directory the root of a cluster.
+type facing struct{ Dir, Name string }
 
 // applies returns the cluster's directory if an object is what makes one.
 func applies(o manifest.Object, file string) (string, bool) {
@@ -55,8 +67,8 @@ func applies(o manifest.Object, file string) (string, bool) {
 }
 
 // place finds the line of a Kustomization in its file.
-func (i *Importer) place(o manifest.Object, file string) Origin {
-	for _, at := range i.written()[Key{Group: groupKustomize, Kind: kindKustomization, Name: o.Name()}] {
+func (i *Importer) place(of, file string) Origin {
+	for _, at := range i.written()[Key{Group: groupKustomize, Kind: kindKustomization, Name: of}] {
 		if at.File == file {
 			return at
 		}

@@ -74,35 +74,24 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		return expansion{}, fmt.Errorf("spec.sourceRef: %w", err)
 	}
 	dir := clean(ks.Spec.Path)
-	if c.Starting != nil {
-		if err := c.Starting(k); err != nil {
-			return expansion{}, err
-		}
-	}
-	built, reads, err := c.build(ctx, a, dir, &ks.Spec)
-	if err != nil {
-		return expansion{}, err
-	}
-	built, notes, err := c.afterBuild(built, k.Namespace, &ks.Spec)
+	m, err := c.produce(ctx, k, a, dir, k.Namespace, &ks.Spec)
 	if err != nil {
 		return expansion{}, err
 	}
 	u := c.unit(p)
-	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, notes
+	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, slices.Clone(m.Notes)
 	u.Orphan, u.Force = orphans(&ks.Spec), ks.Spec.Force
-	u.Reads = union(p.reads, reads)
+	u.Reads = union(p.reads, m.Reads)
 	for _, d := range ks.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
 	}
-	c.remember(built, u.Reads)
-	out := expansion{objects: built}
-	for _, o := range built {
-		if key := keyOf(o); c.follows(key, u.Reads) {
-			if key != k {
-				out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads})
-			}
-		} else {
-			u.Objects = append(u.Objects, o)
+	out := expansion{objects: m.objects()}
+	c.remember(out.objects, u.Reads)
+	for _, one := range m.Pieces {
+		if one.Object == nil || !c.follows(keyOf(one.Object), u.Reads) {
+			u.Stream = append(u.Stream, one.Text...)
+		} else if keyOf(one.Object) != k {
+			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1, reads: u.Reads})
 		}
 	}
 	return out, nil
@@ -171,12 +160,12 @@ func union(a, b []string) []string {
 }
 
 // build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
-func (c *cluster) build(ctx context.Context, a *artifact, dir string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+func (c *cluster) build(ctx context.Context, a view, dir string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
 	name, data, err := generated(a, dir, spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	tree := overlay{artifact: a, name: name, data: data}
+	tree := overlay{view: a, name: name, data: data}
 	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile()
 	names, err := walker.Closure(dir)
 	if err != nil {

@@ -35,11 +35,14 @@ type Importer struct {
 	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies them. nil
 	// ignores none.
 	Ignore func(name string) bool
+	// Memory keeps results between imports; nil keeps none.
+	Memory Memory
 
 	tree    Tree
 	builder Builder
 	files   []string // of the commit
 	origins map[Key][]Origin
+	ids     map[string]string // of files; see identify
 }
 
 // New lists the commit's files. It fails if they cannot be listed.
@@ -48,7 +51,7 @@ func New(tree Tree, builder Builder) (*Importer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Importer{tree: tree, builder: builder, files: files}, nil
+	return &Importer{tree: tree, builder: builder, files: files, ids: map[string]string{}}, nil
 }
 
 // Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
@@ -57,8 +60,8 @@ type Unit struct {
 	Origin Origin
 	Parent Key // the Kustomization whose objects this one is among; empty for the cluster's root
 
-	// Objects of a Kustomization or ResourceSet, in Flux's order, without those that are units themselves.
-	Objects []manifest.Object
+	// Stream has the objects of a Kustomization or ResourceSet as YAML documents, in Flux's order, without those that are units themselves.
+	Stream []byte
 	// Release of a HelmRelease.
 	Release *Release
 
@@ -131,7 +134,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		case err != nil:
 			c.fail(p, err)
 		default:
-			work.queue, work.waiting = c.arrived(found, work.queue, work.waiting)
+			work.queue, work.waiting = arrived(c, found, work.queue, work.waiting)
 			work.queue = append(work.queue, found.children...)
 		}
 	}
@@ -166,7 +169,7 @@ func (a *agenda) next() (pending, bool) {
 }
 
 // arrived moves to the queue what waited for one of the objects that were found.
-func (c *cluster) arrived(found expansion, queue, waiting []pending) (ready, still []pending) {
+func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, still []pending) {
 	if len(found.objects) == 0 {
 		return queue, waiting
 	}
@@ -199,15 +202,11 @@ type expansion struct {
 // root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, the path
 // is built as it is.
 func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
-	if c.Starting != nil {
-		if err := c.Starting(Key{Kind: "directory", Name: dir}); err != nil {
-			return pending{}, err
-		}
-	}
-	objects, reads, err := c.build(ctx, a, dir, &kustomizev1.KustomizationSpec{Path: dir})
+	m, err := c.produce(ctx, Key{Kind: "directory", Name: dir}, a, dir, "", &kustomizev1.KustomizationSpec{Path: dir})
 	if err != nil {
 		return pending{}, err
 	}
+	objects, reads := m.objects(), m.Reads
 	c.remember(objects, reads)
 	for _, o := range objects {
 		k := keyOf(o)

@@ -89,6 +89,16 @@ func units(t *testing.T, archive string) map[string]flux.Unit {
 	return out
 }
 
+// objects are those of a unit's stream.
+func objects(t *testing.T, u flux.Unit) []manifest.Object {
+	t.Helper()
+	out, err := manifest.Decode(u.Stream, manifest.DefaultBudget())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func encoded(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -133,7 +143,7 @@ func TestKustomizationFields(t *testing.T) {
 			if !ok || u.Err != nil {
 				t.Fatalf("app: there %v, error %v", ok, u.Err)
 			}
-			got := encoded(t, u.Objects)
+			got := encoded(t, objects(t, u))
 			for _, want := range c.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("%s is missing in\n%s", want, got)
@@ -198,7 +208,7 @@ func TestKustomizationErrors(t *testing.T) {
 			if u.Err == nil || !strings.Contains(u.Err.Error(), c.want) {
 				t.Errorf("error %v, want %q", u.Err, c.want)
 			}
-			if root := all["Kustomization/flux-system"]; root.Err != nil || len(root.Objects) == 0 {
+			if root := all["Kustomization/flux-system"]; root.Err != nil || len(objects(t, root)) == 0 {
 				t.Errorf("the failure spread to the root: %v", root.Err)
 			}
 		})
@@ -224,10 +234,10 @@ kind: ConfigMap
 metadata: {name: config}
 `)
 	inner := all["Kustomization/inner"]
-	if inner.Err != nil || !strings.Contains(encoded(t, inner.Objects), `"namespace":"patched"`) || inner.Prune || inner.Parent.Name != "app" || len(inner.DependsOn) != 1 {
+	if inner.Err != nil || !strings.Contains(encoded(t, objects(t, inner)), `"namespace":"patched"`) || inner.Prune || inner.Parent.Name != "app" || len(inner.DependsOn) != 1 {
 		t.Errorf("%+v", inner)
 	}
-	if got := len(all["Kustomization/app"].Objects); got != 0 {
+	if got := len(objects(t, all["Kustomization/app"])); got != 0 {
 		t.Errorf("app still has %d objects", got)
 	}
 	if u := all["Kustomization/asleep"]; !u.Suspended || u.Err != nil {
@@ -304,7 +314,7 @@ func TestHelmReleases(t *testing.T) {
 // A repository without Flux's own sync objects, and artifacts that an ArtifactGenerator makes.
 func TestSources(t *testing.T) {
 	all := units(t, strings.Replace(app(""), "{kind: GitRepository, name: flux-system}", "{kind: GitRepository, name: fleet}", 1)+configMap)
-	if u := all["Kustomization/app"]; u.Err != nil || len(u.Objects) != 1 {
+	if u := all["Kustomization/app"]; u.Err != nil || len(objects(t, u)) != 1 {
 		t.Errorf("%+v", u)
 	}
 	all = units(t, sync+strings.Replace(app(""), "{kind: GitRepository, name: flux-system}\n  path: ./app", "{kind: ExternalArtifact, name: apps}\n  path: ./web", 1)+configMap+`
@@ -317,7 +327,7 @@ spec:
   artifacts: [{name: apps, copy: [{from: "@repo/app/**", to: "@artifact/web/"}]}]
 `)
 	u := all["Kustomization/app"]
-	if u.Err != nil || len(u.Objects) != 1 || !slices.Contains(u.Reads, "app/config.yaml") {
+	if u.Err != nil || len(objects(t, u)) != 1 || !slices.Contains(u.Reads, "app/config.yaml") {
 		t.Errorf("%+v", u)
 	}
 }

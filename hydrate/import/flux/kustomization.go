@@ -15,7 +15,7 @@ import (
 // generated is the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that lists the
 // directory's manifests, with what the Kustomization object adds. The rules are those of Generator.GenerateManifest in
 // github.com/fluxcd/pkg/kustomize v1.41.0.
-func generated(a *artifact, dir string, spec *kustomizev1.KustomizationSpec) (name string, data []byte, err error) {
+func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name string, data []byte, err error) {
 	if !a.isDir(dir) {
 		return "", nil, fmt.Errorf("spec.path: %q is not a directory of the source", spec.Path)
 	}
@@ -45,7 +45,7 @@ func generated(a *artifact, dir string, spec *kustomizev1.KustomizationSpec) (na
 	return name, data, err
 }
 
-func kustomizationFile(a *artifact, dir string) (string, bool) {
+func kustomizationFile(a view, dir string) (string, bool) {
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		if name := path.Join(dir, base); a.isFile(name) {
 			return name, true
@@ -55,11 +55,11 @@ func kustomizationFile(a *artifact, dir string) (string, bool) {
 }
 
 // manifests lists the YAML files below a directory, relative to it. A folder with a kustomization stands for itself.
-func manifests(a *artifact, dir string) []string {
+func manifests(a view, dir string) []string {
 	var out []string
 	var walk func(at string)
 	walk = func(at string) {
-		for _, base := range a.dirs[at] {
+		for _, base := range a.names(at) {
 			name := path.Join(at, base)
 			rel := "./" + strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
 			if dir == "." {
@@ -80,7 +80,7 @@ func manifests(a *artifact, dir string) []string {
 	return out
 }
 
-func extend(k *kustypes.Kustomization, a *artifact, dir string, spec *kustomizev1.KustomizationSpec) error {
+func extend(k *kustypes.Kustomization, a view, dir string, spec *kustomizev1.KustomizationSpec) error {
 	if spec.TargetNamespace != "" {
 		k.Namespace = spec.TargetNamespace
 	}

@@ -2,6 +2,7 @@ package flux
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,22 +24,64 @@ func (i *Importer) written() map[Key][]Origin {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		data, err := i.tree.ReadFile(name)
-		// Whoever builds the file reports what is wrong with it; here it only has no lines to offer.
-		if err != nil || !describes(data) || manifest.Check(data, manifest.DefaultBudget()) != nil {
-			continue
+		found, err := fact(i, "mentions", name, mentions)
+		if err != nil {
+			continue // whoever builds the file reports what is wrong with it; here it only has no lines to offer
 		}
-		i.index(name, data)
+		for _, w := range found {
+			i.origins[w.Key] = append(i.origins[w.Key], Origin{File: name, Line: w.Line})
+		}
 	}
 	return i.origins
 }
 
-func (i *Importer) index(name string, data []byte) {
+// mention is a place of a Kustomization, HelmRelease or ResourceSet in a file.
+type mention struct {
+	Key  Key // without the namespace
+	Line int
+}
+
+// fact returns what find makes of a file, or recalls it. kind is the name of find.
+func fact[T any](i *Importer, kind, name string, find func(name string, data []byte) T) (T, error) {
+	var out T
+	var key string
+	if i.Memory != nil {
+		id, err := i.identify(name)
+		if err != nil {
+			return out, err
+		}
+		key = digest([]byte(kind), []byte(name), []byte(id))
+		if known := i.Memory.Get(key); known != nil && json.Unmarshal(known, &out) == nil {
+			return out, nil
+		}
+	}
+	data, err := i.tree.ReadFile(name)
+	if err != nil {
+		return out, err
+	}
+	out = find(name, data)
+	if i.Memory == nil {
+		return out, nil
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return out, err
+	}
+	i.Memory.Put(key, text)
+	return out, nil
+}
+
+// mentions finds the objects that become units. A file that does not decode has none.
+func mentions(_ string, data []byte) []mention {
+	if !describes(data) || manifest.Check(data, manifest.DefaultBudget()) != nil {
+		return nil
+	}
+	var out []mention
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var node yaml.Node
 		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
-			return // as above
+			return out
 		}
 		var head struct {
 			APIVersion string `yaml:"apiVersion"`
@@ -52,7 +95,7 @@ func (i *Importer) index(name string, data []byte) {
 		}
 		k := Key{Group: manifest.GroupOf(head.APIVersion), Kind: head.Kind, Name: head.Metadata.Name}
 		if expands(k) {
-			i.origins[k] = append(i.origins[k], Origin{File: name, Line: node.Content[0].Line})
+			out = append(out, mention{Key: k, Line: node.Content[0].Line})
 		}
 	}
 }

@@ -116,7 +116,9 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 		if key := keyOf(o); expands(key) && key != k {
 			out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads, origin: u.Origin})
 		} else if key != k {
-			u.Objects = append(u.Objects, o)
+			if u.Stream, err = document(u.Stream, o); err != nil {
+				return expansion{}, err
+			}
 		}
 	}
 	return out, nil

@@ -52,16 +52,16 @@ resources:
   metadata: {name: "<< inputs.tenant >>"}
 `))
 	u := all["ResourceSet/set"]
-	if u.Err != nil || len(u.Objects) != 2 || u.Origin.String() != "clusters/prod/set.yaml:2" || !u.Prune || u.Orphan || u.Force || !slices.Contains(u.Reads, "clusters/prod/set.yaml") || len(u.DependsOn) != 1 {
+	if u.Err != nil || len(objects(t, u)) != 2 || u.Origin.String() != "clusters/prod/set.yaml:2" || !u.Prune || u.Orphan || u.Force || !slices.Contains(u.Reads, "clusters/prod/set.yaml") || len(u.DependsOn) != 1 {
 		t.Errorf("%+v", u)
 	}
 	for _, name := range []string{"a", "b"} {
 		child := all["Kustomization/app-"+name]
-		if child.Err != nil || !strings.Contains(encoded(t, child.Objects), `"namespace":"`+name+`"`) || child.Parent.Name != "set" || child.Origin.String() != "clusters/prod/set.yaml:2" {
+		if child.Err != nil || !strings.Contains(encoded(t, objects(t, child)), `"namespace":"`+name+`"`) || child.Parent.Name != "set" || child.Origin.String() != "clusters/prod/set.yaml:2" {
 			t.Errorf("%+v", child)
 		}
 	}
-	if got := encoded(t, all["Kustomization/flux-system"].Objects); strings.Contains(got, `"ResourceSet"`) {
+	if got := encoded(t, objects(t, all["Kustomization/flux-system"])); strings.Contains(got, `"ResourceSet"`) {
 		t.Errorf("the ResourceSet is applied as it is: %s", got)
 	}
 	suspended := strings.Replace(set(tenant), "namespace: apps}", "namespace: apps, annotations: {fluxcd.controlplane.io/reconcile: Disabled}}", 1)
@@ -86,7 +86,7 @@ func TestProvidersArriveLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, ok := units(t, sync+c.files)["ResourceSet/set"]
-			if got := encoded(t, u.Objects); !ok || u.Err != nil || !strings.Contains(got, c.want) {
+			if got := encoded(t, objects(t, u)); !ok || u.Err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("%v\n%s", u.Err, got)
 			}
 			if strings.Contains(c.files, "-- app/provider.yaml") && !slices.Contains(u.Reads, "app/provider.yaml") {
@@ -97,8 +97,8 @@ func TestProvidersArriveLater(t *testing.T) {
 	// The set waits for a named provider that a later set brings. The selection of the first attempt is discarded.
 	twice := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant) + strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: none}}}, {name: one}]\n  resources:", 1) +
 		strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
-	if u := units(t, sync+twice)["ResourceSet/set"]; u.Err != nil || !strings.Contains(encoded(t, u.Objects), `"name":"late"`) {
-		t.Errorf("%v\n%s", u.Err, encoded(t, u.Objects))
+	if u := units(t, sync+twice)["ResourceSet/set"]; u.Err != nil || !strings.Contains(encoded(t, objects(t, u)), `"name":"late"`) {
+		t.Errorf("%v\n%s", u.Err, encoded(t, objects(t, u)))
 	}
 	// The set that brings the named provider brings a selected one too, in the files of a Kustomization. The order of the sets does not matter.
 	for _, other := range []string{"a", "z"} {
@@ -108,7 +108,7 @@ func TestProvidersArriveLater(t *testing.T) {
 			providerIn("app/selected.yaml", "selected", "{type: Static, defaultValues: {tenant: selected}}") +
 			strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
 		u := units(t, sync+set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant)+bringing)["ResourceSet/set"]
-		if got := encoded(t, u.Objects); u.Err != nil || !strings.Contains(got, `"name":"late"`) || !strings.Contains(got, `"name":"selected"`) {
+		if got := encoded(t, objects(t, u)); u.Err != nil || !strings.Contains(got, `"name":"late"`) || !strings.Contains(got, `"name":"selected"`) {
 			t.Errorf("%s.yaml: %v\n%s", other, u.Err, got)
 		}
 	}
@@ -206,7 +206,7 @@ func TestResourceSetErrors(t *testing.T) {
 			if server := name == "a provider of a server"; u.Brings == server { // the commit lacks none of its objects
 				t.Errorf("brings: %v", u.Brings)
 			}
-			if other := all["Kustomization/app"]; other.Err != nil || len(other.Objects) != 1 {
+			if other := all["Kustomization/app"]; other.Err != nil || len(objects(t, other)) != 1 {
 				t.Errorf("the failure spread: %v", other.Err)
 			}
 		})
@@ -235,7 +235,7 @@ func TestResourceSetInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := units(t, sync+c.files)["ResourceSet/set"]
-			if got := encoded(t, u.Objects); u.Err != nil || !strings.Contains(got, c.want) {
+			if got := encoded(t, objects(t, u)); u.Err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("%v\n%s, want %s", u.Err, got, c.want)
 			}
 		})

@@ -177,12 +177,22 @@ func compareKeys(a, b Key) int {
 	return strings.Compare(a.Group+"/"+a.Kind+"/"+a.Namespace+"/"+a.Name, b.Group+"/"+b.Kind+"/"+b.Namespace+"/"+b.Name)
 }
 
+// isReferred reports whether other objects refer to objects of this kind.
+func isReferred(k Key) bool {
+	switch k.Group {
+	case groupSource, groupArtifacts:
+		return true
+	case groupOperator:
+		return k.Kind == kindInputProvider
+	}
+	return k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret)
+}
+
 // remember registers what other objects refer to.
 func (c *cluster) remember(objects []manifest.Object, reads []string) {
 	for _, o := range objects {
 		k := keyOf(o)
-		switch {
-		case k.Group == groupSource, k.Group == groupArtifacts, k.Group == groupOperator && k.Kind == kindInputProvider, k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret):
+		if isReferred(k) {
 			c.objects[k] = o
 		}
 		if k.Group == groupOperator && k.Kind == kindInputProvider {

@@ -14,6 +14,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/fluxcd/pkg/sourceignore"
 	"github.com/fluxcd/pkg/sourceignore/gitignore"
+
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
 // Tree is one commit's files. Paths are slash-separated and relative to its root, which is `.`. A Snapshot of gitstore is one.
@@ -80,9 +82,32 @@ func (a *artifact) isDir(name string) bool { _, ok := a.dirs[name]; return ok }
 
 func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok }
 
+// names lists a directory.
+func (a *artifact) names(dir string) []string { return a.dirs[dir] }
+
+// kind is "directory", "file", or "" for a path that is neither.
+func (a *artifact) kind(name string) string {
+	switch {
+	case a.isDir(name):
+		return "directory"
+	case a.isFile(name):
+		return "file"
+	}
+	return ""
+}
+
+// view is an artifact as a build sees it.
+type view interface {
+	kustomize.Tree
+	isDir(name string) bool
+	isFile(name string) bool
+	names(dir string) []string
+	original(name string) string
+}
+
 // overlay replaces one file of an artifact, or adds it.
 type overlay struct {
-	*artifact
+	view
 	name string
 	data []byte
 }
@@ -92,7 +117,7 @@ func (o overlay) ReadFile(name string) ([]byte, error) {
 	if name == o.name {
 		return bytes.Clone(o.data), nil
 	}
-	return o.artifact.ReadFile(name)
+	return o.view.ReadFile(name)
 }
 
 // Stat implements kustomize.Tree.
@@ -100,7 +125,7 @@ func (o overlay) Stat(name string) (fs.FileInfo, error) {
 	if name == o.name {
 		return info{name: path.Base(name), size: int64(len(o.data))}, nil
 	}
-	return o.artifact.Stat(name)
+	return o.view.Stat(name)
 }
 
 type info struct {
