@@ -66,9 +66,9 @@ func (s *Stage) Requests() []int {
 	return out
 }
 
-// Grant gives a person the right maintain or write, or with none takes every right away.
+// Grant gives a person the right maintain, write or read, or with none takes every right away.
 func (s *Stage) Grant(login, right string) error {
-	levels := map[string]int{"maintain": fakegitlab.Maintainer, "write": fakegitlab.Developer, "none": 0}
+	levels := map[string]int{"maintain": fakegitlab.Maintainer, "write": fakegitlab.Developer, "read": fakegitlab.Reporter, "none": 0}
 	level, ok := levels[right]
 	if !ok {
 		return fmt.Errorf("no right %q", right)
