@@ -136,8 +136,8 @@ licenses: ## writes LICENSES.md: the license of every module in a released binar
 
 reproducible: ## builds the released binary twice, in two folders and without a shared cache, and compares
 	@rm -rf $(BIN)/first $(BIN)/second; mkdir -p $(BIN)/first $(BIN)/second
-	@set -e; for folder in first second; do \
-	  git archive HEAD | tar -x -C $(BIN)/$$folder; \
+	@set -e; commit=$$(git rev-parse HEAD); for folder in first second; do \
+	  git archive $$commit | tar -x -C $(BIN)/$$folder; \
 	  ( cd $(BIN)/$$folder && GOCACHE=$(BIN)/$$folder/.cache CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o ../sluice-$$folder ./cmd/sluice ); \
 	  rm -rf $(BIN)/$$folder; \
 	done; cd $(BIN) && sha256sum sluice-first sluice-second && cmp sluice-first sluice-second && rm sluice-first sluice-second
