@@ -28,7 +28,7 @@ func newCheck(o IO) *cobra.Command {
 		Long: `Renders every target that no branch holds yet, and evaluates the policy of the same commit on all objects: the built-in
 rules, Rego, ValidatingAdmissionPolicies and exemptions. Without REV, check reads the files of the working tree.
 
-check judges all objects, diff only those that a change adds or changes, and hydrate those that it renders.
+check judges all objects, diff only those that a change adds or changes, and hydrate those that differ from the branch.
 
 Exit status: 0; 1 if a finding has severity error (with --strict, also warning), the policy cannot be loaded, or a target
 cannot be rendered.`,
