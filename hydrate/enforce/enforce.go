@@ -33,10 +33,10 @@ type Loader func(ctx context.Context, tree gitstore.Hash, schemas bool) (*policy
 type Gate struct {
 	store *gitstore.Store
 	load  Loader
-	key   []byte // key for the fingerprints of masked secrets
+	key   []byte
 }
 
-// New returns a Gate that reads objects from a store.
+// New returns a Gate that reads objects from a store. key is the key for the fingerprints of masked secrets.
 func New(store *gitstore.Store, key []byte, load Loader) *Gate {
 	return &Gate{store: store, load: load, key: key}
 }
@@ -47,8 +47,10 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own)}
-	j.reader = objects.NewReader(g.store, diff.NewMasker(g.key))
+	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
+	if err := j.compare(ctx); err != nil {
+		return nil, err
+	}
 	subjects, err := j.subjects(ctx, c.Targets, j.enforced)
 	if err != nil {
 		return nil, err
@@ -91,41 +93,54 @@ func (g *Gate) hasPolicy(ctx context.Context, tree gitstore.Hash) (bool, error) 
 
 // judgement is one call of Judge.
 type judgement struct {
-	gate     *Gate
-	change   hydrate.Change
-	enforced bool
-	reader   *objects.Reader
+	gate        *Gate
+	change      hydrate.Change
+	enforced    bool
+	reader      *objects.Reader
+	differences map[trees]*objects.Difference // of all targets of change
 }
 
-// subjects returns the changed objects of each target; unless all, only the Secrets.
+// trees are the old and the new tree of a target. Targets of many clusters have the same trees.
+type trees [2]gitstore.Hash
+
+func treesOf(t *hydrate.ChangedTarget) trees { return trees{t.Old, t.New} }
+
+// compare compares the trees of all targets. The reader then knows every Secret before it reads the first object, so that it masks their
+// values in all of them.
+func (j *judgement) compare(ctx context.Context) error {
+	j.differences = map[trees]*objects.Difference{}
+	for _, targets := range [][]hydrate.ChangedTarget{j.change.Targets, j.change.Confined} {
+		for i := range targets {
+			pair := treesOf(&targets[i])
+			if j.differences[pair] != nil {
+				continue
+			}
+			d, err := j.reader.Compare(ctx, pair)
+			if err != nil {
+				return err
+			}
+			j.differences[pair] = d
+		}
+	}
+	return nil
+}
+
+// subjects returns the changed objects of each target; unless all, only the Secrets, because nothing else is refused without enforcement.
 func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarget, all bool) ([]policy.Subject, error) {
-	differences := map[[2]gitstore.Hash]*objects.Difference{}
-	for _, t := range targets {
-		trees := [2]gitstore.Hash{t.Old, t.New}
-		if differences[trees] != nil {
-			continue
-		}
-		d, err := j.reader.Compare(ctx, trees)
-		if err != nil {
-			return nil, err
-		}
-		if !all { // without enforcement, only Secrets can be refused
-			d.After = slices.DeleteFunc(d.After, func(f objects.File) bool { return !objects.IsSecret(f.Name) })
-		}
-		differences[trees] = d
-	}
-	changed := map[[2]gitstore.Hash][]policy.Object{}
-	for trees, d := range differences {
-		list, err := j.changed(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		changed[trees] = list
-	}
+	changed := map[trees][]policy.Object{}
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
 	var out []policy.Subject
-	for _, t := range targets {
-		list := changed[[2]gitstore.Hash{t.Old, t.New}]
+	for i := range targets {
+		t := &targets[i]
+		pair := treesOf(t)
+		list, known := changed[pair]
+		if !known {
+			var err error
+			if list, err = j.changed(ctx, j.differences[pair], all); err != nil {
+				return nil, err
+			}
+			changed[pair] = list
+		}
 		if len(list) == 0 {
 			continue
 		}
@@ -139,9 +154,13 @@ func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarge
 	return out, nil
 }
 
-// changed reads the new and changed objects, and the old version of each.
-func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]policy.Object, error) {
-	after, err := j.reader.Read(ctx, d.After)
+// changed reads the new and changed objects, and the old version of each; unless all, only the Secrets.
+func (j *judgement) changed(ctx context.Context, d *objects.Difference, all bool) ([]policy.Object, error) {
+	files := d.After
+	if !all {
+		files = slices.DeleteFunc(slices.Clone(files), func(f objects.File) bool { return !objects.IsSecret(f.Name) })
+	}
+	after, err := j.reader.Read(ctx, files)
 	if err != nil || len(after) == 0 {
 		return nil, err
 	}
@@ -152,8 +171,8 @@ func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]polic
 	return Changed(after, before), nil
 }
 
-// confined returns what is held to the bounds of workspaces: all objects of their rendered targets, and the changed objects of the fleet's
-// own apps, which could be those of a workspace.
+// confined returns what is checked against the bounds of workspaces: all objects of their rendered targets, which have no old tree in
+// Confined, and the changed objects of the fleet's own apps, which could be objects of a workspace.
 func (j *judgement) confined(ctx context.Context) ([]policy.Subject, error) {
 	out, err := j.subjects(ctx, j.change.Confined, true)
 	if err != nil || len(j.change.Fleet.Workspaces) == 0 {

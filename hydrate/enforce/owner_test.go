@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/policy"
 )
 
 // owners is a fleet with an app of its own and two workspaces, which may contain Ingresses of other groups.
@@ -153,5 +154,29 @@ func TestOwnersOfFilesWithSuffixes(t *testing.T) {
 	e := run(r, nil)
 	if held(e) != "team-a" || len(e.Held[0].Violations) != 1 || e.Held[0].Violations[0].Rule != "workspace-owner" {
 		t.Errorf("%s", e.Summary())
+	}
+}
+
+// A message shows no value of a Secret, even if the Secret is in a target of a workspace that was rendered without a change.
+func TestSecretsOfWorkspacesAreMaskedInMessages(t *testing.T) {
+	t.Parallel()
+	r := owners(t)
+	allow := func(q *hydrate.Request) {
+		q.AllowPolicy, q.Reason, q.NoCache = []string{policy.RulePlaintextSecret}, "a test", true
+	}
+	r.Write("workspaces/team-a/m/secret.yaml", secret)
+	r.Commit("a secret of team-a")
+	if e := run(r, allow); e.Status != hydrate.StatusUpdated || len(e.Held) > 0 {
+		t.Fatalf("first: %s %+v", e.Summary(), e.Violations)
+	}
+	r.Write("policy/own.rego", strings.Replace(rego, `"bad is not allowed"`, `sprintf("bad is %s", [input.data.bad])`, 1))
+	r.Write("m/web.yaml", own("web")+"data: {bad: hunter2hunter2}\n")
+	r.Commit("its value elsewhere")
+	e := run(r, allow)
+	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "bad is ") {
+		t.Fatalf("%s %+v", e.Summary(), e.Violations)
+	}
+	if message := e.Violations[0].Message; strings.Contains(message, "hunter2") {
+		t.Errorf("the message shows the value: %s", message)
 	}
 }

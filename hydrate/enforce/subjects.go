@@ -9,12 +9,13 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Cluster returns what the policy sees of a cluster.
+// Cluster returns the cluster in the form in which the policy reads it.
 func Cluster(c *fleet.Cluster) *policy.Cluster {
 	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
 }
 
-// Changed returns what the policy sees of a target's objects. An object that is in before too has that as its old state.
+// Changed returns the objects of after in the form in which the policy reads them. The old state of each is the object of before with the
+// same identity.
 func Changed(after, before []objects.Object) []policy.Object {
 	old := map[manifest.Identity]*objects.Object{}
 	for i := range before {
@@ -30,11 +31,13 @@ func Changed(after, before []objects.Object) []policy.Object {
 	return out
 }
 
-// Surroundings tells the policy about the objects of clusters: those that it judges with, and those before the change. If before is nil, no
-// app had an object before.
-func Surroundings(v, before *objects.Inventory) policy.Surroundings { return surroundings{v, before} }
+// Surroundings lets the policy look up objects on clusters: after the change, and in Had before it. before can be nil for clusters that had
+// no objects.
+func Surroundings(after, before *objects.Inventory) policy.Surroundings {
+	return surroundings{after, before}
+}
 
-type surroundings struct{ inventory, before *objects.Inventory }
+type surroundings struct{ after, before *objects.Inventory }
 
 // Had implements policy.Surroundings.
 func (s surroundings) Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {
@@ -46,7 +49,7 @@ func (s surroundings) Had(ctx context.Context, cluster, app string, id manifest.
 
 // Definitions implements policy.Surroundings.
 func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
-	list, err := s.inventory.Definitions(ctx, cluster)
+	list, err := s.after.Definitions(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -55,10 +58,10 @@ func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy
 
 // Owners implements policy.Surroundings.
 func (s surroundings) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
-	return s.inventory.Owners(ctx, cluster, id)
+	return s.after.Owners(ctx, cluster, id)
 }
 
 // Size implements policy.Surroundings.
 func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
-	return s.inventory.Size(ctx, cluster, workspace)
+	return s.after.Size(ctx, cluster, workspace)
 }
