@@ -38,7 +38,7 @@ type ArgoOptions struct {
 	ApplicationSet bool // one ApplicationSet that creates an Application for every folder of the branch
 }
 
-// Check refuses options that no object accepts.
+// Check refuses names that Kubernetes does not accept.
 func (o ArgoOptions) Check() error { return checkNames(o.Namespace, o.Project) }
 
 // ArgoCD returns the objects with which Argo CD syncs a cluster: an Application for each app, or one ApplicationSet,
@@ -71,7 +71,8 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	return append(out, notifications(o)), nil
 }
 
-// applicationName shortens a name so that the suffix fits that Argo CD adds to the name of an Application in a label.
+// applicationName returns the name of an app's Application. On a hub, the Applications of all clusters share a namespace, so that the name
+// begins with the cluster's.
 func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 	if o.Hub {
 		return safeName(c.Name + "." + app)
@@ -84,9 +85,9 @@ func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Obje
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
-	destination := server(c, o)
-	destination["namespace"] = p.namespace
-	out["spec"] = applicationSpec(f.ClusterBranch(c), fleet.AppDir(p.app.Name), destination, o, o.Namespaces, p.delivery)
+	to := destination(c, o)
+	to["namespace"] = p.namespace
+	out["spec"] = applicationSpec(f.ClusterBranch(c), fleet.AppDir(p.app.Name), to, o, o.Namespaces, p.delivery)
 	return out
 }
 
@@ -111,14 +112,16 @@ func toAny(in map[string]string) map[string]any {
 	return out
 }
 
-func server(c *fleet.Cluster, o ArgoOptions) map[string]any {
+// destination returns where Argo CD applies the objects of a cluster: on a hub, the cluster that is registered under its name; otherwise
+// the cluster that Argo CD runs in.
+func destination(c *fleet.Cluster, o ArgoOptions) map[string]any {
 	if o.Hub {
 		return map[string]any{"name": c.Name}
 	}
 	return map[string]any{"server": "https://kubernetes.default.svc"}
 }
 
-func applicationSpec(branch, path string, destination map[string]any, o ArgoOptions, createNamespace bool, d fleet.Delivery) map[string]any {
+func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, createNamespace bool, d fleet.Delivery) map[string]any {
 	defaults := []string{"ServerSideApply=true"}
 	if createNamespace {
 		defaults = append(defaults, "CreateNamespace=true")
@@ -130,7 +133,7 @@ func applicationSpec(branch, path string, destination map[string]any, o ArgoOpti
 	return map[string]any{
 		"project":     cmp.Or(d.Project, o.Project, "default"),
 		"source":      map[string]any{"repoURL": o.Repository.URL, "targetRevision": branch, "path": path},
-		"destination": destination,
+		"destination": to,
 		"syncPolicy": map[string]any{
 			"automated":   map[string]any{"prune": true, "selfHeal": true},
 			"syncOptions": options,
@@ -139,6 +142,8 @@ func applicationSpec(branch, path string, destination map[string]any, o ArgoOpti
 	}
 }
 
+// applicationSet returns the ApplicationSet of a cluster. Its generator lists the folders of the branch: one for each app, and below
+// fleet.WorkspacesDir one for each app of a workspace.
 func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	revision, name := f.ClusterBranch(c), "sluice"
 	app, title := "{{ .path.basename }}", "{{ .path.basenameNormalized }}"
@@ -162,7 +167,7 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 		"generators": []any{map[string]any{"git": map[string]any{
 			"repoURL": o.Repository.URL, "revision": revision, "directories": directories,
 		}}},
-		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(revision, "{{ .path.path }}", server(c, o), o, false, f.Spec.Delivery)},
+		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(revision, "{{ .path.path }}", destination(c, o), o, false, f.Spec.Delivery)},
 	}
 	return out
 }

@@ -225,6 +225,8 @@ func TestRepository(t *testing.T) {
 		"github.com:acme/fleet":                               {"ssh://git@github.com/acme/fleet", "https://github.com/acme/fleet", "github"},
 		"ssh://git@gitlab.example.com:2222/a/b/c.git":         {"ssh://git@gitlab.example.com:2222/a/b/c.git", "https://gitlab.example.com/a/b/c", "gitlab"},
 		"ssh://git:secret@gitlab.com/a/b":                     {"ssh://git@gitlab.com/a/b", "https://gitlab.com/a/b", "gitlab"},
+		"ssh://git@ssh.github.com:443/acme/fleet.git":         {"ssh://git@ssh.github.com:443/acme/fleet.git", "https://github.com/acme/fleet", "github"},
+		"ssh://git@altssh.gitlab.com:443/a/b/c.git":           {"ssh://git@altssh.gitlab.com:443/a/b/c.git", "https://gitlab.com/a/b/c", "gitlab"},
 		"http://gitlab.internal:8080/a/b.git?x=secret#f":      {"http://gitlab.internal:8080/a/b.git", "http://gitlab.internal:8080/a/b", "gitlab"},
 		"https://git.example.com/a/b":                         {"https://git.example.com/a/b", "https://git.example.com/a/b", "error: --forge github, gitlab, none"},
 		"https://github.com/acme/group/fleet":                 {"https://github.com/acme/group/fleet", "https://github.com/acme/group/fleet", "error: owner/name"},

@@ -28,7 +28,7 @@ type Object map[string]any
 // Options are what both Flux and Argo CD need.
 type Options struct {
 	Repository Repository
-	Forge      Forge  // forge that gets commit statuses; None for none
+	Forge      Forge  // forge that gets commit statuses, as Repository.ForgeOf returns it: GitHub, GitLab or None
 	Namespace  string // of the objects
 	Namespaces bool   // also return the namespaces of apps
 }
@@ -63,8 +63,8 @@ type placed struct {
 	app       *fleet.App
 	name      string // of its object
 	namespace string
-	step      int
-	after     []string // names of the objects of the apps before it
+	step      int      // position in the order of dependsOn, from 0; apps of one step do not depend on each other
+	after     []string // names of the objects of the apps that it depends on
 	delivery  fleet.Delivery
 }
 
@@ -72,7 +72,7 @@ type placed struct {
 // whose spec.sync names the other tool.
 func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) string) ([]placed, error) {
 	if c.Retired() {
-		return nil, fmt.Errorf("cluster %s is retired: nothing syncs it any more", c.Name)
+		return nil, fmt.Errorf("cluster %s is retired, and nothing should sync its branch: choose another cluster, or change spec.state in its file", c.Name)
 	}
 	if sync := f.SyncOf(c.Environment); sync != "" && sync != tool {
 		return nil, fmt.Errorf("spec.sync says that %s syncs environment %s of cluster %s: run `sluice bootstrap %s`, or change sync in sluice.yaml", sync, c.Environment, c.Name, sync)

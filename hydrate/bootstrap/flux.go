@@ -27,7 +27,7 @@ type FluxOptions struct {
 	Timeout        time.Duration // for an app to become healthy
 }
 
-// Check refuses options that no object accepts.
+// Check refuses names and intervals that Flux and Kubernetes do not accept.
 func (o FluxOptions) Check() error {
 	if o.Name == "" || o.Forge != None && o.StatusSecret == "" {
 		return errors.New("the name of the objects, and of the Secret for commit statuses, cannot be empty")

@@ -25,7 +25,7 @@ func Forges() []string { return []string{string(GitHub), string(GitLab), string(
 // Repository is the repository with the branches, as clusters reach it.
 type Repository struct {
 	URL  string // to clone: https, http or ssh, without credentials
-	host string
+	host string // of the forge
 	path string // on the host, without .git
 	web  string // scheme and host of the forge
 }
@@ -48,7 +48,8 @@ func ParseRepository(address string) (Repository, error) {
 		return Repository{}, errors.New("the repository's address cannot be read: give --url, such as https://github.com/acme/fleet")
 	}
 	u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
-	r := Repository{host: u.Hostname(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"), web: "https://" + u.Hostname()}
+	host := webHost(u.Hostname())
+	r := Repository{host: host, path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"), web: "https://" + host}
 	switch u.Scheme {
 	case "https", "http":
 		u.User = nil
@@ -65,6 +66,18 @@ func ParseRepository(address string) (Repository, error) {
 	}
 	r.URL = u.String()
 	return r, nil
+}
+
+// webHost returns the host of a forge's pages and API for a host of Git addresses. GitHub and GitLab serve SSH on port 443 on hosts of their
+// own, which serve nothing else.
+func webHost(host string) string {
+	switch strings.ToLower(host) {
+	case "ssh.github.com":
+		return "github.com"
+	case "altssh.gitlab.com":
+		return "gitlab.com"
+	}
+	return host
 }
 
 // Page is the repository's page on its forge.
