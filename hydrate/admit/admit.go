@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// RefusedError is a reason not to write an environment.
+// RefusedError is a reason not to write an environment that a person must resolve.
 type RefusedError struct{ Reason string }
 
 // Error implements error.
@@ -22,7 +22,7 @@ func refuse(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// SupersededError says why the branch of an environment is newer than the commit.
+// SupersededError is a reason not to write an environment that needs no action: its branch is newer than the commit.
 type SupersededError struct{ Reason string }
 
 // Error implements error.
@@ -35,7 +35,7 @@ func superseded(format string, args ...any) error {
 // Exception is a reason to refuse a commit that the request overrules. The zero value is no exception.
 type Exception struct {
 	Reason string
-	Trunk  gitstore.Hash // the tip of the trunk that does not contain the commit
+	Trunk  gitstore.Hash // the tip of the trunk that does not contain the commit; zero if the remote has no trunk
 }
 
 // Request is what a run is going to write.
@@ -48,7 +48,7 @@ type Request struct {
 	Overwrite     bool     // write on top of commits that Sluice did not make
 }
 
-// Checker checks the environments of one run.
+// Checker checks the environments of one run. Calls must not overlap, because Trunks does not allow it.
 type Checker struct {
 	Store    *gitstore.Store
 	Branches gitstore.Branches // where rendered branches live
@@ -58,7 +58,8 @@ type Checker struct {
 }
 
 // Check returns a *RefusedError or a *SupersededError if the run must not write the commit to an environment. refs are the branches as
-// listed, and st is the state of the environment's branch.
+// listed, and st is the state of the environment's branch. Other errors come from Git and decide nothing. The exception counts if the run
+// goes on.
 func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st *branch.State) (Exception, error) {
 	exception, err := c.requireMerged(ctx, environment, st)
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st 
 	return exception, c.requireNewer(ctx, st)
 }
 
-// Foreign returns the reason not to write a branch that has a foreign commit, and the next step.
+// Foreign returns the *RefusedError for a branch that has a commit of somebody else. Its text names the next step.
 func Foreign(name string, o branch.Origin) error {
 	if o.Unsigned != nil {
 		return refuse("%s: %s: if the branch is right (`sluice verify`), an allowed signer accepts it with `git commit --allow-empty -S` on it; or run with --overwrite-foreign", name, o.Foreign)
@@ -165,12 +166,11 @@ func (c *Checker) trunks(ctx context.Context, st *branch.State) ([]*Trunk, error
 func (c *Checker) requireNewer(ctx context.Context, st *branch.State) error {
 	recorded, err := gitstore.ParseHash(st.Record.Source)
 	if err != nil {
-		return err
+		return fmt.Errorf("the source commit that %s records: %w", st.Branch, err)
 	}
 	head, from := c.Request.Commit, recorded
-	exception, err := gitstore.ParseHash(st.Trailer(branch.TrailerUnmerged))
-	if err == nil {
-		from = exception
+	if trunk, err := gitstore.ParseHash(st.Trailer(branch.TrailerUnmerged)); err == nil { // the tip of the trunk when the exception was made
+		from = trunk
 	}
 	if from == head && from != recorded {
 		if c.Request.Overwrite {

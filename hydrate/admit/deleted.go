@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// requireNew refuses to create an environment branch that existed before. Git shows that: a cluster branch of the
+// requireNew refuses to create an environment branch that existed before. The evidence is in Git: a cluster branch of the
 // environment, a record of its promotions, or a branch that was promoted from it.
 func (c *Checker) requireNew(ctx context.Context, environment string, refs *Refs, name string) error {
 	if c.Request.Recreate {
@@ -49,9 +49,6 @@ func (d *deletion) marked(ctx context.Context) (bool, error) {
 	if tip.IsZero() || d.Signers.Empty() {
 		return !tip.IsZero(), nil
 	}
-	if err := d.Branches.Fetch(ctx, tip); err != nil {
-		return false, err
-	}
 	commit, err := d.tip(ctx, marker, tip)
 	if err != nil {
 		return false, err
@@ -79,9 +76,12 @@ func (d *deletion) clusterBranch(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// tip returns the commit of a branch that may tell whether somebody deleted the environment's. Where spec.signers lists keys, it refuses a
-// commit that none of them signed: everybody who may push can write its trailers, or leave them out.
+// tip fetches the commit at the tip of a branch, which may tell whether somebody deleted the environment's. Where spec.signers lists keys,
+// it refuses a commit that none of them signed: everybody who may push can write its trailers, or leave them out.
 func (d *deletion) tip(ctx context.Context, name string, hash gitstore.Hash) (gitstore.Commit, error) {
+	if err := d.Branches.Fetch(ctx, hash); err != nil {
+		return gitstore.Commit{}, fmt.Errorf("tip of %s: %w", name, err)
+	}
 	if !d.Signers.Empty() {
 		_, err := d.Store.VerifySignature(ctx, hash, d.Signers)
 		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
@@ -100,9 +100,6 @@ func (d *deletion) promotionRecord(ctx context.Context) (string, error) {
 	tip := d.refs.Own[promote.StateBranch]
 	if tip.IsZero() {
 		return "", nil
-	}
-	if err := d.Branches.Fetch(ctx, tip); err != nil {
-		return "", err
 	}
 	commit, err := d.tip(ctx, promote.StateBranch, tip)
 	if err != nil {
@@ -132,9 +129,6 @@ func (d *deletion) promotedFrom(ctx context.Context) (string, error) {
 		tip := d.refs.Output[name]
 		if tip.IsZero() || !slices.Contains(e.After, d.environment) {
 			continue
-		}
-		if err := d.Branches.Fetch(ctx, tip); err != nil {
-			return "", err
 		}
 		commit, err := d.tip(ctx, name, tip)
 		if err != nil {
