@@ -27,6 +27,7 @@ const (
 	timeout   = 10 * time.Second
 	maxAnswer = 1 << 20 // bytes
 	maxValue  = 40      // characters of a sample in a reason, which comments and records repeat
+	tooLarge  = "the answer of Prometheus has more than 1 MiB: aggregate in the query, as with min()"
 	refused   = "the host is internal, and network.allow in the service's configuration does not name it"
 )
 
@@ -36,7 +37,8 @@ type Client struct {
 	userAgent string
 }
 
-// New returns a Client. A nil transport is the default one. The client does not follow redirects.
+// New returns a Client. A nil transport is the default one. The transport refuses an internal address with an error that wraps
+// fetch.ErrInvalid. The client does not follow redirects.
 func New(userAgent string, transport http.RoundTripper) *Client {
 	return &Client{
 		client: &http.Client{
@@ -47,7 +49,8 @@ func New(userAgent string, transport http.RoundTripper) *Client {
 	}
 }
 
-// Check returns the state of each check of an environment. It implements promotion.Checker.
+// Check evaluates the checks of an environment one after the other, each within 10 s, and returns the state of each in the same order. It
+// implements promotion.Checker.
 func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.CheckResult {
 	out := make([]promote.CheckResult, 0, len(e.Promotion.Checks))
 	for _, one := range e.Promotion.Checks {
@@ -63,6 +66,7 @@ func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) 
 	return out
 }
 
+// get returns the status and the first maxAnswer bytes of an answer, and one more byte if there are more.
 func (c *Client) get(ctx context.Context, address string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -74,10 +78,11 @@ func (c *Client) get(ctx context.Context, address string) (status int, body []by
 		return 0, nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body was read
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	return resp.StatusCode, body, err
 }
 
+// http sends a GET request. The check passes if the answer has the expected status. A reason is text for a person; it is "" for Green.
 func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.State, string) {
 	expected := check.Status
 	if expected == 0 {
@@ -99,11 +104,15 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.Stat
 // the result has at least one sample and each sample is greater than 0.
 func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (promote.State, string) {
 	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+url.QueryEscape(check.Query))
-	if errors.Is(err, fetch.ErrInvalid) {
+	switch {
+	case errors.Is(err, fetch.ErrInvalid):
 		return promote.Unknown, refused
-	}
-	if err != nil || status != http.StatusOK {
+	case err != nil:
 		return promote.Unknown, "Prometheus does not answer"
+	case status != http.StatusOK:
+		return promote.Unknown, fmt.Sprintf("Prometheus answers with status %d: try the query in its web page", status)
+	case len(body) > maxAnswer:
+		return promote.Unknown, tooLarge
 	}
 	var answer struct {
 		Status string `json:"status"`

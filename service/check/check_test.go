@@ -64,21 +64,28 @@ func TestPrometheusCheck(t *testing.T) {
 		"failed": `{"status":"error"}`,
 		"long":   `{"status":"success","data":{"resultType":"vector","result":[{"value":[0,"` + strings.Repeat("x", 1000) + `"]}]}}`,
 		"text":   `hello`,
+		"large":  `{"status":"success","data":{"resultType":"vector","result":[` + strings.Repeat(`{"value":[0,"1"]},`, 100_000) + `{"value":[0,"0"]}]}}`,
 	}
+	reasons := map[string]string{"refused": "status 400", "large": "1 MiB"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/query" {
 			http.NotFound(w, r)
 			return
 		}
-		_, _ = fmt.Fprint(w, answers[r.URL.Query().Get("query")]) // the client is gone
+		query := r.URL.Query().Get("query")
+		if query == "refused" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, _ = fmt.Fprint(w, answers[query]) // the client is gone
 	}))
 	t.Cleanup(server.Close)
 	c := check.New("sluice/test", nil)
 	for query, want := range map[string]promote.State{
 		"up": promote.Green, "down": promote.Red, "nan": promote.Red, "number": promote.Red, "long": promote.Red, "none": promote.Unknown, "matrix": promote.Unknown, "failed": promote.Unknown, "text": promote.Unknown,
+		"refused": promote.Unknown, "large": promote.Unknown,
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: query, Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
-		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 {
+		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 || !strings.Contains(got[0].Reason, reasons[query]) {
 			t.Errorf("%s: %+v, want %s", query, got, want)
 		}
 	}
