@@ -1,4 +1,7 @@
-// Package app wires Sluice together: only this package names concrete forges and turns the environment into options.
+// Package app wires Sluice together. Only this package names concrete forges, and only it turns environment variables into options and
+// credentials. It decides nothing: package workspace opens repositories, and package service runs.
+//
+// The tests of the package are the stories of the service: each starts one beside a Git server and the fake of a forge.
 package app
 
 import (
@@ -37,10 +40,11 @@ type (
 	ReviewOptions = workspace.ReviewOptions
 )
 
-// Environment holds the environment of the process: variables, folders, and the path of the binary.
+// Environment holds the environment of the process: variables, folders, and the path of the binary. Its methods are safe for concurrent use
+// if Getenv is.
 type Environment struct {
 	Getenv     func(string) string
-	Home       string
+	Home       string // the user's home folder
 	Executable string // this binary, for render processes
 	Untrusted  bool   // the change comes from a contributor without write access, so charts are fetched without credentials
 }
@@ -66,7 +70,7 @@ func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrat
 	return workspace.OpenFolder(ctx, r, o, progress)
 }
 
-// runtime reads the environment variables.
+// runtime reads the environment variables of Git, of charts and of renderings.
 func (e Environment) runtime() (workspace.Runtime, error) {
 	git, err := e.auth("SLUICE_GIT_")
 	if err != nil {
@@ -105,7 +109,8 @@ func (e Environment) CacheDir() string {
 	return cmp.Or(e.Getenv("SLUICE_CACHE_DIR"), filepath.Join(base, "sluice"))
 }
 
-// auth reads the credential for Git from variables with a prefix.
+// auth reads the credential for Git from the variables USERNAME, PASSWORD and TOKEN with a prefix. SSH keys, known hosts and certificates
+// are the same for each prefix.
 func (e Environment) auth(prefix string) (gitstore.Auth, error) {
 	a := gitstore.Auth{
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),

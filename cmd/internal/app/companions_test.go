@@ -236,7 +236,7 @@ func TestStrangersInOtherRepositories(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		c := withCompanion(s)
-		s.reader("eve") // of the fleet
+		s.grantRead("eve") // of the fleet
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		c.publish("gift", "horse")

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -48,20 +49,20 @@ func (e Environment) token(s ci.System) string {
 	return cmp.Or(e.Getenv("SLUICE_FORGE_TOKEN"), e.Getenv("GITLAB_TOKEN"))
 }
 
-// Forge returns the forge that a CI job runs on.
+// Forge returns the forge that a CI job runs on. For GitLab it needs a token or the job's own.
 func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	token := e.token(at.System)
-	transport := http.DefaultTransport
 	if at.System == ci.GitHubActions {
-		return github.New(github.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
+		return github.New(github.Config{URL: at.APIURL, Token: token, Clock: time.Now, UserAgent: userAgent()})
 	}
-	if job := e.Getenv("CI_JOB_TOKEN"); token == "" && job != "" {
-		return gitlab.New(gitlab.Config{URL: at.APIURL, JobToken: job, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
-	}
+	c := gitlab.Config{URL: at.APIURL, Token: token, Clock: time.Now, UserAgent: userAgent()}
 	if token == "" {
-		return nil, fmt.Errorf("GITLAB_TOKEN is needed: a project's access token with the scope api, as a masked variable of the project")
+		c.JobToken = e.Getenv("CI_JOB_TOKEN")
 	}
-	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
+	if token == "" && c.JobToken == "" {
+		return nil, errors.New("GITLAB_TOKEN is needed: a project's access token with the scope api, as a masked variable of the project")
+	}
+	return gitlab.New(c)
 }
 
 // StatusForge returns the forge that a CI job runs on, for reading commit statuses. It needs a token: a job's CI_JOB_TOKEN cannot read them,
@@ -74,27 +75,37 @@ func (e Environment) StatusForge(at *ci.Context) (Forge, error) {
 	return e.Forge(at)
 }
 
-// ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's.
+// ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's. In the job of a fork, charts are fetched without
+// credentials.
 func (e Environment) ForCI(at *ci.Context) Environment {
-	outer := e.Getenv
+	user, token := e.gitCredential(at.System)
 	out := e
 	out.Untrusted = at.Fork
 	out.Getenv = func(name string) string {
-		v := outer(name)
-		if name != "SLUICE_GIT_TOKEN" && name != "SLUICE_GIT_USERNAME" || v != "" || outer("SLUICE_GIT_PASSWORD") != "" {
+		v := e.Getenv(name)
+		if v != "" || e.Getenv("SLUICE_GIT_PASSWORD") != "" {
 			return v
 		}
-		token := cmp.Or(outer("SLUICE_GIT_TOKEN"), e.token(at.System))
-		job := outer("CI_JOB_TOKEN")
-		switch {
-		case at.System == ci.GitLabCI && token == "" && name == "SLUICE_GIT_USERNAME":
-			return "gitlab-ci-token"
-		case at.System == ci.GitLabCI && token == "":
-			return job
-		case name == "SLUICE_GIT_TOKEN":
+		switch name {
+		case "SLUICE_GIT_USERNAME":
+			return user
+		case "SLUICE_GIT_TOKEN":
 			return token
 		}
-		return map[ci.System]string{ci.GitHubActions: "x-access-token", ci.GitLabCI: "oauth2"}[at.System]
+		return v
 	}
 	return out
+}
+
+// gitCredential returns the user and the token with which Git in a CI job reaches the forge. Each forge wants a user name of its own beside
+// a token, and GitLab another one beside the token of a job.
+func (e Environment) gitCredential(s ci.System) (user, token string) {
+	token = cmp.Or(e.Getenv("SLUICE_GIT_TOKEN"), e.token(s))
+	switch {
+	case s == ci.GitHubActions:
+		return "x-access-token", token
+	case token == "":
+		return "gitlab-ci-token", e.Getenv("CI_JOB_TOKEN")
+	}
+	return "oauth2", token
 }

@@ -43,7 +43,7 @@ func (s *story) asApp() {
 // although a webhook was lost and sent again.
 func TestGitHubApp(t *testing.T) {
 	s := newStory(t, "github")
-	g := s.guard(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
+	g := s.limitGit(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
 	s.asApp()
 	s.hub.SetRedeliver(func(d fakegithub.Delivery) int {
 		code, err := s.post(s.hooks.URL, d.GUID, d.Event, fmt.Appendf(nil, `{"action":"opened","repository":{"full_name":%q},"pull_request":{"number":1}}`, repo))
@@ -88,11 +88,11 @@ func TestGitHubApp(t *testing.T) {
 // An App's token is for one repository. Branches in another repository need a token for that one.
 func TestOutputOfAnApp(t *testing.T) {
 	s := newStory(t, "github")
-	s.guard(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
+	s.limitGit(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
 	s.asApp()
 	rendered := s.other("acme/rendered")
 	s.reload("repositories: ["+repo+"]", "repositories: ["+repo+"], outputs: [acme/rendered]")
-	s.gates(s.to("acme/rendered"))
+	s.setFleet("main", s.to("acme/rendered"))
 	s.start()
 	s.until("dev is there", func() bool { return strings.Contains(s.heads(rendered), "env/dev") })
 }
@@ -123,7 +123,7 @@ func TestTraces(t *testing.T) {
 	}
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	s.looks(1)
+	s.tasks("trunk", 1)
 	s.branch("cad", "CAD")
 	n := s.open("cad", "ada")
 	s.says(n, "CAD")

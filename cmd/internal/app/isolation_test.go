@@ -36,7 +36,7 @@ func (s *story) bomb(branch string) int {
 // most 2 s.
 func TestHostileReviewsDelayNothing(t *testing.T) {
 	s := newStory(t, "github")
-	s.fleet(chats())
+	s.setFleet("main", chats())
 	s.reload("drain: 5s", "drain: 5s\nworkers: 2\njobs: 2")
 	s.start()
 	s.until("staging is hydrated", func() bool { return s.ref("env/staging") != "" })
@@ -84,7 +84,7 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 // renderings busy until its time is over. `go test -v` shows the time; without the other one it is about the same.
 func TestGoodReviewBesideHostileOne(t *testing.T) {
 	s := newStory(t, "github")
-	s.fleet(chats())
+	s.setFleet("main", chats())
 	s.reload("drain: 5s", "drain: 5s\njobs: 2")
 	s.start()
 	s.until("staging is hydrated", func() bool { return s.ref("env/staging") != "" })
@@ -109,10 +109,10 @@ func TestGoodReviewBesideHostileOne(t *testing.T) {
 func TestInternalNetworksAreUnreachable(t *testing.T) {
 	s := newStory(t, "github")
 	s.reload("network: {allow: [127.0.0.1]}\n", "")
-	address, heard := s.stranger()
+	address, heard := s.chartServer(nil)
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	s.lure("lure", address)
+	s.useChartOf("lure", address)
 	n := s.open("lure", "ada")
 	s.until("the review fails", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
 	s.says(n, "network")

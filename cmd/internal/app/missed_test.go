@@ -63,7 +63,7 @@ func TestEventsDuringDowntime(t *testing.T) {
 func TestLostCommandAndCloseWebhooks(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		closed, merged, old := s.greet("step"), s.greet("other step"), s.greet("old step")
@@ -77,7 +77,7 @@ func TestLostCommandAndCloseWebhooks(t *testing.T) {
 		s.shut(closed)
 		s.say(merged, "mia", "/sluice help")
 		s.merge(merged)
-		s.until("the command is done", func() bool { return strings.Contains(s.state(), "lost") })
+		s.until("the command is done", func() bool { return strings.Contains(s.promotionRecord(), "lost") })
 		s.until("help is answered", func() bool { return strings.Contains(s.all(merged), "| `/sluice help` |") })
 		s.until("the previews are gone", func() bool { return s.ref(preview(closed)) == "" && s.ref(preview(merged)) == "" })
 		s.end()

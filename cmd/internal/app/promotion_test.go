@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
-// gated is a fleet whose prod needs an approval, and green statuses of Flux.
+// gated is a sluice.yaml whose prod needs an approval and green statuses of Flux.
 const gated = `apiVersion: sluice.dev/v1alpha1
 kind: Fleet
 metadata: {name: harbour}
@@ -90,7 +90,7 @@ func (s *story) greet(text string) int {
 	return s.open(name, "ada")
 }
 
-// holds reports whether a branch has a text in the shop's ConfigMap.
+// holds reports whether a file of a branch contains a text.
 func (s *story) holds(branch, text string) bool {
 	if s.ref(branch) == "" {
 		return false
@@ -156,7 +156,7 @@ func TestPromotionByChat(t *testing.T) {
 		if s.ref("cluster/prod-us-1") != before {
 			t.Error("the rest moved, though the canary was red")
 		}
-		s.looks(2)
+		s.tasks("trunk", 2)
 		if s.holds("cluster/prod-eu-1", "second step") || !s.holds("env/prod", "first step") {
 			t.Error("what failed went in again by itself")
 		}
@@ -171,7 +171,7 @@ func TestPromotionByChat(t *testing.T) {
 func TestPromotionRequest(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(strings.Replace(gated, "{mode: auto}", "{mode: request}", 1))
+		s.setFleet("main", strings.Replace(gated, "{mode: auto}", "{mode: request}", 1))
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		first := s.greet("first step")
@@ -253,7 +253,7 @@ func TestSilentAppsOfTheService(t *testing.T) {
 	s := newStory(t, "github")
 	log := &lines{}
 	s.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s.fleet(regexp.MustCompile(`(?m)^ +approvers: .*\n`).ReplaceAllString(gated, ""))
+	s.setFleet("main", regexp.MustCompile(`(?m)^ +approvers: .*\n`).ReplaceAllString(gated, ""))
 	s.start()
 	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 	first := s.greet("first step")
@@ -343,7 +343,7 @@ func TestHostileComments(t *testing.T) {
 func TestRolloutOfEarlierMergeRequests(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(regexp.MustCompile(`(?m)^ +(health|approvers): .*\n`).ReplaceAllString(gated, ""))
+		s.setFleet("main", regexp.MustCompile(`(?m)^ +(health|approvers): .*\n`).ReplaceAllString(gated, ""))
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		first := s.greet("first step")

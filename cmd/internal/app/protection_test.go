@@ -15,7 +15,7 @@ func TestUnprotectedBranches(t *testing.T) {
 		} else {
 			s.lab.Unprotect(repo)
 		}
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		n := s.greet("step")
@@ -23,7 +23,7 @@ func TestUnprotectedBranches(t *testing.T) {
 		s.say(n, "mia", "/sluice promote prod")
 		s.says(n, "refused", "not protected on the forge", "branchProtection")
 		s.say(n, "mia", "/sluice freeze prod --reason safety")
-		s.until("a freeze works", func() bool { return strings.Contains(s.state(), "safety") })
+		s.until("a freeze works", func() bool { return strings.Contains(s.promotionRecord(), "safety") })
 		if s.ref("env/staging") != "" {
 			t.Error("staging was promoted")
 		}

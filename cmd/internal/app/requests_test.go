@@ -162,7 +162,7 @@ func TestTrunkCommitsAndReviews(t *testing.T) {
 		s.push("main")
 		s.run(work, "fetch", "-q", "origin")
 		s.until("the trunk is hydrated", func() bool { return s.status(s.ref("main"), "sluice/dev") == "success" })
-		s.looks(2)
+		s.tasks("trunk", 2)
 	}
 	for _, c := range []struct {
 		file, text string

@@ -73,7 +73,7 @@ func TestDeletedTarget(t *testing.T) {
 	made := s.mirror()
 	s.run(work, "push", "-q", "origin", ":refs/heads/release")
 	s.until("it is told", func() bool { return s.status(s.head(pr.Number), "sluice into release") == "failure" })
-	s.looks(2)
+	s.tasks("trunk", 2)
 	if n := s.metric("sluice_task_seconds_count", `result="error"`); n > 0 {
 		t.Errorf("%v tasks failed", n)
 	}
@@ -100,7 +100,7 @@ func TestUnrelatedHistory(t *testing.T) {
 		s.push("alone")
 		n := s.open("alone", "ada")
 		s.until("it is told", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
-		s.looks(1)
+		s.tasks("trunk", 1)
 		if now := s.mirror(); now != made {
 			t.Errorf("the mirror was made again: %s, then %s", made, now)
 		}
@@ -123,7 +123,7 @@ func TestSignedCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.config += "signKey: " + key + "\n"
-	s.gates(gated)
+	s.setFleet("main", gated)
 	s.start()
 	s.branch("cad", "CAD")
 	n := s.open("cad", "ada")
@@ -184,7 +184,7 @@ func TestOutputRepository(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		rendered, victim := s.other("acme/rendered"), s.other("acme/victim")
-		s.gates(s.to("acme/rendered"))
+		s.setFleet("main", s.to("acme/rendered"))
 		s.start()
 		s.until("the refusal is told", func() bool { return strings.HasPrefix(s.status(s.ref("main"), "sluice/hydrate"), "fail") })
 		s.branch("cad", "CAD")
@@ -213,7 +213,7 @@ func TestOutputRepository(t *testing.T) {
 
 		work := filepath.Join(s.dir, "work")
 		s.run(work, "checkout", "-q", "-B", "playground", "origin/main")
-		s.sets("playground", s.to("acme/victim"))
+		s.setFleet("playground", s.to("acme/victim"))
 		s.run(work, "checkout", "-q", "-B", "gbp")
 		s.set("GBP")
 		s.commit("gbp")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// reload writes other settings into the configuration, and makes the service read them.
+// reload replaces a text of the configuration, and makes a running service read it again.
 func (s *story) reload(old, with string) {
 	s.t.Helper()
 	if !strings.Contains(s.config, old) {
@@ -147,13 +147,13 @@ func TestPreviewsOffAndCapped(t *testing.T) {
 	}
 }
 
-// gate limits a Git server to some passwords, and records the requests of each.
+// gate is a handler before a Git server. It refuses requests that may does not allow, and counts the others by password.
 type gate struct {
 	next  http.Handler
 	may   func(password, path string, push bool) bool // path of the repository
 	mu    sync.Mutex
-	pulls map[string]int
-	sent  map[string]int
+	pulls map[string]int // requests by password
+	sent  map[string]int // requests of pushes by password
 }
 
 // ServeHTTP implements http.Handler.
@@ -176,8 +176,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// guard puts a gate before the story's Git server.
-func (s *story) guard(may func(password, path string, push bool) bool) *gate {
+// limitGit puts a gate before the story's Git server, for the service and for the story.
+func (s *story) limitGit(may func(password, path string, push bool) bool) *gate {
 	s.t.Helper()
 	g := &gate{next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{}, sent: map[string]int{}}
 	server := httptest.NewServer(g)
@@ -187,11 +187,11 @@ func (s *story) guard(may func(password, path string, push bool) bool) *gate {
 	return g
 }
 
-// TestSeparateCredentials: what reads cannot push, and what pushes is used for that.
+// The service reads Git with gitToken and pushes with pushToken. gitToken has no right to push here.
 func TestSeparateCredentials(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		g := s.guard(func(password, _ string, push bool) bool {
+		g := s.limitGit(func(password, _ string, push bool) bool {
 			return password == "the-pusher" || password == "the-reader" && !push
 		})
 		for name, token := range map[string]string{"reader": "the-reader", "pusher": "the-pusher"} {

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/service"
 )
 
-// nats is a server such as replicas share.
+// nats starts a NATS server and returns its URL.
 func nats(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
@@ -37,7 +37,7 @@ func nats(t *testing.T) string {
 	return s.ClientURL()
 }
 
-// replica is another service of the same story, with a data folder of its own. It returns its metrics.
+// replica runs another service of the same story, with a data folder of its own. It returns a server of its metrics.
 func (s *story) replica(name string) *httptest.Server {
 	s.t.Helper()
 	probes := httptest.NewServer(s.another(name).MetricsHandler())
@@ -72,7 +72,7 @@ func (s *story) another(name string) *service.Service {
 	return one
 }
 
-// metric is metric of the story's service.
+// metric returns the sum of a metric's samples of the story's first service.
 func (s *story) metric(name, label string) float64 {
 	s.t.Helper()
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (s *story) metric(name, label string) float64 {
 	return metric(s.t, probes.URL, name, label)
 }
 
-// metric adds up the samples of a metric whose labels hold a text.
+// metric reads the metrics at an address, and returns the sum of the samples of one metric whose labels contain a text.
 func metric(t *testing.T, base, name, label string) float64 {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/metrics", nil)
@@ -106,8 +106,8 @@ func metric(t *testing.T, base, name, label string) float64 {
 	return sum
 }
 
-// many puts clusters into dev whose renderings all differ.
-func (s *story) many(n int) {
+// addClusters pushes n clusters of dev to the trunk. The renderings of all differ.
+func (s *story) addClusters(n int) {
 	s.t.Helper()
 	for i := range n {
 		text := fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: many-%d\n  labels: {region: eu-west-1}\nspec:\n  environment: dev\n  class: core\n  vars: {shortName: m%d, lbRange: 10.10.0.0/24}\n", i, i)
@@ -119,8 +119,8 @@ func (s *story) many(n int) {
 	s.push("main")
 }
 
-// alone is the commit that the command line makes of the same source commit.
-func (s *story) alone() string {
+// hydratedByCLI hydrates dev in a clone with the command line, and returns the commit.
+func (s *story) hydratedByCLI() string {
 	s.t.Helper()
 	clone := filepath.Join(s.t.TempDir(), "clone")
 	s.run("", "clone", "-q", filepath.Join(s.dir, "git", repo+".git"), clone)
@@ -136,16 +136,16 @@ func (s *story) alone() string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestReplicasShareALargeHydration: the targets are rendered by both replicas, and what one of them pushes is what one alone would.
+// Two replicas render the targets of a large hydration together. The commit that one of them pushes is the one that a single process makes.
 func TestReplicasShareALargeHydration(t *testing.T) {
 	url := nats(t) // ends after those who use it
 	s := newStory(t, "github")
 	s.config += "jobs: 1\nqueue: {url: \"" + url + "\", replicas: 1}\n"
-	s.many(150)
+	s.addClusters(150)
 	second := s.replica("second")
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	if got, want := s.ref("env/dev"), s.alone(); got != want {
+	if got, want := s.ref("env/dev"), s.hydratedByCLI(); got != want {
 		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
 	}
 	const all = "sluice_shards_total"

@@ -10,20 +10,17 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// gates makes the trunk's sluice.yaml another one.
-func (s *story) gates(text string) { s.sets("main", text) }
-
-// sets makes a branch's sluice.yaml another one.
-func (s *story) sets(branch, text string) {
+// setFleet pushes a commit that replaces sluice.yaml to a branch.
+func (s *story) setFleet(branch, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.commit("gates")
+	s.commit("another fleet")
 	s.push(branch)
 }
 
-// statuses counts how often a context of a commit was written; on GitHub alone.
+// statuses returns how often a status of a commit was written. Only the fake GitHub keeps them all.
 func (s *story) statuses(sha, context string) int {
 	n := 0
 	for _, one := range s.hub.Statuses(repo, sha) {
@@ -34,15 +31,7 @@ func (s *story) statuses(sha, context string) int {
 	return n
 }
 
-// looks waits for more looks at what promotions wait for.
-func (s *story) looks(more float64) {
-	s.t.Helper()
-	const all = "sluice_task_seconds_count"
-	before := s.metric(all, `kind="trunk"`)
-	s.until("there were more looks", func() bool { return s.metric(all, `kind="trunk"`) >= before+more })
-}
-
-// TestStatusesAreWrittenOnce: looks that find nothing new write nothing, nor does a service that was started again.
+// Each status is written once: tasks of the trunk that find no change do not repeat it, not even after a restart.
 func TestStatusesAreWrittenOnce(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
@@ -52,11 +41,11 @@ func TestStatusesAreWrittenOnce(t *testing.T) {
 	s.branch("patch", "CAD")
 	n := s.open("patch", "eve")
 	s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
-	s.looks(2)
+	s.tasks("trunk", 2)
 	s.end()
 	s.start()
 	s.until("it was looked at", func() bool { return s.metric("sluice_task_seconds_count", `kind="trunk"`) >= 1 })
-	s.looks(2)
+	s.tasks("trunk", 2)
 	for _, one := range []struct{ sha, context string }{{s.ref("main"), "sluice/dev"}, {rendered, "sluice/dev"}, {s.head(n), "sluice"}} {
 		if n := s.statuses(one.sha, one.context); n != 1 {
 			t.Errorf("%s was written %d times on %s", one.context, n, one.sha)
@@ -64,10 +53,10 @@ func TestStatusesAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestPromotionsGoOnWithoutStatuses: a forge that takes no status any more holds up nothing.
+// A forge that refuses every status does not hold up a promotion.
 func TestPromotionsGoOnWithoutStatuses(t *testing.T) {
 	s := newStory(t, "github")
-	s.gates(strings.Replace(gated, "promotion: {mode: auto}", "promotion: {mode: auto, bake: 8s}", 1))
+	s.setFleet("main", strings.Replace(gated, "promotion: {mode: auto}", "promotion: {mode: auto, bake: 8s}", 1))
 	s.hub.Fail(fakegithub.Fault{Kind: fakegithub.TooLong, Method: "POST", Path: "/statuses/", Times: 1 << 30})
 	s.start()
 	s.until("staging has it", func() bool { return s.ref("env/staging") != "" })
@@ -76,11 +65,11 @@ func TestPromotionsGoOnWithoutStatuses(t *testing.T) {
 	}
 }
 
-// TestPromotedEnvironmentsHaveStatuses on the source commit and on the rendered one, like those that follow the trunk.
+// A promoted environment has statuses on the source commit and on the rendered one, as an environment that follows the trunk has.
 func TestPromotedEnvironmentsHaveStatuses(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.gates(strings.Replace(gated, "promotion: {mode: auto}", "promotion: {mode: auto, waves: [{name: one, clusters: {matchLabels: {class: core}}, bake: 2h}, {name: two}]}", 1))
+		s.setFleet("main", strings.Replace(gated, "promotion: {mode: auto}", "promotion: {mode: auto, waves: [{name: one, clusters: {matchLabels: {class: core}}, bake: 2h}, {name: two}]}", 1))
 		s.start()
 		s.until("staging has it", func() bool { return s.ref("env/staging") != "" })
 		s.until("it is on its way", func() bool { return s.status(s.ref("main"), "sluice/staging") == "pending" })

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
-// hold keeps webhooks back; the answer delivers them.
+// hold keeps webhooks of an event back until release is called, which delivers them.
 func (s *story) hold(event string) (release func()) {
 	var mu sync.Mutex
 	var held [][]byte
@@ -54,26 +54,16 @@ func (s *story) hold(event string) (release func()) {
 	}
 }
 
-// comment is the webhook of a new comment.
-func (s *story) comment() string {
+// commentEvent returns the name of the event of a new comment.
+func (s *story) commentEvent() string {
 	if s.hub != nil {
 		return "issue_comment"
 	}
 	return "Note Hook"
 }
 
-// fleet is another sluice.yaml on the trunk.
-func (s *story) fleet(text string) {
-	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	s.commit("another fleet")
-	s.push("main")
-}
-
-// rewrite edits the last comment of somebody else, as mal, who may.
-func (s *story) rewrite(number int, text string) {
+// editLast edits the last comment of a merge request as mal, whom the forge allows to edit the comments of others.
+func (s *story) editLast(number int, text string) {
 	s.t.Helper()
 	var r *http.Request
 	var err error
@@ -109,38 +99,38 @@ func (s *story) rewrite(number int, text string) {
 
 func (s *story) all(number int) string { return strings.Join(s.comments(number), "\n====\n") }
 
-// TestEditedComment: the words of whoever edits somebody's comment are not carried out as that person's.
+// A command that one person writes into the comment of another is refused: it does not run with the rights of the comment's author.
 func TestEditedComment(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.reload("sweep: 5s", "sweep: 1h") // otherwise a sweep can find the comment before it is edited
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
 		s.says(n, "step")
 		s.drained() // a review under way would find the comment
-		release := s.hold(s.comment())
+		release := s.hold(s.commentEvent())
 		s.say(n, "mia", "Looks good, thanks!")
-		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
+		s.editLast(n, "/sluice freeze prod --reason mal-was-here")
 		release()
 		s.says(n, "the comment was edited")
 		s.drained()
-		release = s.hold(s.comment())
+		release = s.hold(s.commentEvent())
 		s.say(n, "mia", "/sluice freeze prod --reason meant")
-		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
+		s.editLast(n, "/sluice freeze prod --reason mal-was-here")
 		release()
 		s.until("it is refused too", func() bool { return strings.Count(s.all(n), "the comment was edited") == 2 })
-		if strings.Contains(s.state(), "mal-was-here") || strings.Contains(s.all(n), "mal-was-here") {
-			t.Errorf("mal's words count as mia's: %s", s.state())
+		if strings.Contains(s.promotionRecord(), "mal-was-here") || strings.Contains(s.all(n), "mal-was-here") {
+			t.Errorf("mal's words count as mia's: %s", s.promotionRecord())
 		}
 		s.say(n, "mia", "/sluice freeze prod --reason herself")
-		s.until("her own words count", func() bool { return strings.Contains(s.state(), "herself") })
+		s.until("her own words count", func() bool { return strings.Contains(s.promotionRecord(), "herself") })
 	})
 }
 
-// state is all that the record of promotions says.
-func (s *story) state() string {
+// promotionRecord returns the text of all files on the branch sluice/state; "" if the branch does not exist.
+func (s *story) promotionRecord() string {
 	if s.ref("sluice/state") == "" {
 		return ""
 	}
@@ -151,14 +141,8 @@ func (s *story) state() string {
 	return string(out)
 }
 
-// stranger is what somebody else's server hears.
-func (s *story) stranger() (address string, heard func() string) {
-	s.t.Helper()
-	return s.server(nil)
-}
-
-// server answers when it is let.
-func (s *story) server(let <-chan struct{}) (address string, heard func() string) {
+// chartServer starts a server that records requests and answers 404: at once if let is nil, otherwise after let is closed.
+func (s *story) chartServer(let <-chan struct{}) (address string, heard func() string) {
 	s.t.Helper()
 	var mu sync.Mutex
 	var all []string
@@ -182,8 +166,8 @@ func (s *story) server(let <-chan struct{}) (address string, heard func() string
 	}
 }
 
-// lure makes a branch whose shop is a chart of another server.
-func (s *story) lure(branch, address string) {
+// useChartOf pushes a branch on which the app shop is a chart of the server at an address.
+func (s *story) useChartOf(branch, address string) {
 	s.t.Helper()
 	work := filepath.Join(s.dir, "work")
 	s.run(work, "fetch", "-q", "origin")
@@ -201,8 +185,8 @@ func (s *story) lure(branch, address string) {
 	s.push(branch)
 }
 
-// reader lets somebody read the repository.
-func (s *story) reader(login string) {
+// grantRead lets a user read the repository.
+func (s *story) grantRead(login string) {
 	if s.hub != nil {
 		s.hub.Grant(repo, login, "read")
 		return
@@ -210,15 +194,16 @@ func (s *story) reader(login string) {
 	s.lab.Grant(repo, login, fakegitlab.Reporter)
 }
 
-// TestQuestionsOfStrangers: questions about a merge request that nobody trusts neither render it nor fetch what it names.
+// Sluice refuses /sluice diff and /sluice explain on a merge request that waits for trust. It renders nothing of it and sends no request to
+// the chart repository that it names.
 func TestQuestionsOfStrangers(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		address, heard := s.stranger()
+		address, heard := s.chartServer(nil)
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-		s.reader("eve")
-		s.lure("lure", address)
+		s.grantRead("eve")
+		s.useChartOf("lure", address)
 		n := s.open("lure", "eve")
 		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 		s.say(n, "eve", "/sluice explain shop prod-us-1 .\n/sluice diff")
@@ -243,13 +228,15 @@ func TestQuestionsOfStrangers(t *testing.T) {
 	})
 }
 
-// trust has ada look at the head, and say so: not within the second in which it was seen, which forges' times do not tell apart.
+// trust comments /sluice trust as ada, who has write access. It moves the clock first, because the times of forges have seconds: a comment
+// within the second of the push would not be later than the head.
 func (s *story) trust(number int) {
 	s.later(2 * time.Second)
 	s.say(number, "ada", "/sluice trust")
 }
 
-// TestTrustOfAnotherHead: who trusts a head trusts the one that was there when they commented, not one that came in between, be it new or old.
+// A comment /sluice trust is for the head that the merge request had when the comment was written. It does not trust a head that was pushed
+// afterwards, not even an earlier one that returns.
 func TestTrustOfAnotherHead(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -261,7 +248,7 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 		first := s.head(n)
 		s.drained() // a review under way would find the comment
-		release := s.hold(s.comment())
+		release := s.hold(s.commentEvent())
 		s.trust(n)
 		s.set("EVIL")
 		s.commit("evil")
@@ -271,9 +258,9 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		s.says(n, "came after the comment")
 		s.until("the other head waits", func() bool { return s.head(n) != first && s.status(s.head(n), "sluice") == "pending" })
 		s.until("the comment says so", func() bool { return strings.Contains(s.all(n), "head "+s.head(n)) })
-		s.drop = func(event string) bool { return event != s.comment() }
+		s.drop = func(event string) bool { return event != s.commentEvent() }
 		s.drained()
-		release = s.hold(s.comment())
+		release = s.hold(s.commentEvent())
 		s.trust(n)
 		s.run(filepath.Join(s.dir, "work"), "push", "-qf", "origin", first+":patch")
 		s.pushed(n)
@@ -290,7 +277,7 @@ func TestTrustOfAnotherHead(t *testing.T) {
 	})
 }
 
-// TestWaitingIsSaidOnce: sweeps write no statuses of what waits already.
+// A head that waits for trust gets one status and one comment. Sweeps repeat neither, not even after a restart.
 func TestWaitingIsSaidOnce(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
@@ -312,7 +299,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestPendingCheckEnds: what a GitHub App says of a head that waits is what it says of the verdict later, in the same check run.
+// A GitHub App reports that a head waits for trust in a check run, and completes the same check run with the verdict.
 func TestPendingCheckEnds(t *testing.T) {
 	s := newStory(t, "github")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -351,25 +338,25 @@ func TestPendingCheckEnds(t *testing.T) {
 	}
 }
 
-// lock has the server refuse pushes for a while.
-func (s *story) lock(locked bool) {
-	s.run(filepath.Join(s.dir, "git", repo+".git"), "config", "http.receivepack", fmt.Sprint(!locked))
+// refusePushes makes the Git server refuse pushes, or accept them again.
+func (s *story) refusePushes(refuse bool) {
+	s.run(filepath.Join(s.dir, "git", repo+".git"), "config", "http.receivepack", fmt.Sprint(!refuse))
 }
 
-// TestAnswersOnce: a command is answered once, however often another one of the same comment fails.
+// A command is answered once, even if another command of the same comment fails and the service retries the comment.
 func TestAnswersOnce(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
 		s.says(n, "step")
-		s.lock(true)
+		s.refusePushes(true)
 		s.say(n, "mia", "/sluice help\n/sluice diff\n/sluice freeze prod --reason slow")
 		s.until("it is answered", func() bool { return len(s.comments(n)) > 2 })
 		s.failures("comment", 2)
-		s.lock(false)
+		s.refusePushes(false)
 		s.until("the last one is done", func() bool { return strings.Contains(s.all(n), "freeze prod --reason") })
 		if all := s.comments(n); len(all) != 3 {
 			t.Errorf("%d comments, not the review and two answers:\n%s", len(all), s.all(n))
@@ -377,31 +364,31 @@ func TestAnswersOnce(t *testing.T) {
 	})
 }
 
-// TestParkedCommand: a command that fails repeatedly is reported, and `/sluice retry` repeats it.
+// The service reports a command that fails repeatedly, and `/sluice retry` repeats it.
 func TestParkedCommand(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.options.Retry = 10 * time.Millisecond
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
 		s.says(n, "step")
-		s.lock(true)
+		s.refusePushes(true)
 		s.say(n, "mia", "/sluice freeze prod --reason stuck")
 		s.says(n, "failed repeatedly")
-		s.lock(false)
+		s.refusePushes(false)
 		s.say(n, "ada", "/sluice retry")
-		s.until("it is done after all", func() bool { return strings.Contains(s.state(), "stuck") })
+		s.until("it is done after all", func() bool { return strings.Contains(s.promotionRecord(), "stuck") })
 		s.says(n, "a new review starts; parked tasks to retry: 1")
 		s.until("the log says both", func() bool { return strings.Count(s.all(n), "`/sluice freeze prod --reason") == 2 })
 	})
 }
 
-// TestForbiddenCommand: what the credential may not ask fails at once, and is told.
+// If the credential may not read a team, the command that needs it fails without a retry, and the comment says so.
 func TestForbiddenCommand(t *testing.T) {
 	s := newStory(t, "github")
-	s.fleet(strings.Replace(gated, "{verbs: [now], users: [mia]}", "{verbs: [halt], teams: [acme/on-call]}", 1))
+	s.setFleet("main", strings.Replace(gated, "{verbs: [now], users: [mia]}", "{verbs: [halt], teams: [acme/on-call]}", 1))
 	s.start()
 	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 	n := s.greet("step")
@@ -414,11 +401,11 @@ func TestForbiddenCommand(t *testing.T) {
 	})
 }
 
-// TestLostEditedCommand: without a webhook, an edited comment is refused.
+// A comment that was edited while the service was down is refused.
 func TestLostEditedCommand(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
@@ -426,33 +413,34 @@ func TestLostEditedCommand(t *testing.T) {
 		s.end()
 		s.say(n, "mia", "hello")
 		s.later(2 * time.Second) // forges' times have seconds
-		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
+		s.editLast(n, "/sluice freeze prod --reason mal-was-here")
 		s.start()
 		s.says(n, "the comment was edited")
-		if strings.Contains(s.state(), "mal-was-here") {
+		if strings.Contains(s.promotionRecord(), "mal-was-here") {
 			t.Error("mal's words count as mia's")
 		}
 	})
 }
 
-// TestCommandsDoNotWait: while a review takes its time, somebody who may write stops an environment, and stops the review for good.
+// Commands run while a review of the same repository hangs: a person with write access freezes an environment and cancels the review. A
+// canceled review starts again only with /sluice retry.
 func TestCommandsDoNotWait(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		let := make(chan struct{})
-		address, heard := s.server(let)
+		address, heard := s.chartServer(let)
 		defer close(let)
-		s.fleet(gated)
+		s.setFleet("main", gated)
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
-		s.reader("eve")
+		s.grantRead("eve")
 		other := s.greet("step")
 		s.says(other, "step")
-		s.lure("slow", address)
+		s.useChartOf("slow", address)
 		n := s.open("slow", "ada")
 		s.until("the review takes its time", func() bool { return heard() != "" })
 		s.say(other, "mia", "/sluice freeze prod --reason fire")
-		s.until("a freeze does not wait", func() bool { return strings.Contains(s.state(), "fire") })
+		s.until("a freeze does not wait", func() bool { return strings.Contains(s.promotionRecord(), "fire") })
 		asked := func() int { return strings.Count(heard(), "GET") }
 		before := asked()
 		s.say(n, "eve", "/sluice cancel")
@@ -473,7 +461,7 @@ func TestCommandsDoNotWait(t *testing.T) {
 	})
 }
 
-// TestMergeQueue: the group of a merge queue gets a verdict, on its commit, and no comment.
+// The commit of a merge queue's group gets a status with the verdict, and the merge requests get no comment.
 func TestMergeQueue(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
@@ -507,17 +495,17 @@ func TestMergeQueue(t *testing.T) {
 	s.until("a broken group is red", func() bool { return s.status(s.ref(branch), "sluice") == "failure" })
 }
 
-// chats has what the gates of gated have, for a prod that anybody who may write can stop, and whose rights show.
+// chats returns gated with two changes: everybody with write access may also halt and resume prod, and prod needs no statuses of Flux.
 func chats() string {
 	text := strings.Replace(gated, "freeze, unfreeze, rollback]", "freeze, unfreeze, rollback, halt, resume]", 1)
 	return strings.Replace(text, `health: {commitStatuses: ["kustomization/${app}/*"]}`, "health: {}", 1)
 }
 
-// TestChat: every question is answered, and every command does what it says.
+// Every question in a comment is answered, and every command has its effect on the environment.
 func TestChat(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.fleet(chats())
+		s.setFleet("main", chats())
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		first := s.greet("first step")
@@ -555,16 +543,16 @@ func TestChat(t *testing.T) {
 		s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
 		logs(first, "/sluice promote prod", func() bool { return strings.Contains(s.comments(first)[0], "approv") })
 		ask(first, "/sluice status", "dev runs", "it follows the trunk", "prod runs nothing", "gate     approvals", "waits    ")
-		logs(first, "/sluice halt prod", func() bool { return strings.Contains(s.state(), "halt") })
+		logs(first, "/sluice halt prod", func() bool { return strings.Contains(s.promotionRecord(), "halt") })
 		logs(first, "/sluice approve prod", func() bool { return true })
-		s.looks(2)
+		s.tasks("trunk", 2)
 		if s.ref("env/prod") != "" {
 			t.Error("prod moved though it is halted")
 		}
 		ask(first, "/sluice status", "halted   by mia since")
 		logs(first, "/sluice resume prod", func() bool { return s.holds("cluster/prod-us-1", "first step") })
 		ask(first, "/sluice status", "wave     canary: ", "wave     rest: ")
-		logs(first, "/sluice freeze prod --reason x", func() bool { return strings.Contains(s.state(), "freeze") })
+		logs(first, "/sluice freeze prod --reason x", func() bool { return strings.Contains(s.promotionRecord(), "freeze") })
 		second := s.greet("second step")
 		s.says(second, "second step")
 		s.merge(second)
@@ -572,7 +560,7 @@ func TestChat(t *testing.T) {
 		ask(second, "/sluice status", "prod runs", "1 commit behind the trunk")
 		logs(second, "/sluice promote prod", func() bool { return true })
 		logs(second, "/sluice approve prod", func() bool { return true })
-		s.looks(2)
+		s.tasks("trunk", 2)
 		if s.holds("env/prod", "second step") {
 			t.Error("prod moved though it is frozen")
 		}
