@@ -131,19 +131,24 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (cha
 		return nil, fmt.Errorf("chart %s needs Kubernetes %s, the cluster has %s: change the chart's version or the cluster's kubeVersion",
 			c.Name(), want, capabilities.KubeVersion.String())
 	}
-	release := chartutil.ReleaseOptions{Name: o.ReleaseName, Namespace: o.Namespace, Revision: 1, IsInstall: true}
-	top, err := chartutil.ToRenderValuesWithSchemaValidation(work, values, release, capabilities, true)
-	if err != nil {
+	if err := coalesce(work, values); err != nil {
+		if _, err = chartutil.CoalesceValues(work, copyMap(o.Values)); err == nil { // for Helm's message
+			err = errNoTable
+		}
 		return nil, fmt.Errorf("chart %s: values: %w", c.Name(), err)
+	}
+	top := chartutil.Values{
+		"Chart":        work.Metadata,
+		"Capabilities": capabilities,
+		"Release": map[string]any{
+			"Name": o.ReleaseName, "Namespace": o.Namespace, "IsUpgrade": false, "IsInstall": true, "Revision": 1, "Service": "Helm",
+		},
+		"Values": chartutil.Values(values),
 	}
 	if o.SkipSchema {
 		return top, nil
 	}
-	merged, ok := top["Values"].(chartutil.Values)
-	if !ok {
-		return nil, fmt.Errorf("chart %s: Helm gave no values", c.Name())
-	}
-	return top, c.validate(work, merged)
+	return top, c.validate(work, values)
 }
 
 // collect splits the rendered files into documents as Helm does: CRDs first, then the files by name.
