@@ -51,15 +51,6 @@ func required(message string, v any) (any, error) {
 	return v, nil
 }
 
-// toYAML returns "" for a value that YAML cannot represent, as Helm does.
-func toYAML(v any) string {
-	out, err := yaml.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(string(out), "\n")
-}
-
 func toYAMLPretty(v any) string {
 	var out bytes.Buffer
 	enc := yamlv3.NewEncoder(&out)
