@@ -123,7 +123,7 @@ func (q *quick) sequence(indent int) []any {
 	out := []any{}
 	for !q.end && q.indent == indent && isEntry(q.line) {
 		rest := strings.TrimLeft(q.line[1:], " ")
-		if rest == "" {
+		if rest == "" || rest[0] == '#' {
 			out = append(out, q.below(indent, false))
 			continue
 		}

@@ -122,7 +122,7 @@ func (f *flow) key() (string, bool) {
 	return key, ok && isText
 }
 
-// quoted takes a quoted scalar. It knows the escapes of `"`, `\`, `/`, line breaks and tabs.
+// quoted takes a quoted scalar. It knows the escapes of `"`, `\`, line breaks and tabs.
 func (f *flow) quoted() string {
 	quote, rest := f.text[0], f.text[1:]
 	end := strings.IndexByte(rest, quote)
@@ -162,7 +162,7 @@ func unescape(text string) byte {
 		return 0
 	}
 	switch text[0] {
-	case '"', '\\', '/':
+	case '"', '\\':
 		return text[0]
 	case 'n':
 		return '\n'

@@ -81,6 +81,8 @@ spec:
     - |
       exit 1
     -
+    - # why
+    - last
   - - nested
     - 'it''s'
 `
@@ -103,7 +105,7 @@ func TestQuicklyLeavesTheRestToTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{
 		"", "a", "- a\n", "a: b", "a: &x b\n", "a: *x\n", "a: !!str 1\n", "a: >\n  b\n", "a: b # c\n  d\n", "a: \"b\"# c\n", "a: b: c\n", "a: b\na: c\n", "on: a\n", "1: a\n", "<<: a\n", "? a\n: b\n",
-		"a: b\n---\n", "---\na: b\n", "a: b\n...\n", "%YAML 1.1\n", "a:\n\tb: c\n", "a: \u0085\n", "a: |\n\tb\n", "a: |\n b\n\tc\n", "a: b\tc\n", "a: b\n  c\td\n", "a: \ufeffb\n", "a: \xff\n", "a: \"\\x41\"\n", "a: 'b\n  c'\n", "a: {b: c,\n  d: e}\n", "a: [b, ]\n", "a: {b}\n", "a: 0644\n", "a: 1e3\n",
+		"a: b\n---\n", "---\na: b\n", "a: b\n...\n", "%YAML 1.1\n", "a:\n\tb: c\n", "a: \u0085\n", "a: |\n\tb\n", "a: |\n b\n\tc\n", "a: b\tc\n", "a: b\n  c\td\n", "a: \ufeffb\n", "a: \xff\n", "a: \"\\x41\"\n", "a: \"b\\/c\"\n", "a: 'b\n  c'\n", "a: {b: c,\n  d: e}\n", "a: [b, ]\n", "a: {b}\n", "a: 0644\n", "a: 1e3\n",
 		"a: 2020-01-01\n", "a: 1_0\n", "a: +1\n", "a: .5\n", "a: -.inf\n", "a: |2\n  b\n", "a: |\nb: c\n", "a:\n  b\n", "a: -\n", "a: - b\n", "a: b\n  - c: d\n", "a:\n  b: c\n d: e\n", "a: \"b\" c\n", "  a: b\n",
 		strings.Repeat("k", longestKey+1) + ": a\n", "a: " + strings.Repeat("[", 60) + strings.Repeat("]", 60) + "\n", "a:\n" + strings.Repeat("- ", 60) + "b\n", "a: b\r\n",
 	} {
