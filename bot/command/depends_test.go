@@ -40,6 +40,19 @@ func TestDependsOn(t *testing.T) {
 	}
 }
 
+// BenchmarkHostileDescription is a description of GitLab's largest size in which each line has to be compared with each HTML comment,
+// formula or block. Its time must grow with the size, not with the square of it.
+func BenchmarkHostileDescription(b *testing.B) {
+	for name, piece := range map[string]string{"comments": "a<!---->\ndepends-on: a\n", "formulas": "$$ x $$\ndepends-on: a\n", "blocks": "<pre>\n</pre>\n\ndepends-on: a\n\n"} {
+		b.Run(name, func(b *testing.B) {
+			description := strings.Repeat(piece, 1<<20/len(piece))
+			for b.Loop() {
+				command.DependsOn(description)
+			}
+		})
+	}
+}
+
 // Reads descriptions of merge requests. The number of addresses is bounded, each occurs once, and none holds white space.
 func FuzzDependsOn(f *testing.F) {
 	f.Add("Depends-On: https://hub.example.com/acme/components/pull/3\r\ndepends-on:<x>\r\rDEPENDS-ON:\n")

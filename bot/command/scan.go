@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/net/html/atom"
@@ -11,13 +12,11 @@ import (
 // span is a part of a comment, in bytes; to is the first byte after it.
 type span struct{ from, to int }
 
+// within reports whether a position is in one of the spans, which are in order and do not overlap. A hostile text has a span for each few
+// bytes and a position for each line, so that looking at each span would take seconds.
 func within(spans []span, at int) bool {
-	for _, s := range spans {
-		if s.from <= at && at < s.to {
-			return true
-		}
-	}
-	return false
+	i := sort.Search(len(spans), func(i int) bool { return spans[i].to > at })
+	return i < len(spans) && spans[i].from <= at
 }
 
 // htmlState is the HTML element that contains the text from an offset on; "" if it is in no relevant element.
@@ -26,7 +25,7 @@ type htmlState struct {
 	inside string
 }
 
-// document lists the structures of a comment that cross paragraphs.
+// document lists the structures of a comment that cross paragraphs. The spans of each list are in order and do not overlap.
 type document struct {
 	source     []byte
 	paragraphs []span // runs of lines that are not blank, without code fences
