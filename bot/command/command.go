@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -145,15 +146,7 @@ func until(s string) (time.Time, time.Duration, error) {
 	}
 	const day, longest = 24 * time.Hour, 3650 // days
 	if digits, ok := strings.CutSuffix(s, "d"); ok && len(digits) <= 4 {
-		n := 0
-		for _, c := range []byte(digits) {
-			if c < '0' || c > '9' {
-				n = 0
-				break
-			}
-			n = 10*n + int(c-'0')
-		}
-		if n > 0 && n <= longest {
+		if n, err := strconv.ParseUint(digits, 10, 16); err == nil && n > 0 && n <= longest {
 			return time.Time{}, time.Duration(n) * day, nil
 		}
 	}

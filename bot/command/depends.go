@@ -9,7 +9,7 @@ import (
 const (
 	dependsKey  = "depends-on:"
 	maxDepends  = 100     // addresses that are returned
-	maxDescribe = 1 << 20 // bytes of a description: GitLab's limit, which is the greatest
+	maxDescribe = 1 << 20 // bytes of a description: GitLab's limit, which is the greatest. Longer ones have no address
 )
 
 // DependsOn returns the addresses in lines `Depends-On: URL` of a merge request's description, each once, in order. A line counts if it

@@ -70,6 +70,7 @@ func candidate(body string) bool {
 	return strings.HasPrefix(body, prefix) || strings.Contains(body, "\n"+prefix)
 }
 
+// parseLine parses a line that begins with prefix. The problem has no line number and no text.
 func parseLine(line string) (Command, *Problem) {
 	if p := readable(line); p != nil {
 		return Command{}, p
@@ -114,6 +115,7 @@ func readable(line string) *Problem {
 	return nil
 }
 
+// fill sets the arguments and flags of a command from the words after its verb.
 func fill(c *Command, spec Spec, words []word) *Problem {
 	seen := map[string]bool{}
 	rest := spec.Arguments
@@ -169,7 +171,7 @@ func fillFlag(c *Command, spec Spec, words []word, seen map[string]bool) (int, *
 		if inline {
 			return 0, &Problem{Message: fmt.Sprintf("--%s takes no value", name)}
 		}
-		c.Now = true
+		c.Now = true // --now is the only flag without a value
 		return 0, nil
 	}
 	used := 0
@@ -261,4 +263,5 @@ func only(v string, inner func(byte) bool) bool {
 	return true
 }
 
+// shorten returns a part of a comment for a problem: valid UTF-8, at most maxShown characters.
 func shorten(s string) string { return safetext.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxShown) }
