@@ -108,6 +108,7 @@ func TestHostileServers(t *testing.T) {
 				oci := newOCI(t)
 				oci.push(t, "1.2.3", "")
 				oci.set(failingFrom(from, failure))
+				hostileEvidence(t, from, failure)
 				for host, ref := range map[string]Ref{
 					hostOf(repo.Server): {repo.repo(), "web", "^1"}, hostOf(oci.Server): {"", oci.chart(), "^1"},
 				} {
@@ -126,6 +127,26 @@ func TestHostileServers(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// hostileEvidence reads signatures from a registry: its requests are for the chart's manifest, cosign's tag, and the list of referrers.
+func hostileEvidence(t *testing.T, from int, failure http.HandlerFunc) {
+	t.Helper()
+	s := newOCI(t)
+	locked := Locked{"1.2.3", digestOf(s.push(t, "1.2.3", ""))}
+	s.set(failingFrom(from, failure))
+	name := EnvName(hostOf(s.Server))
+	creds := NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), CredentialFiles{})
+	got, err := newFetcher(t, withCredentials(creds)).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, true, true)
+	if leaks(chain(err)) {
+		t.Errorf("signatures: %v", chain(err))
+	}
+	if err == nil && len(got.Cosign)+len(got.Bundles) > 0 {
+		t.Errorf("signatures that nobody made: %+v", got)
+	}
+	if from == 2 && s.asked("referrers/") == 0 {
+		t.Errorf("the list of referrers is not asked for: %v", err)
 	}
 }
 
@@ -218,5 +239,35 @@ func TestBrokenCredentialFilesAreNotQuoted(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) || leaks(chain(err)) {
 			t.Errorf("%v: %v", c.files, err)
 		}
+	}
+}
+
+// TestRegistriesWithoutReferrers: a registry that knows no list of referrers has no bundles. Any other failure is an error, because a
+// bundle can be there.
+func TestRegistriesWithoutReferrers(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]error{
+		http.StatusNotFound: nil, http.StatusMethodNotAllowed: nil, http.StatusBadRequest: nil, http.StatusNotImplemented: nil,
+		http.StatusForbidden: ErrDenied, http.StatusInternalServerError: ErrUnavailable, http.StatusTeapot: ErrUnavailable,
+	} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			s := newOCI(t)
+			locked := Locked{"1.2.3", digestOf(s.push(t, "1.2.3", ""))}
+			s.set(func(w http.ResponseWriter, r *http.Request) bool {
+				refused := strings.Contains(r.URL.Path, "/referrers/")
+				if refused {
+					w.WriteHeader(status)
+				}
+				return refused
+			})
+			got, err := newFetcher(t).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, false, true)
+			if !errors.Is(err, want) || err == nil && len(got.Manifest) == 0 {
+				t.Errorf("%v; want %v", err, want)
+			}
+			if s.asked("/referrers/") == 0 {
+				t.Error("the list of referrers is not asked for")
+			}
+		})
 	}
 }
