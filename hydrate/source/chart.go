@@ -60,7 +60,7 @@ func (c *contents) dependencies(dir string) ([]dependency, error) {
 	if known, ok := c.dependsOn.Load(dir); ok {
 		return known.([]dependency), nil //nolint:forcetypeassert // only this function stores here
 	}
-	out, err := c.readDependencies(dir)
+	out, err := readDependencies(c.snap, dir)
 	if err == nil {
 		c.dependsOn.Store(dir, out)
 	}
@@ -68,9 +68,9 @@ func (c *contents) dependencies(dir string) ([]dependency, error) {
 }
 
 // readDependencies reads Chart.yaml alone, so that computing a digest does not load the chart.
-func (c *contents) readDependencies(dir string) ([]dependency, error) {
+func readDependencies(snap *gitstore.Snapshot, dir string) ([]dependency, error) {
 	name := path.Join(dir, "Chart.yaml")
-	data, err := c.snap.ReadFile(name)
+	data, err := snap.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", dir, plainError(err))
 	}
@@ -83,14 +83,14 @@ func (c *contents) readDependencies(dir string) ([]dependency, error) {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	vendored, err := c.vendored(dir)
+	isVendored, err := vendored(snap, dir)
 	if err != nil {
 		return nil, err
 	}
 	var out []dependency
 	seen := map[string]bool{}
 	for _, d := range file.Dependencies {
-		if d.Repository == "" || seen[d.Name] || vendored(d.Name) {
+		if d.Repository == "" || seen[d.Name] || isVendored(d.Name) {
 			continue
 		}
 		seen[d.Name] = true
@@ -109,8 +109,8 @@ func (c *contents) readDependencies(dir string) ([]dependency, error) {
 }
 
 // vendored returns a function that reports whether a chart's folder charts/ has a dependency, as a folder or an archive.
-func (c *contents) vendored(dir string) (func(name string) bool, error) {
-	entries, err := c.snap.Entries(path.Join(dir, "charts"))
+func vendored(snap *gitstore.Snapshot, dir string) (func(name string) bool, error) {
+	entries, err := snap.Entries(path.Join(dir, "charts"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
