@@ -101,12 +101,27 @@ func follow(ctx context.Context, j *job) error {
 	return j.tolerate(ctx, reportFollowed(ctx, j, tip, failed))
 }
 
+// Limits of the time for repositories that do not answer, so that they do not keep a worker.
+const (
+	maxLook  = 2 * time.Minute // of one repository
+	maxLooks = 5 * time.Minute // of all, after which no other one is asked
+)
+
+// turnKey is the subject under which a Bot remembers the first repository that a task left out.
+const turnKey = "follow next"
+
 // followEach moves the pins, and returns what the forge may show of the repositories that cannot be followed. If the forge did not answer for
-// one, it returns that error after the others, and the queue repeats the task.
+// one, it returns that error after the others, and the queue repeats the task. A task that takes longer than maxLooks leaves out the
+// remaining repositories, and the next one begins with them.
 func followEach(ctx context.Context, j *job, tip gitstore.Commit, f *fleet.Fleet) (failed []string, unavailable error) {
-	for _, r := range f.Repositories {
-		if !r.Follow.On() {
-			continue
+	begun := j.Clock()
+	list := inTurn(f.Repositories, j.recall(turnKey))
+	j.remember(turnKey, "")
+	for i, r := range list {
+		if j.Clock().Sub(begun) >= maxLooks {
+			j.remember(turnKey, r.Name)
+			j.log.Warn("repositories take too long to answer", "left_out", len(list)-i)
+			return append(failed, "others take too long to answer, so Sluice did not ask "+report.Count(len(list)-i, "repository")+"; the next look begins with "+r.Name), unavailable
 		}
 		switch err := followOne(ctx, j, tip, r); {
 		case err == nil:
@@ -122,6 +137,18 @@ func followEach(ctx context.Context, j *job, tip gitstore.Commit, f *fleet.Fleet
 		}
 	}
 	return failed, unavailable
+}
+
+// inTurn returns the followed repositories, beginning with the one that has the name.
+func inTurn(all []*fleet.Repository, first string) []*fleet.Repository {
+	var out []*fleet.Repository
+	for _, r := range all {
+		if r.Follow.On() {
+			out = append(out, r)
+		}
+	}
+	i := max(slices.IndexFunc(out, func(r *fleet.Repository) bool { return r.Name == first }), 0)
+	return slices.Concat(out[i:], out[:i])
 }
 
 // shownCause returns what the forge may show of an error.
@@ -181,9 +208,6 @@ func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []s
 	}
 	return j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), status)
 }
-
-// maxLook is how long a repository may take to answer. One that hangs must not keep a worker.
-const maxLook = 2 * time.Minute
 
 // followOne moves the pin of one repository.
 func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Repository) error {

@@ -96,6 +96,47 @@ func TestEachIsFollowed(t *testing.T) {
 	}
 }
 
+// slowly answers after three minutes.
+type slowly struct {
+	Follows
+	now time.Time
+	got []string
+}
+
+func (s *slowly) Look(_ context.Context, _ gitstore.Commit, name string) (*Followed, error) {
+	s.got, s.now = append(s.got, name), s.now.Add(3*time.Minute)
+	return &Followed{Stale: true}, nil
+}
+
+// Repositories that take long do not keep a worker, and the ones that were left out have their turn.
+func TestRepositoriesThatTakeLong(t *testing.T) {
+	t.Parallel()
+	l := &slowly{now: time.Unix(1000, 0)}
+	b := New(Config{Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	f := &fleet.Fleet{}
+	for _, name := range []string{"a", "b", "c"} {
+		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
+	}
+	f.Repositories = append(f.Repositories, &fleet.Repository{Name: "not followed", URL: "https://hub/acme/x"})
+	for _, want := range []struct{ got, failed string }{
+		{"a b", "others take too long to answer, so Sluice did not ask 1 repository; the next look begins with c"},
+		{"c a", "others take too long to answer, so Sluice did not ask 1 repository; the next look begins with b"},
+	} {
+		l.got = nil
+		failed, err := followEach(t.Context(), j, gitstore.Commit{}, f)
+		if got := strings.Join(l.got, " "); err != nil || got != want.got || strings.Join(failed, "; ") != want.failed {
+			t.Errorf("asked %s, not %s; the status says %q: %v", got, want.got, failed, err)
+		}
+	}
+	f.Repositories = f.Repositories[:1]
+	for range 2 { // the repository whose turn it is is not followed any more
+		if failed, err := followEach(t.Context(), j, gitstore.Commit{}, f); err != nil || len(failed) > 0 {
+			t.Errorf("%q: %v", failed, err)
+		}
+	}
+}
+
 // Fleets that follow each other are found through others, in any spelling.
 func TestReaches(t *testing.T) {
 	t.Parallel()

@@ -24,11 +24,35 @@ const trailerFollow = "Sluice-Follow"
 // maxUndone is the number of the trunk's commits among which one of Sluice is looked for.
 const maxUndone = 100
 
-// Follows implements bot.Follows.
-type Follows struct{ *Workspace }
+// Follows implements bot.Follows for one task. It reads the branches and the latest commits of the fleet once for all followed repositories.
+// It is not safe for concurrent use.
+type Follows struct {
+	*Workspace
+
+	trunk gitstore.Hash            // of refs and line
+	refs  map[string]gitstore.Hash // the trunk, and branches that move pins
+	line  []gitstore.Commit        // of the trunk; nil: not read yet
+}
+
+// NewFollows returns the follower of a fleet.
+func NewFollows(w *Workspace) *Follows { return &Follows{Workspace: w} }
+
+// branches returns the trunk and the branches that move pins as they were at the first call for this tip of the trunk, with what Sluice
+// has pushed since. A push compares with the present ones.
+func (w *Follows) branches(ctx context.Context, trunk gitstore.Hash, target string, remote gitstore.Branches) (map[string]gitstore.Hash, error) {
+	if w.refs != nil && w.trunk == trunk {
+		return w.refs, nil
+	}
+	refs, err := remote.List(ctx, target, bot.FollowPrefix)
+	if err != nil {
+		return nil, err
+	}
+	w.trunk, w.refs, w.line = trunk, refs, nil
+	return refs, nil
+}
 
 // Look implements bot.Follows.
-func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (*bot.Followed, error) {
+func (w *Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (*bot.Followed, error) {
 	v, err := w.Open(ctx, trunk.Tree)
 	if err != nil {
 		return nil, err
@@ -66,7 +90,7 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 	if err != nil {
 		return nil, err
 	}
-	refs, err := branches.List(ctx, out.Target, out.Branch)
+	refs, err := w.branches(ctx, trunk.Hash, out.Target, branches)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +114,7 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 }
 
 // branch reads what the branch has.
-func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash, trailer string, out *bot.Followed) error {
+func (w *Follows) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash, trailer string, out *bot.Followed) error {
 	if err := branches.Fetch(ctx, head); err != nil {
 		return err
 	}
@@ -119,7 +143,7 @@ func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk g
 }
 
 // trailer returns the value of trailerFollow for a pin.
-func (w Follows) trailer(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
+func (w *Follows) trailer(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
 	before, err := w.lockFile(ctx, trunk.Tree)
 	if err != nil {
 		return "", err
@@ -138,7 +162,7 @@ func brief(data []byte) string {
 }
 
 // Move implements bot.Follows.
-func (w Follows) Move(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
+func (w *Follows) Move(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
 	var old gitstore.Hash
 	if f.Head != "" {
 		var err error
@@ -150,13 +174,13 @@ func (w Follows) Move(ctx context.Context, trunk gitstore.Commit, f *bot.Followe
 }
 
 // Commit implements bot.Follows.
-func (w Follows) Commit(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) error {
+func (w *Follows) Commit(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) error {
 	_, err := w.write(ctx, trunk, f, f.Target, trunk.Hash)
 	return err
 }
 
 // write makes the commit with the new pin and moves a branch to it.
-func (w Follows) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string, old gitstore.Hash) (string, error) {
+func (w *Follows) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string, old gitstore.Hash) (string, error) {
 	self, err := w.committer(ctx, trunk)
 	if err != nil {
 		return "", err
@@ -196,6 +220,9 @@ func (w Follows) write(ctx context.Context, trunk gitstore.Commit, f *bot.Follow
 			return "", err
 		}
 	}
+	if w.refs != nil {
+		w.refs[name] = head
+	}
 	return head.String(), nil
 }
 
@@ -214,7 +241,7 @@ func withFile(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tr
 }
 
 // committer returns the identity of Sluice's commits in a fleet, with the present time.
-func (w Follows) committer(ctx context.Context, trunk gitstore.Commit) (gitstore.Signature, error) {
+func (w *Follows) committer(ctx context.Context, trunk gitstore.Commit) (gitstore.Signature, error) {
 	f, _, err := w.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return gitstore.Signature{}, err
@@ -223,7 +250,7 @@ func (w Follows) committer(ctx context.Context, trunk gitstore.Commit) (gitstore
 }
 
 // source returns the branches of the fleet's own repository, with the credential that may push there.
-func (w Follows) source(ctx context.Context) (gitstore.Branches, error) {
+func (w *Follows) source(ctx context.Context) (gitstore.Branches, error) {
 	auth, err := w.repo.Credential(ctx, w.repo.Place.Repo(), true)
 	if err != nil {
 		return nil, err

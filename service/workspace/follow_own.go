@@ -17,7 +17,7 @@ import (
 // own reports whether a commit is one that Sluice makes: its parent is on the trunk, nothing but the pin of the followed repository
 // differs from the parent, and the signature is Sluice's if Sluice signs. Everybody can copy names and trailers, so they are not enough:
 // Sluice replaces such commits, and opens merge requests for them as itself.
-func (w Follows) own(ctx context.Context, trunk, c gitstore.Commit, name string) (bool, error) {
+func (w *Follows) own(ctx context.Context, trunk, c gitstore.Commit, name string) (bool, error) {
 	have := branch.Trailer(c.Message, trailerFollow)
 	if len(c.Parents) != 1 || !strings.HasPrefix(have, name+" ") {
 		return false, nil
@@ -57,7 +57,7 @@ func (w Follows) own(ctx context.Context, trunk, c gitstore.Commit, name string)
 }
 
 // onlyPins reports whether a commit has the tree and the trailer that Sluice writes for a pin on top of a parent.
-func (w Follows) onlyPins(ctx context.Context, parent, c gitstore.Commit, name string, pin fetch.Pin) (bool, error) {
+func (w *Follows) onlyPins(ctx context.Context, parent, c gitstore.Commit, name string, pin fetch.Pin) (bool, error) {
 	before, err := w.lockFile(ctx, parent.Tree)
 	if err != nil {
 		return false, err
@@ -84,7 +84,7 @@ func (w Follows) onlyPins(ctx context.Context, parent, c gitstore.Commit, name s
 }
 
 // pinIn returns the pin of a repository in the lock file of a tree. A lock file that cannot be read has none.
-func (w Follows) pinIn(ctx context.Context, tree gitstore.Hash, name string) (fetch.Pin, bool, error) {
+func (w *Follows) pinIn(ctx context.Context, tree gitstore.Hash, name string) (fetch.Pin, bool, error) {
 	data, err := w.lockFile(ctx, tree)
 	if err != nil {
 		return fetch.Pin{}, false, err
@@ -98,7 +98,7 @@ func (w Follows) pinIn(ctx context.Context, tree gitstore.Hash, name string) (fe
 }
 
 // lockFile returns the lock file of a tree; nothing if there is none.
-func (w Follows) lockFile(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
+func (w *Follows) lockFile(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
 	data, err := w.Store.Snapshot(ctx, tree).ReadFile(fetch.LockFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -107,7 +107,7 @@ func (w Follows) lockFile(ctx context.Context, tree gitstore.Hash) ([]byte, erro
 }
 
 // person names who made a commit that is not Sluice's, also if it claims to be.
-func (w Follows) person(ctx context.Context, trunk, c gitstore.Commit) (string, error) {
+func (w *Follows) person(ctx context.Context, trunk, c gitstore.Commit) (string, error) {
 	self, err := w.committer(ctx, trunk)
 	if err != nil {
 		return "", err
@@ -123,12 +123,15 @@ func (w Follows) person(ctx context.Context, trunk, c gitstore.Commit) (string, 
 }
 
 // undone reports whether a commit of Sluice on the trunk wrote the newest pin although the trunk does not have it now.
-func (w Follows) undone(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, newest fetch.Pin) (bool, error) {
-	line, err := w.Line(ctx, trunk, maxUndone)
-	if err != nil {
-		return false, err
+func (w *Follows) undone(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, newest fetch.Pin) (bool, error) {
+	if w.line == nil || w.trunk != trunk.Hash {
+		line, err := w.Line(ctx, trunk, maxUndone)
+		if err != nil {
+			return false, err
+		}
+		w.line = line
 	}
-	for _, c := range line {
+	for _, c := range w.line {
 		if strings.HasPrefix(branch.Trailer(c.Message, trailerFollow), f.Name+" ") { // the newest commit of Sluice
 			pin, ok, err := w.pinIn(ctx, c.Tree, f.Name)
 			return ok && pin == newest, err

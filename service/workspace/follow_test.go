@@ -17,7 +17,7 @@ import (
 // followedFleet is a fleet that follows components.
 type followedFleet struct {
 	*gitHost
-	follows Follows
+	follows *Follows
 }
 
 func newFollowedFleet(t *testing.T, spec string) *followedFleet {
@@ -40,7 +40,7 @@ func newFollowedFleet(t *testing.T, spec string) *followedFleet {
 	}
 	t.Cleanup(s.Close)
 	free := func(context.Context, forge.Repository, bool) (gitstore.Auth, error) { return gitstore.Auth{}, nil }
-	return &followedFleet{h, Follows{&Workspace{Session: s, config: Config{Runtime: r}, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Credential: free}}}}
+	return &followedFleet{h, NewFollows(&Workspace{Session: s, config: Config{Runtime: r}, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Credential: free}})}
 }
 
 // trunk returns the tip of the fleet's trunk.
@@ -56,6 +56,7 @@ func (f *followedFleet) trunk() gitstore.Commit {
 // look returns what the service knows about components.
 func (f *followedFleet) look() *bot.Followed {
 	f.t.Helper()
+	f.follows = NewFollows(f.follows.Workspace) // each task has its own
 	out, err := f.follows.Look(f.t.Context(), f.trunk(), "components")
 	if err != nil {
 		f.t.Fatal(err)
@@ -142,6 +143,47 @@ func TestOwnCommitAfterAChangeOfTheCommitter(t *testing.T) {
 	f.commit("fleet", map[string]string{"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: demo}\nspec: {trunk: main, environments: [{name: dev}], output: {committer: {name: Robot, email: robot@example.com}}}\n"})
 	if got := f.look(); got.By != "" || !got.UpToDate {
 		t.Errorf("by %q, up to date %t", got.By, got.UpToDate)
+	}
+}
+
+// The repositories that one task looks at share what it reads of the fleet, with what the task has pushed itself.
+func TestOneLookAtTheFleet(t *testing.T) {
+	t.Parallel()
+	f := newFollowedFleet(t, "branch: main, follow: true")
+	f.commit("components", configMap("two"))
+	trunk := f.trunk()
+	look := func() *bot.Followed {
+		t.Helper()
+		out, err := f.follows.Look(t.Context(), trunk, "components")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	advertised := func() (n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, path := range f.asked {
+			if path == "/fleet/.git/info/refs" {
+				n++
+			}
+		}
+		return n
+	}
+	before := advertised()
+	first := look()
+	if got := advertised() - before; got != 1 {
+		t.Errorf("the first look reads the list of branches %d times", got)
+	}
+	if _, err := f.follows.Move(t.Context(), trunk, first); err != nil {
+		t.Fatal(err)
+	}
+	before = advertised()
+	if second := look(); !second.Same || !second.UpToDate || second.Head == "" {
+		t.Errorf("the second look does not know what the task has pushed: %+v", second)
+	}
+	if got := advertised() - before; got > 0 {
+		t.Errorf("the second look reads the list of branches again: %d requests", got)
 	}
 }
 
