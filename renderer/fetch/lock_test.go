@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -159,6 +160,7 @@ func TestLockErrorsHaveLines(t *testing.T) {
 func FuzzParseLock(f *testing.F) {
 	f.Add([]byte(sampleText))
 	f.Add([]byte("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\n"))
+	f.Add([]byte("# a\napiVersion: sluice.dev/v1alpha1\nkind: Lock # b\ncharts:\n# c\n- chart: oci://a/b # d\n  version: '1' # e\n\n  # f\n  resolved: 1.0.0\n  digest: " + digestOf(nil) + "\n  # g\n# h\n"))
 	f.Add([]byte("{apiVersion: sluice.dev/v1alpha1, kind: Lock, charts: [{chart: 'oci://a/b', version: '>=1 <2', resolved: v1.0.0-rc.1+x, digest: '" + digestOf(nil) + "'}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, err := ParseLock(data)
@@ -173,7 +175,7 @@ func FuzzParseLock(f *testing.F) {
 			t.Fatal(err)
 		}
 		back, err := ParseLock(out)
-		if err != nil || !reflect.DeepEqual(back.Refs(), l.Refs()) || len(l.entries) > 0 && !reflect.DeepEqual(back, l) {
+		if err != nil || !reflect.DeepEqual(back.Refs(), l.Refs()) || !maps.Equal(back.entries, l.entries) || !maps.Equal(back.pins, l.pins) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		again, err := back.Bytes()
@@ -208,4 +210,40 @@ func FuzzRef(f *testing.F) {
 			t.Fatalf("%q", shown)
 		}
 	})
+}
+
+// What people write about an entry stays with it when Sluice writes the file again, and is gone with the entry.
+func TestCommentsOfALock(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("1", 64)
+	entry := func(name, head, line string) string {
+		return head + "  - chart: " + name + line + "\n    repo: https://charts.org\n    version: ^1.0.0\n    resolved: 1.0.0 # waits for the schema\n    digest: " + digest + "\n"
+	}
+	pin := func(name, head, commit string) string {
+		return head + "  - name: " + name + "\n    url: https://git.org/" + name + "\n    wanted: refs/heads/main\n    resolved: refs/heads/main\n    commit: " + strings.Repeat(commit, 40) + " # the last with the old API\n"
+	}
+	const begin = "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n"
+	text := lockHeader + begin +
+		entry("a", "  # the first\n", "") + entry("b", "  # the second\n  # in two lines\n", " # beside") + entry("c", "", "") +
+		"repositories:\n" + pin("one", "  # of the platform team\n", "a") + pin("two", "  # of another team\n", "b")
+	lock, err := ParseLock([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(lock *Lock, want string) {
+		t.Helper()
+		got, err := lock.Bytes()
+		if err != nil || string(got) != want {
+			t.Errorf("%v\n%s\nshould be\n%s", err, got, want)
+		}
+	}
+	same(lock, text)
+	moved := lock.Clone()
+	p, _ := moved.Pin("one")
+	p.Commit = strings.Repeat("c", 40)
+	moved.SetPin("one", p)
+	moved.Prune([]Ref{{Repo: "https://charts.org", Chart: "b", Version: "^1.0.0"}})
+	same(moved, lockHeader+begin+entry("b", "  # the second\n  # in two lines\n", " # beside")+
+		"repositories:\n"+pin("one", "  # of the platform team\n", "c")+pin("two", "  # of another team\n", "b"))
+	same(lock, text) // the clone shares no comment that changed
 }

@@ -128,6 +128,7 @@ func (p *lockParser) entry(n *yaml.Node) {
 	}
 	p.lines[key] = n.Line
 	p.lock.entries[key] = locked
+	p.lock.remark(key, n)
 }
 
 // lockFields are the fields of one entry of a list.

@@ -44,15 +44,6 @@ func (l *Lock) ClearPins() { l.pins = nil }
 // Pinned lists the names of the pinned repositories, sorted.
 func (l *Lock) Pinned() []string { return slices.Sorted(maps.Keys(l.pins)) }
 
-func (l *Lock) pinEntries() []pinEntry {
-	var out []pinEntry
-	for _, name := range l.Pinned() {
-		p := l.pins[name]
-		out = append(out, pinEntry{name, p.URL, p.Wanted, p.Resolved, p.Commit})
-	}
-	return out
-}
-
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 func (p *lockParser) pin(n *yaml.Node) {
@@ -74,4 +65,5 @@ func (p *lockParser) pin(n *yaml.Node) {
 		return
 	}
 	p.lock.SetPin(name, pin)
+	p.lock.remark(name, n)
 }
