@@ -20,6 +20,9 @@ type WorkspaceSpec struct {
 	Path string `json:"path,omitempty"`
 	// Administrators are the people who answer for the workspace. They are shown, and get no rights.
 	Administrators Administrators `json:"administrators,omitzero"`
+	// Approvers may approve promotions that bring apps of this workspace only, beside the approvers of the environment. They get no other
+	// right.
+	Approvers WorkspaceApprovers `json:"approvers,omitzero"`
 	// Clusters selects the clusters that the workspace reaches by label, class included; {} is every cluster.
 	Clusters *Selector `json:"clusters" jsonschema:"required"`
 	// Environments that the workspace reaches. Default: all.
@@ -47,6 +50,16 @@ type Administrators struct {
 	Users []string `json:"users,omitempty"`
 	// Teams (GitHub) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
+}
+
+// WorkspaceApprovers are people who may approve the promotions of a workspace.
+type WorkspaceApprovers struct {
+	// Users by their name on the forge.
+	Users []string `json:"users,omitempty"`
+	// Teams (GitHub) or groups (GitLab).
+	Teams []string `json:"teams,omitempty"`
+	// Count of approvals needed, in environments that need approvals. An environment that needs more keeps its own count.
+	Count int `json:"count,omitempty" jsonschema:"minimum=0"`
 }
 
 // WorkspaceKinds are kinds of objects, written as Kind or Kind.group; * stands for any text.

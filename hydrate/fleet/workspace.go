@@ -59,7 +59,7 @@ func (w *Workspace) holds(name string) bool { return within(w.Root, name) }
 // rendered gives the part of the declaration that decides what is rendered and what is allowed.
 func (w *Workspace) rendered() WorkspaceSpec {
 	out := w.Spec
-	out.Administrators = Administrators{}
+	out.Administrators, out.Approvers = Administrators{}, WorkspaceApprovers{}
 	return out
 }
 

@@ -47,9 +47,25 @@ func (l tenancy) checkBounds(w *Workspace) {
 		sourceChecks{l.findings, l.fleet}.mounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
 	}
 	l.checkPatterns(w)
+	l.checkApprovers(w)
 	for field, n := range map[string]int{"objects": w.Spec.Quotas.Objects, "targets": w.Spec.Quotas.Targets} {
 		if n < 0 {
 			l.errorf(w.doc, []string{"spec", "quotas", field}, "0 is no bound", "a quota cannot be negative")
+		}
+	}
+}
+
+// checkApprovers checks who may approve promotions of the workspace.
+func (l tenancy) checkApprovers(w *Workspace) {
+	a, at := w.Spec.Approvers, []string{"spec", "approvers"}
+	if a.Count < 0 {
+		l.errorf(w.doc, append(slices.Clone(at), "count"), "1 or more", "%d approvals cannot be asked for", a.Count)
+	}
+	for field, list := range map[string][]string{"users": a.Users, "teams": a.Teams} {
+		for i, name := range list {
+			if strings.TrimSpace(name) == "" {
+				l.errorf(w.doc, append(slices.Clone(at), field, strconv.Itoa(i)), "the name on the forge", "the name of an approver is empty")
+			}
 		}
 	}
 }

@@ -214,6 +214,9 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"reserved name":  {map[string]string{"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "name: web", "name: workspaces", 1)}, "no app can have that name"},
 		"unknown key":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"}, "did you mean clusters?"},
 		"dot":            {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")}, "cannot have a dot"},
+		"approvals":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {users: [mia], count: -1}\n"}, "workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
+		"no approver":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
+		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
 		"quota":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"}, "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,6 +369,7 @@ func TestAChangeOfAWorkspaceAffectsItsTargets(t *testing.T) {
 		"bounds":         {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "team-a-*", "team-a-web", 1), "a/team-a/web changed"},
 		"clusters":       {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "{matchLabels: {class: edge}}", "{}", 1), "a/team-a/web changed b/team-a/web added"},
 		"administrators": {"workspaces/team-a.yaml", workspaceYAML + "  administrators: {users: [bob]}\n", ""},
+		"approvers":      {"workspaces/team-a.yaml", workspaceYAML + "  approvers: {users: [bob]}\n", ""},
 		"layer":          {"workspaces/team-a/layers/environment/dev/values.yaml", "team: b\n", "a/team-a/web changed"},
 		"app":            {"workspaces/team-a/apps/web/app.yaml", workspaceApp("web", "source: {manifests: {path: charts/web}}"), "a/team-a/web changed"},
 		"fleet's layer":  {"layers/class/edge/values.yaml", "edge: false\n", "a/team-a/web changed a/web changed"},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // agreement counts the approvals of a promotion, or of expediting it.
@@ -23,6 +25,8 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 	if need == 0 {
 		return Gate{}, false
 	}
+	_, own := x.workspace()
+	need = max(need, own.Count)
 	if c := x.s.Candidate; c != nil {
 		tree = c.Tree
 	}
@@ -48,7 +52,11 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 // now, an approval counts only if it was given to a request with --now.
 func (x *agreement) approvers(tree string, authors []string, now bool) []string {
 	var out []string
+	workspace, _ := x.workspace()
 	for _, p := range x.rec.Approvals {
+		if p.Workspace != "" && p.Workspace != workspace {
+			continue
+		}
 		if tree != "" && p.Tree == tree && (p.Now || !now) && x.countsNot(p.By, p.Teams, authors) == "" {
 			out = append(out, p.By)
 		}
@@ -73,9 +81,11 @@ func (x *agreement) candidateAuthors() []string {
 // countsNot returns the reason why a person's approval does not count; "" if it counts.
 func (x *agreement) countsNot(by string, teams, authors []string) string {
 	a, q := x.p.Approvers, x.rec.Request
-	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
-		slices.ContainsFunc(teams, func(t string) bool { return hasFold(a.Teams, t) })
+	workspace, own := x.workspace()
+	named := len(a.Users)+len(a.Teams) == 0 || among(a.Users, a.Teams, by, teams) || among(own.Users, own.Teams, by, teams)
 	switch {
+	case !named && workspace != "":
+		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, nor among those of workspace %s", by, x.s.Environment.Name, workspace)
 	case !named:
 		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml", by, x.s.Environment.Name)
 	case hasFold(authors, by):
@@ -84,6 +94,43 @@ func (x *agreement) countsNot(by string, teams, authors []string) string {
 		return by + " asked for it; sluice.yaml requires a second person"
 	}
 	return ""
+}
+
+// workspace returns the workspace whose apps alone the requested promotion brings, with its approvers. It returns "" for any other
+// promotion, and for a request to overtake gates: only the approvers of the environment agree to that.
+func (x *agreement) workspace() (string, fleet.WorkspaceApprovers) {
+	q := x.rec.Request
+	if q == nil || q.Now || len(q.Apps) == 0 {
+		return "", fleet.WorkspaceApprovers{}
+	}
+	name := fleet.WorkspaceOf(q.Apps[0])
+	own, declared := x.s.Workspaces[name]
+	if !declared || slices.ContainsFunc(q.Apps, func(app string) bool { return fleet.WorkspaceOf(app) != name }) {
+		return "", fleet.WorkspaceApprovers{}
+	}
+	return name, own
+}
+
+// RequestedWorkspace returns the workspace whose approvers may approve the requested promotion, because it brings only apps of this one. It
+// returns "" if there is none.
+func RequestedWorkspace(s Situation) (string, error) {
+	x, err := prepare(s)
+	if err != nil {
+		return "", err
+	}
+	name, _ := x.agreement.workspace()
+	return name, nil
+}
+
+// ApprovesWorkspace reports whether a person is among the approvers of a workspace.
+func ApprovesWorkspace(s Situation, workspace string, who Person) bool {
+	own := s.Workspaces[workspace]
+	return who.User != "" && among(own.Users, own.Teams, who.User, who.Teams)
+}
+
+// among reports whether a person or one of their teams is in lists of users and teams.
+func among(users, teams []string, by string, of []string) bool {
+	return hasFold(users, by) || slices.ContainsFunc(of, func(t string) bool { return hasFold(teams, t) })
 }
 
 // CountsNot returns the reason why a person's approval would not count; "" if it would. authors are the authors of

@@ -127,7 +127,11 @@ func (r *Record) command(e Event) error {
 			return errors.New("nothing to approve yet: wait until the promotion is rendered")
 		}
 		r.Approvals = slices.DeleteFunc(r.Approvals, func(a Approval) bool { return strings.EqualFold(a.By, e.By) })
-		r.Approvals = append(r.Approvals, Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason, At: e.At})
+		a := Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason, At: e.At}
+		if len(e.Workspaces) > 0 {
+			a.Workspace = e.Workspaces[0]
+		}
+		r.Approvals = append(r.Approvals, a)
 	case EventRollback:
 		if e.To.Tree == "" {
 			return errors.New("the earlier state is unknown: name one that `sluice history` shows")

@@ -93,6 +93,9 @@ type Approval struct {
 	By    string   `yaml:"by"`
 	Teams []string `yaml:"teams,omitempty"`
 	Tree  string   `yaml:"tree"`
+	// Workspace is the one whose approver the person is. The approval counts only for a promotion of this workspace alone. It is empty for a
+	// person who may approve any promotion of the environment.
+	Workspace string `yaml:"workspace,omitempty"`
 	// Now means that the approval was given to a request with --now. Without it, the approval does not count as the
 	// second person's agreement to skipping gates.
 	Now    bool      `yaml:"now,omitempty"`

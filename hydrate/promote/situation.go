@@ -14,9 +14,10 @@ import (
 type Situation struct {
 	Environment fleet.Environment
 	Clusters    []ClusterState
-	Before      []Upstream // the environments of Environment.After
-	Trunk       Trunk      // an environment without Before follows its last commit
-	Shallow     bool       // the clone's history ends before a required commit
+	Workspaces  map[string]fleet.WorkspaceApprovers // who may approve promotions of one workspace only, by its name
+	Before      []Upstream                          // the environments of Environment.After
+	Trunk       Trunk                               // an environment without Before follows its last commit
+	Shallow     bool                                // the clone's history ends before a required commit
 	Running     Running
 	Record      Record
 	Candidate   *Candidate // the rendering of the proposal of Next; nil if it is not rendered

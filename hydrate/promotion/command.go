@@ -31,7 +31,11 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *promote.
 			continue
 		}
 		if !c.CLI {
-			if ok, why := promote.Allowed(e, c.Verb, c.Person); !ok {
+			why, err := l.refusal(ctx, e, &c, s)
+			if err != nil {
+				return false, err
+			}
+			if why != "" {
 				out.Refused = append(out.Refused, why)
 				continue
 			}
@@ -53,6 +57,37 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *promote.
 		out.Refused = append(out.Refused, err.Error())
 	}
 	return changed, nil
+}
+
+// refusal returns the reason why a person may not give a command; "" if they may. An approver of a workspace may approve the requested
+// promotion if it brings only apps of that workspace. refusal then adds the workspace, and the person's teams among its approvers, to the
+// command.
+func (l *commands) refusal(ctx context.Context, e fleet.Environment, c *Command, s *promote.Situation) (string, error) {
+	ok, why := promote.Allowed(e, c.Verb, c.Person)
+	if ok || c.Kind != promote.EventApprove {
+		return why, nil
+	}
+	workspace, err := promote.RequestedWorkspace(*s)
+	if err != nil || workspace == "" {
+		return why, err
+	}
+	for _, team := range s.Workspaces[workspace].Teams {
+		if c.InTeam == nil || slices.Contains(c.Person.Teams, team) {
+			continue
+		}
+		in, err := c.InTeam(ctx, team)
+		if err != nil {
+			return "", fmt.Errorf("whether %s is in %s: %w", c.Person.User, team, err)
+		}
+		if in {
+			c.Person.Teams = append(slices.Clone(c.Person.Teams), team)
+		}
+	}
+	if promote.ApprovesWorkspace(*s, workspace, c.Person) {
+		c.Workspaces = []string{workspace}
+		return "", nil
+	}
+	return fmt.Sprintf("%s; %s is not among the approvers of workspace %s either", why, c.Person.User, workspace), nil
 }
 
 // commanded returns the record after a command. A command takes effect once: applying it again changes nothing, also after

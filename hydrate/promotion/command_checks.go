@@ -11,8 +11,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// checkPromotion refuses a promotion that would change nothing.
+// checkPromotion refuses a promotion that would change nothing, and a part of one where nothing runs yet.
 func checkPromotion(c Command, source promote.Source, s *promote.Situation) error {
+	if len(c.Apps) > 0 && s.Running.Source.Empty() {
+		return fmt.Errorf("%s runs nothing yet, so it cannot take only some apps: promote without --app and --workspace first", c.Environment)
+	}
 	if c.Revision == "" || !promote.Contains(s.Trunk, s.Running.Source, source, c.Apps) {
 		return nil
 	}

@@ -115,9 +115,12 @@ type Command struct {
 	From        string // of promote: the environment to take from
 	Revision    string // of promote: a source commit; of rollback: what to go back to
 	Person      promote.Person
-	Verb        string    // the right that it needs
-	CLI         bool      // given on a command line: rights are the repository's own
-	Said        time.Time // when the person wrote it; zero means now. The command does not apply to later changes
+	// InTeam asks the forge whether the person is in a team. Person.Teams has those that sluice.yaml names for the environment; those of a
+	// workspace are asked for where one is promoted. Nil on a command line.
+	InTeam func(ctx context.Context, team string) (bool, error)
+	Verb   string    // the right that it needs
+	CLI    bool      // given on a command line: rights are the repository's own
+	Said   time.Time // when the person wrote it; zero means now. The command does not apply to later changes
 }
 
 // Differ compares two trees of an environment branch. It returns nil if they differ too much to be compared.

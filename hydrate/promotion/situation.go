@@ -21,6 +21,10 @@ type observer struct{ *snapshot }
 func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
 	st := o.states[e.Name]
 	s := promote.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow, Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix, Unprotected: o.request.Unprotected}
+	s.Workspaces = map[string]fleet.WorkspaceApprovers{}
+	for _, w := range o.fleet.Workspaces {
+		s.Workspaces[w.Name] = w.Spec.Approvers
+	}
 	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
 	merged, err := o.mergedByForge(ctx, e)
 	if err != nil {

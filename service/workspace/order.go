@@ -64,6 +64,7 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
 		return "", err
 	}
+	c.InTeam = func(ctx context.Context, team string) (bool, error) { return inTeam(ctx, o, team) }
 	list, failed := w.promote(ctx, promotion.Request{Trunk: o.Trunk, Commands: []promotion.Command{*c}})
 	for _, e := range list {
 		if e.Environment != c.Environment {
@@ -115,8 +116,8 @@ func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string
 		}
 	}
 	for t := range teams {
-		in, err := o.By.InTeam(ctx, t)
-		if err != nil && !errors.Is(err, forge.ErrNotFound) {
+		in, err := inTeam(ctx, o, t)
+		if err != nil {
 			return out, err
 		}
 		if in {
@@ -124,6 +125,15 @@ func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string
 		}
 	}
 	return out, nil
+}
+
+// inTeam reports whether the author of a command is in a team. Nobody is in a team that does not exist.
+func inTeam(ctx context.Context, o bot.Order, team string) (bool, error) {
+	in, err := o.By.InTeam(ctx, team)
+	if errors.Is(err, forge.ErrNotFound) {
+		return false, nil
+	}
+	return in, err
 }
 
 // commandOf converts a chat command into a command of promotions.

@@ -127,3 +127,65 @@ func (c *companion) pends(number int, branch string, texts ...string) {
 		return strings.HasPrefix(c.verdict(c.tip(branch)), "pending")
 	})
 }
+
+// A person who may only read the fleet's repository approves the promotion of the workspace that names them, and no other.
+func TestApproversOfAWorkspaceByChat(t *testing.T) {
+	s := newStory(t, "github")
+	s.hub.Grant(repo, "zoe", "read")
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	files := map[string]string{
+		"sluice.yaml": base + "Fleet\nmetadata: {name: harbour}\nspec:\n  trunk: main\n  layers: [class, environment, region, cluster]\n  environments:\n    - name: dev\n    - name: prod\n      after: [dev]\n" +
+			"      promotion: {mode: manual, approvers: {users: [mia], count: 1}, rights: [{verbs: [promote], roles: [write]}]}\n",
+	}
+	for name, more := range map[string]string{"team-a": "approvers: {users: [zoe]}, ", "team-b": ""} {
+		files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name + "}\nspec: {" + more + "clusters: {}, namespaces: [" + name + "]}\n"
+		files["workspaces/"+name+"/apps/cart/app.yaml"] = fmt.Sprintf(tenantApp, "cart", name, "path: objects")
+		files["workspaces/"+name+"/objects/cart.yaml"] = fmt.Sprintf(tenantObject, "cart-"+name, "hello")
+	}
+	work := filepath.Join(s.dir, "work")
+	writeAll(s, work, files)
+	s.run(work, "rm", "-q", "clusters/staging-1.yaml", "clusters/staging-edge-1.yaml")
+	s.commit("two workspaces")
+	s.push("main")
+	s.start()
+	n := s.greet("two teams")
+	s.says(n, "two teams")
+	s.merge(n)
+	s.until("dev has both", func() bool {
+		return s.holds("cluster/dev-1", "cart-team-a") && s.holds("cluster/dev-1", "cart-team-b") && s.holds("cluster/dev-1", "two teams")
+	})
+	says := func(text string) func() bool {
+		return func() bool { return strings.Contains(strings.Join(s.comments(n), ""), text) }
+	}
+	s.say(n, "ada", "/sluice promote prod --workspace team-a")
+	s.until("prod has no state that could keep the other apps", says("prod runs nothing yet"))
+	s.say(n, "ada", "/sluice promote prod")
+	s.until("it waits", says("0 of 1"))
+	s.say(n, "mia", "/sluice approve prod")
+	s.until("prod has both", func() bool {
+		return s.holds("cluster/prod-eu-1", "cart-team-b") && s.holds("cluster/prod-us-1", "cart-team-b") && s.holds("cluster/prod-edge-1", "cart-team-b")
+	})
+	s.run(work, "fetch", "-q", "origin")
+	s.run(work, "checkout", "-q", "-B", "main", "origin/main")
+	for _, name := range []string{"team-a", "team-b"} {
+		writeAll(s, work, map[string]string{"workspaces/" + name + "/objects/cart.yaml": fmt.Sprintf(tenantObject, "cart-"+name, name+"-changed")})
+	}
+	s.commit("both teams change")
+	s.push("main")
+	s.until("dev has the changes", func() bool {
+		return s.holds("cluster/dev-1", "team-a-changed") && s.holds("cluster/dev-1", "team-b-changed")
+	})
+	s.say(n, "ada", "/sluice promote prod --workspace team-b")
+	s.until("team-b is offered", says("promote prod --workspace team-b"))
+	s.say(n, "zoe", "/sluice approve prod")
+	s.until("zoe may not approve team-b", says("zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"))
+	s.say(n, "ada", "/sluice promote prod --workspace team-a")
+	s.until("team-a is offered", func() bool {
+		return strings.Count(strings.Join(s.comments(n), ""), "promote prod --workspace team-a") == 2 // the first one was refused
+	})
+	s.say(n, "zoe", "/sluice approve prod")
+	s.until("prod has team-a", func() bool { return s.holds("cluster/prod-eu-1", "team-a-changed") })
+	if s.holds("cluster/prod-eu-1", "team-b-changed") {
+		t.Error("prod has team-b's change, which nobody approved")
+	}
+}
