@@ -215,7 +215,7 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 	err := p.fetcher.retry(ctx, u, func(ctx context.Context) error {
 		referrers = nil
 		err := repo.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
-			page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r.ArtifactType) })
+			page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r) })
 			referrers = append(referrers, page[:min(len(page), MaxCosign-len(referrers))]...)
 			return nil
 		})
@@ -229,9 +229,6 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 	}
 	var out [][]byte
 	for _, r := range referrers {
-		if _, ok := hexDigest(r.Digest.String()); !ok {
-			return nil, fail(ErrInvalid, "%s lists a signature that is not named by a SHA-256 digest", displayOCI(name))
-		}
 		found, _, err := readManifest(ctx, p.fetcher, name, r.Digest.String())
 		if errors.Is(err, ErrNotFound) {
 			continue // a list that is a tag can name manifests that were removed
@@ -240,8 +237,8 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 			return nil, err
 		}
 		for _, layer := range found.Layers {
-			if layer.MediaType != BundleType || len(out) == MaxCosign {
-				continue
+			if layer.MediaType != BundleType || layer.Size > MaxBundle || len(out) == MaxCosign {
+				continue // a large one is an attestation, such as an SBOM
 			}
 			data, err := p.small(ctx, name, layer, MaxBundle)
 			if err != nil {
@@ -253,10 +250,11 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 	return out, nil
 }
 
-// mayBeBundle reports whether a referrer of an artifact type can be a bundle. cosign listed its bundles with the type of their empty
+// mayBeBundle reports whether a referrer can be a bundle that can be read. cosign listed its bundles with the type of their empty
 // configuration where a registry keeps the list as a tag (https://github.com/sigstore/cosign/issues/4422).
-func mayBeBundle(artifactType string) bool {
-	return artifactType == BundleType || artifactType == ocispec.MediaTypeEmptyJSON || artifactType == ""
+func mayBeBundle(r ocispec.Descriptor) bool {
+	_, named := hexDigest(r.Digest.String())
+	return named && (r.ArtifactType == BundleType || r.ArtifactType == ocispec.MediaTypeEmptyJSON || r.ArtifactType == "")
 }
 
 // lacksReferrers reports whether a registry refuses a list of referrers because it has no such list. The specification wants 404, which

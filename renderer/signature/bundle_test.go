@@ -333,28 +333,50 @@ func (s *ociServer) refer(tb testing.TB, digest string, bundle []byte) {
 	put(tb, s, s.URL+"/v2/charts/web/manifests/"+strings.Replace(digest, ":", "-", 1), "application/vnd.oci.image.index.v1+json", index)
 }
 
+// TestSignatureBesideAttestations: what else refers to a chart, such as a large SBOM, does not hide the signature.
+func TestSignatureBesideAttestations(t *testing.T) {
+	t.Parallel()
+	release := cosignKey(t)
+	s := newOCI(t, ociregistry.WithReferrersSupport(true))
+	s.referrers = true
+	s.push(t, packChart(t, "attested"))
+	digest := s.manifestOf(t)
+	for _, bundle := range [][]byte{
+		bytes.Repeat([]byte("x"), fetch.MaxBundle+1),
+		release.bundle(t, statementOf(digest, "https://slsa.dev/provenance/v1")),
+		release.bundle(t, statementOf(digest, cosignPredicate)),
+	} {
+		s.refer(t, digest, bundle)
+	}
+	checkVerify(t, Archives{fetch.New(fetch.Options{})}, fetch.Ref{Chart: s.chart(), Version: "1.0.0"}, []Signer{release.Signer}, "")
+}
+
+// bundle makes a bundle as `cosign sign --key` does.
+func (c cosigner) bundle(tb testing.TB, payload []byte) []byte {
+	tb.Helper()
+	_, dsse := envelope(payload, func(message []byte) string { return c.sign(tb, message) })
+	data, err := json.Marshal(map[string]any{
+		"mediaType": fetch.BundleType, "verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "x"}}, "dsseEnvelope": dsse,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
 // TestBundlesOfRegistries: a registry has bundles by its list of referrers, or by a tag that stands for it.
 func TestBundlesOfRegistries(t *testing.T) {
 	t.Parallel()
 	release, stranger := cosignKey(t), cosignKey(t)
-	by := func(c cosigner, payload []byte) []byte {
-		_, dsse := envelope(payload, func(message []byte) string { return c.sign(t, message) })
-		data, err := json.Marshal(map[string]any{
-			"mediaType": fetch.BundleType, "verificationMaterial": map[string]any{"publicKey": map[string]any{"hint": "x"}}, "dsseEnvelope": dsse,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
 	for name, c := range map[string]struct {
 		bundle func(digest string) []byte
 		want   string
 	}{
-		"signed":              {func(digest string) []byte { return by(release, statementOf(digest, cosignPredicate)) }, ""},
-		"by another key":      {func(digest string) []byte { return by(stranger, statementOf(digest, cosignPredicate)) }, "not by that key"},
-		"of another manifest": {func(string) []byte { return by(release, statementOf(digestOf([]byte("x")), cosignPredicate)) }, "does not name the chart's manifest"},
-		"no bundle":           {func(string) []byte { return []byte("x") }, "cannot be read"},
+		"signed":                            {func(digest string) []byte { return release.bundle(t, statementOf(digest, cosignPredicate)) }, ""},
+		"by another key":                    {func(digest string) []byte { return stranger.bundle(t, statementOf(digest, cosignPredicate)) }, "not by that key"},
+		"of another manifest":               {func(string) []byte { return release.bundle(t, statementOf(digestOf([]byte("x")), cosignPredicate)) }, "does not name the chart's manifest"},
+		"an attestation of the same signer": {func(digest string) []byte { return release.bundle(t, statementOf(digest, "https://spdx.dev/Document")) }, "not that of a signature"},
+		"no bundle":                         {func(string) []byte { return []byte("x") }, "cannot be read"},
 	} {
 		for _, referrers := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, list of referrers %t", name, referrers), func(t *testing.T) {
