@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, workspaces, replicas")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, workspaces, replicas, import")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -101,8 +101,9 @@ func run(ctx context.Context, o options) error {
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
+		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "workspaces", "replicas"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -307,13 +308,13 @@ func (b *bench) execute(dir, name string, args ...string) (string, measured, err
 	m := measured{wall: time.Since(start)}
 	if s := cmd.ProcessState; s != nil {
 		m.cpu = s.UserTime() + s.SystemTime()
+		if usage, ok := s.SysUsage().(*syscall.Rusage); ok {
+			m.peak = usage.Maxrss << 10
+		}
 	}
 	text := out.String()
 	if err != nil {
 		return text, m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])
-	}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		m.peak = usage.Maxrss << 10
 	}
 	return text, m, nil
 }
