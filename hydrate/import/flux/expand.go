@@ -24,13 +24,23 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 	if p.depth > maxDepth {
 		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
 	}
-	switch k.Kind {
-	case kindHelmRelease:
-		return expansion{}, c.expandRelease(p)
-	case kindResourceSet:
+	if k.Kind == kindResourceSet {
 		return expandSet(ctx, c, p)
 	}
-	return c.expandKustomization(ctx, p)
+	if !p.late && !suspended(p.object) && len(optional(c, p.object)) > 0 {
+		return expansion{}, errLate
+	}
+	out := expansion{}
+	var err error
+	if k.Kind == kindHelmRelease {
+		err = c.expandRelease(p)
+	} else {
+		out, err = c.expandKustomization(ctx, p)
+	}
+	if err == nil && p.late {
+		c.absent = append(c.absent, optional(c, p.object)...)
+	}
+	return out, err
 }
 
 func (c *cluster) expandRelease(p pending) error {

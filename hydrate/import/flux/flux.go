@@ -89,6 +89,7 @@ type cluster struct {
 	units     map[Key]*Unit
 	order     []Key
 	sets      sets
+	absent    []reference // that counted as absent
 }
 
 // Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns the units in the
@@ -142,6 +143,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		c.fail(p, p.err)
 	}
 	recheck(c)
+	recheckOptional(c)
 	out := make([]Unit, 0, len(c.order))
 	for _, k := range c.order {
 		out = append(out, *c.units[k])
@@ -157,8 +159,10 @@ type agenda struct {
 }
 
 func (a *agenda) next() (pending, bool) {
-	if len(a.queue) == 0 && len(a.late) > 0 {
-		a.queue, a.late = a.late[:1:1], a.late[1:]
+	if len(a.queue) == 0 && len(a.late) > 0 { // HelmReleases last: they bring nothing that others refer to
+		n := max(0, slices.IndexFunc(a.late, func(p pending) bool { return p.object.Kind() != kindHelmRelease }))
+		a.queue = append(a.queue, a.late[n])
+		a.late = slices.Delete(a.late, n, n+1)
 	}
 	if len(a.queue) == 0 {
 		return pending{}, false
@@ -305,15 +309,19 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 			return false
 		}
 	}
-	return c.mentions(o, groupKustomize, groupHelm, groupOperator)
+	return c.mentions(o, describing(groupKustomize, groupHelm, groupOperator))
 }
 
-// mentions reports whether the files of a Kustomization, or the templates of a ResourceSet, may contain objects of an API group. A missing
-// directory may: Flux does not remove what an earlier commit had there.
-func (i *Importer) mentions(o manifest.Object, groups ...string) bool {
-	has := func(_ string, data []byte) bool {
+// describing matches files that may contain objects of one of the API groups.
+func describing(groups ...string) func(name string, data []byte) bool {
+	return func(_ string, data []byte) bool {
 		return slices.ContainsFunc(groups, func(group string) bool { return bytes.Contains(data, []byte(group+"/v")) })
 	}
+}
+
+// mentions reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a missing directory: Flux
+// does not remove what an earlier commit had there.
+func (i *Importer) mentions(o manifest.Object, has func(name string, data []byte) bool) bool {
 	spec, _ := o["spec"].(map[string]any) // without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
 	if o.Kind() == kindResourceSet {
 		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))

@@ -65,8 +65,9 @@ type step struct {
 // errServer is a ResourceSet whose inputs are not in Git. The commit lacks none of the objects that it brings.
 var errServer = errors.New("asks a server for its inputs (leave the ResourceSet out with spec.import ignore)")
 
-// errLate is a ResourceSet whose providers may not all be found yet.
-var errLate = errors.New("its providers are selected by labels")
+// errLate is a unit that must be read after all others: a ResourceSet that selects its providers by labels, or a unit with an optional
+// reference to an object that is not known yet.
+var errLate = errors.New("it is read after the other units")
 
 // Two ids such as the operator makes. They differ in every digit, in length and in the remainder of every division, so objects that depend on
 // the id differ too.

@@ -180,19 +180,20 @@ func recheck(c *cluster) {
 	if len(c.sets.selections) == 0 {
 		return
 	}
-	if k, why := unknownProviders(c); why != "" {
+	if k, why := unknown(c, describing(groupKustomize, groupOperator)); why != "" {
 		for _, one := range c.sets.selections {
 			fail(one, fmt.Errorf("spec.inputsFrom: its selector may match providers of %s, which %s, so they are unknown (name the providers instead)", k, why))
 		}
 	}
 }
 
-// unknownProviders returns a unit that may bring providers of inputs and is not built, and why it is not.
-func unknownProviders(c *cluster) (k Key, why string) {
+// unknown returns a unit that may bring what has matches and is not built, and why it is not.
+func unknown(c *cluster, has func(name string, data []byte) bool) (k Key, why string) {
 	for _, k := range c.order {
 		u := c.units[k]
-		switch failed := u.Brings || errors.Is(u.Err, errServer); {
-		case !failed && !u.Suspended || !c.mentions(u.object, groupKustomize, groupOperator):
+		spec, _ := u.object["spec"].(map[string]any)
+		switch failed := u.Err != nil && !errors.Is(u.Err, errElsewhere) && spec["kubeConfig"] == nil; {
+		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !c.mentions(u.object, has):
 		case failed:
 			return k, "cannot be built"
 		default:

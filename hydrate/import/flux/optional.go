@@ -1,0 +1,88 @@
+package flux
+
+import (
+	"bytes"
+	"fmt"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// reference is an optional reference of a unit to a ConfigMap or Secret.
+type reference struct {
+	of    Key
+	field string
+	key   Key
+}
+
+// optional returns the optional references of a Kustomization or HelmRelease whose objects are not known (yet).
+func optional(c *cluster, o manifest.Object) []reference {
+	of := keyOf(o)
+	var out []reference
+	add := func(field, kind, name string) {
+		key := Key{Kind: kind, Namespace: of.Namespace, Name: name}
+		if _, ok := c.objects[key]; !ok {
+			out = append(out, reference{of, field, key})
+		}
+	}
+	switch of.Kind {
+	case kindKustomization:
+		var ks kustomizev1.Kustomization
+		if decode(o, &ks) != nil || ks.Spec.PostBuild == nil { // the unit reports it
+			return nil
+		}
+		for _, ref := range ks.Spec.PostBuild.SubstituteFrom {
+			if ref.Optional {
+				add("spec.postBuild.substituteFrom", ref.Kind, ref.Name)
+			}
+		}
+	case kindHelmRelease:
+		var r helmv2.HelmRelease
+		if decode(o, &r) != nil { // as above
+			return nil
+		}
+		for i, ref := range r.Spec.ValuesFrom {
+			if ref.Optional {
+				add(fmt.Sprintf("spec.valuesFrom[%d]", i), ref.Kind, ref.Name)
+			}
+		}
+	}
+	return out
+}
+
+// recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may have it: a unit that was
+// read later brings it, or one that is suspended or cannot be built. What such a unit brings fails too.
+func recheckOptional(c *cluster) {
+	failed := map[Key]error{}
+	for _, ref := range c.absent {
+		if u := c.units[ref.of]; u == nil || u.Err != nil || u.Suspended || failed[ref.of] != nil {
+			continue
+		}
+		if _, ok := c.objects[ref.key]; ok {
+			failed[ref.of] = fmt.Errorf("%s: %s is optional, and a unit that is read later brings it (remove optional: true)", ref.field, ref.key)
+			continue
+		}
+		names := func(_ string, data []byte) bool { return namesObject(data, ref.key.Name) }
+		if k, why := unknown(c, names); why != "" {
+			failed[ref.of] = fmt.Errorf("%s: %s is optional, and %s may bring it, which %s, so it is unknown whether the cluster has it", ref.field, ref.key, k, why)
+		}
+	}
+	for _, k := range c.order { // parents come before their children
+		u := c.units[k]
+		err := failed[k]
+		if err == nil && failed[u.Parent] != nil {
+			err = fmt.Errorf("%s brings it and fails: %w", u.Parent, failed[u.Parent])
+		}
+		if err != nil && u.Err == nil && !u.Suspended {
+			failed[k] = err
+			u.Err, u.Brings = err, c.mayBring(u.object) || k.Kind == kindResourceSet
+		}
+	}
+}
+
+// namesObject reports whether a file may define an object of a name. A prefix or suffix of Kustomize can make any name.
+func namesObject(data []byte, name string) bool {
+	return bytes.Contains(data, []byte(name)) || bytes.Contains(data, []byte("namePrefix:")) || bytes.Contains(data, []byte("nameSuffix:"))
+}
