@@ -156,12 +156,12 @@ func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.M
 		out.Labels = []string{}
 	}
 	switch mr.State {
-	case "opened":
+	case "opened", "locked": // locked while GitLab merges it
 		out.State = forge.Open
 	case "merged":
 		out.State = forge.Merged
 		out.MergeCommit = cmp.Or(mr.MergeCommitSHA, mr.SquashCommitSHA, mr.SHA)
-	default: // closed, locked
+	default: // closed
 		out.State = forge.Closed
 	}
 	if mr.SourceProjectID == mr.TargetProjectID {

@@ -89,17 +89,20 @@ func accessOf(level gitlab.AccessLevelValue) forge.Access {
 	return forge.AccessNone
 }
 
-// InTeam implements forge.People. A team is a group, by its full path or by its name in the namespace of the
-// repository.
+// InTeam implements forge.People. A team is a group: by its full path, by its name in the namespace of the repository, or by the name of
+// the repository's own top-level group. A slash before the name of another top-level group makes it a full path. Without it, anybody who
+// creates a group of that name on a public GitLab would have the rights of a group that was renamed.
 func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error) {
-	what := fmt.Sprintf("read whether %s is in the group %s", login, team)
-	if namespace := repo.Path[:max(strings.LastIndexByte(repo.Path, '/'), 0)]; !strings.Contains(team, "/") && namespace != "" {
-		member, err := f.member(ctx, namespace+"/"+team, login)
-		if err == nil || !missing(translated(err)) {
-			return member, wrap(what, err)
-		}
+	group, isPath := strings.CutPrefix(team, "/")
+	isPath = isPath || strings.Contains(group, "/")
+	if namespace := repo.Path[:max(strings.LastIndexByte(repo.Path, '/'), 0)]; !isPath && namespace != "" {
+		group = namespace + "/" + team
 	}
-	member, err := f.member(ctx, team, login)
+	what := fmt.Sprintf("read whether %s is in the group %s", login, group)
+	member, err := f.member(ctx, group, login)
+	if own, _, _ := strings.Cut(repo.Path, "/"); err != nil && missing(translated(err)) && team == own {
+		member, err = f.member(ctx, own, login)
+	}
 	return member, wrap(what, err)
 }
 
