@@ -106,8 +106,9 @@ func (c observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	status := "error"
 	if err == nil {
 		status = strconv.Itoa(resp.StatusCode)
+		other := resp.Header.Get("X-RateLimit-Resource") // GitHub has separate quotas for GraphQL and searches
 		for _, name := range []string{"X-RateLimit-Remaining", "RateLimit-Remaining"} {
-			if n, err := strconv.ParseFloat(resp.Header.Get(name), 64); err == nil {
+			if n, err := strconv.ParseFloat(resp.Header.Get(name), 64); err == nil && (other == "" || other == "core") {
 				c.m.limit.WithLabelValues(c.forge).Set(n)
 			}
 		}

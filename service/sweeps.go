@@ -20,20 +20,6 @@ func newSweepTimes(interval time.Duration, clock func() time.Time) *sweepTimes {
 	return &sweepTimes{interval: interval, clock: clock, last: map[string]time.Time{}}
 }
 
-// stretch returns the factor by which a forge is swept less often. Sweeps only find missed webhooks, so the remaining
-// rate limit is reserved for reviews and commands.
-func stretch(q forge.Quota) int {
-	switch share := q.Share(); {
-	case share < 0.1:
-		return 16
-	case share < 0.25:
-		return 4
-	case share < 0.5:
-		return 2
-	}
-	return 1
-}
-
 // due reports whether a forge is due for a sweep. If so, it records that the caller sweeps it now.
 func (s *sweepTimes) due(forgeName string, factor int) bool {
 	s.mu.Lock()
@@ -52,7 +38,7 @@ func (s *Service) sweepDue(name string, f *connected) bool {
 	factor := 1
 	if b, ok := f.Adapter.Forge.(forge.Budget); ok {
 		if q, known := b.Quota(); known {
-			factor = stretch(q)
+			factor = q.Stretch() // sweeps only find missed webhooks
 		}
 	}
 	s.metrics.stretch.WithLabelValues(name).Set(float64(factor))

@@ -10,11 +10,11 @@ import (
 // The lower the remaining rate limit, the fewer the sweeps. One forge does not slow down another.
 func TestSweepsStretch(t *testing.T) {
 	for remaining, want := range map[int]int{5000: 1, 2500: 1, 2499: 2, 1250: 2, 1249: 4, 500: 4, 499: 16, 0: 16} {
-		if got := stretch(forge.Quota{Limit: 5000, Remaining: remaining}); got != want {
+		if got := (forge.Quota{Limit: 5000, Remaining: remaining}).Stretch(); got != want {
 			t.Errorf("%d of 5000: %d, want %d", remaining, got, want)
 		}
 	}
-	if got := stretch(forge.Quota{}); got != 1 {
+	if got := (forge.Quota{}).Stretch(); got != 1 {
 		t.Errorf("a forge without a limit: %d", got)
 	}
 	now := time.Unix(0, 0)

@@ -1,20 +1,14 @@
 package site
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -32,32 +26,54 @@ type Health struct {
 // Synced reports whether a status of the tip matches a pattern of a health gate. Statuses of other systems do not count.
 func (h *Health) Synced() bool { return len(h.Named) > 0 }
 
-// StatusReads is the number of commits per minute and fleet that live pages read, because forges limit requests.
-const StatusReads = 30
+// Forges limit requests. Live pages read this number of commits per minute and fleet: StatusReads with a request for each commit, and
+// BulkReads where one request reads up to a hundred of them.
+const (
+	StatusReads = 30
+	BulkReads   = 1000
+)
+
+// BulkReader is a StatusReader that can read many commits with one request.
+type BulkReader interface {
+	promotion.StatusReader
+	// Bulk returns the statuses by commit, with one request; commits that it does not have must be read alone. The error
+	// is errors.ErrUnsupported if all must.
+	Bulk(ctx context.Context, commits []string) (map[string][]promote.Status, error)
+	// MostBulk is the greatest number of commits of one request; 0 if there is no such request.
+	MostBulk() int
+}
+
+// Thrifty is a StatusReader that knows the rate limit of its forge.
+type Thrifty interface {
+	// Stretch is the factor by which fewer commits are read in a minute, because the rate limit runs low.
+	Stretch(bulk bool) int
+}
 
 const (
-	readersOnce = 8                // requests at the same time
-	settledFor  = 10 * time.Minute // a commit whose cluster is healthy is read again after this time
-	movingFor   = time.Minute      // others
-	validFor    = 2 * settledFor   // older statuses are unknown
+	settledFor = 10 * time.Minute // a commit whose cluster is healthy is read again after this time
+	movingFor  = time.Minute      // others
+	validFor   = 2 * settledFor   // older statuses are unknown
 )
 
 // Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them. It is safe for
 // concurrent use.
 type Statuses struct {
-	most int // commits per minute
+	most, mostBulk int // commits per minute: with a request for each, and with one for many
 
-	mu    sync.Mutex
-	why   string // commits were not read; "" if they will be
-	of    map[gitstore.Hash]knownStatuses
-	since time.Time // beginning of the minute in which asked counts
-	asked int       // commits
-	over  int       // commits that Refresh did not ask for because of the limit
+	mu     sync.Mutex
+	why    string // commits were not read; "" if they will be
+	of     map[gitstore.Hash]knownStatuses
+	since  time.Time // beginning of the minute in which asked and bulked count
+	asked  int       // commits, each with a request
+	bulked int       // commits of requests for many
+	over   int       // commits that Refresh did not ask for because of the limit
+	batch  int       // commits of one request; 0 is the most
+	noBulk time.Time // when a request for many was last refused
 }
 
-// NewStatuses returns an empty cache that asks for at most this number of commits in a minute.
-func NewStatuses(most int) *Statuses {
-	return &Statuses{most: most, of: map[gitstore.Hash]knownStatuses{}}
+// NewStatuses returns an empty cache that reads at most these numbers of commits in a minute: with a request for each, and with one for many.
+func NewStatuses(most, bulk int) *Statuses {
+	return &Statuses{most: most, mostBulk: bulk, of: map[gitstore.Hash]knownStatuses{}}
 }
 
 // NoStatuses returns a cache without statuses, which says why none were read.
@@ -75,14 +91,6 @@ func (s *Statuses) Over() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
-}
-
-// left returns the number of commits that may still be read in this minute.
-func (s *Statuses) left(now time.Time) int {
-	if now.Sub(s.since) >= time.Minute || now.Before(s.since) {
-		s.since, s.asked = now, 0
-	}
-	return s.most - s.asked
 }
 
 type knownStatuses struct {
@@ -110,71 +118,6 @@ func (k *knownStatuses) unknown(now time.Time) string {
 		return "its statuses were last read at " + promote.Stamp(k.at)
 	}
 	return ""
-}
-
-// Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
-// it asked for longest ago. It does not exceed the limit of commits in a minute. An error does not end it, unless the forge is not available.
-func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promotion.StatusReader, now time.Time) error {
-	f, _, err := h.Fleet(ctx, trunk)
-	if err != nil {
-		return err
-	}
-	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	known := map[gitstore.Hash]knownStatuses{}
-	var missing []gitstore.Hash
-	for _, c := range f.Clusters {
-		tip := refs[f.ClusterBranch(c)]
-		if _, twice := known[tip]; tip.IsZero() || twice || c.Retired() || len(gatesOf(f, c.Environment)) == 0 {
-			continue
-		}
-		have := s.of[tip]
-		known[tip] = have
-		if !have.fresh(now) {
-			missing = append(missing, tip)
-		}
-	}
-	slices.SortFunc(missing, func(x, y gitstore.Hash) int {
-		return cmp.Or(known[x].tried.Compare(known[y].tried), cmp.Compare(x.String(), y.String()))
-	})
-	ask := min(len(missing), s.left(now))
-	s.over = len(missing) - ask
-	missing = missing[:ask]
-	s.asked += ask
-	s.of = known
-	s.mu.Unlock()
-	return s.read(ctx, from, missing, now)
-}
-
-// read reads the statuses of commits. If the forge is not available, it starts no further request. It keeps the answers so far.
-func (s *Statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
-	group := errgroup.Group{}
-	group.SetLimit(readersOnce)
-	var down atomic.Bool
-	for _, commit := range commits {
-		group.Go(func() error {
-			if down.Load() || ctx.Err() != nil {
-				return ctx.Err()
-			}
-			list, err := from.Statuses(ctx, commit.String())
-			if _, none := errors.AsType[*promotion.UnavailableError](err); none {
-				down.Store(true)
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			k := s.of[commit]
-			k.tried, k.failed = now, err != nil
-			if err == nil {
-				k.list, k.at, k.healthy = list, now, false // Read judges them
-			}
-			s.of[commit] = k
-			return err
-		})
-	}
-	return group.Wait()
 }
 
 // at returns what is known of a commit.

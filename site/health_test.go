@@ -59,7 +59,7 @@ type watch struct {
 func newWatch(t *testing.T, h *hydrate.Hydrator, trunk gitstore.Commit) *watch {
 	t.Helper()
 	return &watch{
-		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]promote.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads),
+		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]promote.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads, site.BulkReads),
 		now: trunk.Committer.When.Add(time.Hour),
 	}
 }
@@ -184,7 +184,7 @@ func TestHealthBecomesUnknown(t *testing.T) {
 func TestNotRead(t *testing.T) {
 	t.Parallel()
 	w := gated(t, `"kustomization/${app}/*"`)
-	w.cache = site.NewStatuses(2)
+	w.cache = site.NewStatuses(2, 2)
 	f, _ := w.look()
 	const later = "its statuses have not been read yet"
 	if notRead(f, later) != 3 || w.cache.Over() != 3 {

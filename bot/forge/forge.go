@@ -248,6 +248,19 @@ type Statuses interface {
 	CommitStatuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
+// MostBulk is the greatest number of commits of one request for the statuses of many.
+const MostBulk = 100
+
+// BulkStatuses reads the statuses of many commits. Adapters implement it if the forge's API has a request for that.
+type BulkStatuses interface {
+	// StatusesOf returns by commit what Statuses returns, but only the fields Context, State, Updated and Check. It sends one request, for
+	// at most MostBulk commits. Commits that the forge does not know, or whose statuses do not fit into the answer, are missing in the
+	// result: Statuses reads them. The error is ErrUnsupported if the credential, or the forge's version, cannot read any of them in this way.
+	StatusesOf(ctx context.Context, repo Repository, commits []string) (map[string][]Status, error)
+	// BulkQuota returns the quota of these requests, as Budget does.
+	BulkQuota() (Quota, bool)
+}
+
 // Checks reads and writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write
 // them.
 type Checks interface {
@@ -309,6 +322,19 @@ func (q Quota) Share() float64 {
 		return 1
 	}
 	return min(max(float64(q.Remaining)/float64(q.Limit), 0), 1)
+}
+
+// Stretch returns the factor by which work that can wait is less frequent, so that the rest of the quota is left for reviews and commands.
+func (q Quota) Stretch() int {
+	switch share := q.Share(); {
+	case share < 0.1:
+		return 16
+	case share < 0.25:
+		return 4
+	case share < 0.5:
+		return 2
+	}
+	return 1
 }
 
 // Budget reports the remaining quota of the forge. Adapters implement it.

@@ -58,12 +58,21 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 		return nil, errNoStatuses
 	}
 	list, err := o.forge.Statuses(ctx, o.output, commit)
-	if errors.Is(err, forge.ErrUnavailable) {
-		return nil, &promotion.UnavailableError{Err: err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, unavailable(err)
 	}
+	return plainStatuses(list), nil
+}
+
+// unavailable returns an error of the type UnavailableError if the forge is not available.
+func unavailable(err error) error {
+	if errors.Is(err, forge.ErrUnavailable) {
+		return &promotion.UnavailableError{Err: err}
+	}
+	return err
+}
+
+func plainStatuses(list []forge.Status) []promote.Status {
 	out := make([]promote.Status, len(list))
 	for i, s := range list {
 		state := string(s.State)
@@ -72,7 +81,7 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 		}
 		out[i] = promote.Status{Name: s.Context, State: state}
 	}
-	return out, nil
+	return out
 }
 
 // Judge implements promotion.PolicyJudge: it applies the trunk's policy to the change of the environment.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
 )
@@ -67,11 +69,52 @@ func PostedStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, f forg
 	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: f, output: output}, s.runtime.Clock())
 }
 
+// MostBulk implements site.BulkReader.
+func (o *outside) MostBulk() int {
+	if _, ok := o.forge.(forge.BulkStatuses); !ok {
+		return 0
+	}
+	return forge.MostBulk
+}
+
+// Bulk implements site.BulkReader.
+func (o *outside) Bulk(ctx context.Context, commits []string) (map[string][]promote.Status, error) {
+	many, ok := o.forge.(forge.BulkStatuses)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	lists, err := many.StatusesOf(ctx, o.output, commits)
+	switch {
+	case errors.Is(err, forge.ErrUnsupported):
+		return nil, errors.Join(errors.ErrUnsupported, err)
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	out := make(map[string][]promote.Status, len(lists))
+	for commit, list := range lists {
+		out[commit] = plainStatuses(list)
+	}
+	return out, nil
+}
+
+// Stretch implements site.Thrifty.
+func (o *outside) Stretch(bulk bool) int {
+	if many, ok := o.forge.(forge.BulkStatuses); ok && bulk {
+		q, _ := many.BulkQuota()
+		return q.Stretch()
+	}
+	if b, ok := o.forge.(forge.Budget); ok && !bulk {
+		q, _ := b.Quota()
+		return q.Stretch()
+	}
+	return 1
+}
+
 // Statuses caches the commit statuses that the pages of each repository show. It is safe for concurrent use.
 type Statuses struct{ known sync.Map } // hint.Place → *site.Statuses
 
 func (s *Statuses) of(p hint.Place) *site.Statuses {
-	have, _ := s.known.LoadOrStore(p, site.NewStatuses(site.StatusReads))
+	have, _ := s.known.LoadOrStore(p, site.NewStatuses(site.StatusReads, site.BulkReads))
 	return have.(*site.Statuses) //nolint:forcetypeassert // nothing else is stored
 }
 

@@ -52,6 +52,8 @@ type Forge struct {
 	token    rest.Credential
 	app      *app
 
+	*bulk
+
 	self     sync.Mutex
 	selfUser *forge.User
 }
@@ -61,6 +63,8 @@ var (
 	_ forge.Deliveries = (*Forge)(nil)
 	_ forge.Protection = (*Forge)(nil)
 	_ forge.Budget     = (*Forge)(nil)
+
+	_ forge.BulkStatuses = (*Forge)(nil)
 )
 
 const defaultURL = "https://api.github.com"
@@ -91,6 +95,7 @@ func New(c Config) (*Forge, error) {
 	client.BaseURL = base
 	client.UserAgent = cmp.Or(c.UserAgent, "sluice")
 	f := &Forge{requests: requests, client: client, graph: graphURL(base)}
+	f.bulk = &bulk{forge: f, quotas: map[string]forge.Quota{}}
 	if c.App == nil {
 		f.token = static(c.Token)
 		return f, nil

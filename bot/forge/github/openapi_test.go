@@ -64,6 +64,11 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.t.Errorf("%s %s: %d: %.3000v\n%.600s", r.Method, r.URL, resp.StatusCode, err, got)
 		}
 	}
+	if c.router != nil && strings.HasSuffix(r.URL.Path, "/graphql") && resp.StatusCode == http.StatusOK {
+		if err := checkGraph(sent, got); err != nil {
+			c.t.Errorf("GraphQL: %v\n%.600s", err, got)
+		}
+	}
 	return resp, nil
 }
 

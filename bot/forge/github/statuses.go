@@ -115,18 +115,20 @@ func statusOfRun(r *github.CheckRun) forge.Status {
 	if s.Updated.IsZero() {
 		s.Updated = r.GetStartedAt().Time
 	}
-	switch r.GetStatus() {
-	case "completed":
-		s.State = forge.Failure
-		if slices.Contains([]string{"success", "neutral", "skipped"}, r.GetConclusion()) {
-			s.State = forge.Success
-		}
-	case "in_progress":
-		s.State = forge.Running
-	default:
-		s.State = forge.Pending
-	}
+	s.State = runState(r.GetStatus(), r.GetConclusion())
 	return s
+}
+
+func runState(status, conclusion string) forge.StatusState {
+	switch {
+	case status == "completed" && slices.Contains([]string{"success", "neutral", "skipped"}, conclusion):
+		return forge.Success
+	case status == "completed":
+		return forge.Failure
+	case status == "in_progress":
+		return forge.Running
+	}
+	return forge.Pending
 }
 
 func botLogin(slug string) string { return slug + "[bot]" }

@@ -27,7 +27,7 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, tr
 	if impossible != nil {
 		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil //nolint:nilerr // the pages show it
 	}
-	list = site.NewStatuses(s.statuses)
+	list = site.NewStatuses(s.statuses, s.statuses)
 	err = workspace.PostedStatuses(ctx, session, trunk.Tree, hub, repo, list)
 	if ctx.Err() != nil {
 		return nil, "", ctx.Err()

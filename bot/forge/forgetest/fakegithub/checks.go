@@ -94,6 +94,9 @@ func updateCheck(c *call) answer {
 
 // listChecks lists the newest run of each App and name first, and the others only if all are asked for.
 func listChecks(c *call) answer {
+	if c.who.app != nil && c.who.app.NoChecks {
+		return problem(http.StatusForbidden, "Resource not accessible by integration")
+	}
 	q := c.r.URL.Query()
 	seen := map[string]bool{}
 	var all []fields

@@ -42,6 +42,8 @@ type Server struct {
 	faults    faults.List[FaultKind]
 	requests  int
 	counted   int
+
+	graphPoints int // of the quota of GraphQL
 }
 
 // World sets up who and what is on the forge: accounts, repositories with their rules, Apps, deliveries of webhooks.
@@ -208,10 +210,17 @@ func unchanged(h http.Header, r *http.Request, a answer, data []byte) bool {
 	return r.Header.Get("If-None-Match") == tag
 }
 
-// count counts a request against the quota: answers 304 do not count.
-func (s *Server) count(h http.Header, changed bool) {
+// count counts a request against the quota: answers 304 do not count. GraphQL has a quota of its own.
+func (s *Server) count(h http.Header, changed, graph bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if graph {
+		h.Set("X-RateLimit-Limit", fmt.Sprint(graphLimit))
+		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(graphLimit-s.graphPoints, 0)))
+		h.Set("X-RateLimit-Reset", fmt.Sprint(s.peek().Add(time.Hour).Unix()))
+		h.Set("X-RateLimit-Resource", "graphql")
+		return
+	}
 	if changed {
 		s.counted++
 	}
@@ -243,7 +252,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer) {
 		return
 	}
 	same := unchanged(h, r, a, data)
-	s.count(h, !same)
+	s.count(h, !same, strings.HasSuffix(r.URL.Path, "/graphql"))
 	switch {
 	case same:
 		h.Del("Content-Type")

@@ -20,6 +20,8 @@ type App struct {
 	Administration bool
 	// ReadChecks takes "Checks: write" away. "Checks: read" is left.
 	ReadChecks bool
+	// NoChecks takes that away too.
+	NoChecks bool
 }
 
 // Delivery is a webhook that the App was sent, or should have been.
