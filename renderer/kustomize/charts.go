@@ -52,7 +52,7 @@ type Inflate func(ctx context.Context, r *Release) ([]manifest.Object, error)
 // chartsFile is the name under which a build lists the objects of a kustomization's charts.
 const chartsFile = "sluice-helm-charts.yaml"
 
-// maxCharts is the limit of entries of helmCharts in one kustomization.
+// maxCharts is the limit of entries of helmCharts in one kustomization, and in all of a root.
 const maxCharts = 100
 
 // Charts makes the walker accept helmCharts instead of refusing them. It returns the walker. Call it before any other method.

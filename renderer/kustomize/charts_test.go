@@ -51,6 +51,10 @@ func TestRefusedCharts(t *testing.T) {
 	if got := errorOf(t, tree("-- kustomization.yaml --\nhelmCharts: [{name: a}]\n"), "."); !strings.Contains(got, "not allowed") {
 		t.Errorf("a build without charts says %s", got)
 	}
+	entries := "helmCharts: [" + strings.Repeat("{name: a},", 60) + "]\n"
+	if _, _, err := charted(t, "-- kustomization.yaml --\nresources: [b]\n"+entries+"-- b/kustomization.yaml --\n"+entries); err == nil || !strings.Contains(err.Error(), "has 120 entries of helmCharts, more than 100") {
+		t.Errorf("many charts in two directories: %v", err)
+	}
 	reserved := "-- kustomization.yaml --\nhelmCharts: [{name: a, releaseName: a}]\nresources: [sluice-helm-charts.yaml]\n-- sluice-helm-charts.yaml --\n"
 	if _, _, err := charted(t, reserved); err == nil || !strings.Contains(err.Error(), "sluice-helm-charts.yaml: rename the file") {
 		t.Errorf("a file with the reserved name: %v", err)

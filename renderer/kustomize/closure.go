@@ -82,6 +82,7 @@ type reach struct {
 	openAPI bool
 
 	generated []manifest.Object // by generators, with their original names
+	entries   int               // of helmCharts
 }
 
 // cost is the cost of one build of a kustomization with everything that it refers to.
@@ -127,6 +128,9 @@ func (w *Walker) reach(root string) (*reach, error) {
 	case total.bytes > most:
 		return nil, fmt.Errorf("the Kustomize root %s reads more than %d bytes, because a shared base counts once for each path to it: split the root", root, most)
 	}
+	if n := r.entries; n > maxCharts {
+		return nil, fmt.Errorf("the Kustomize root %s has %d entries of helmCharts, more than %d: split the root", root, n, maxCharts)
+	}
 	return r, nil
 }
 
@@ -140,6 +144,7 @@ func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
 		return cost{}, d.err
 	}
 	r.openAPI = r.openAPI || d.openAPI
+	r.entries += len(d.charts)
 	r.generated = append(r.generated, d.generated...)
 	for _, f := range d.files {
 		r.files[f] = true
