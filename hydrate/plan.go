@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,8 +69,12 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 		}
 		p.total += len(r.view.Fleet.TargetsOf(c))
 		plan := &clusterPlan{cluster: c, changes: map[string]bool{}}
+		lacking, err := p.lacksWorkspace(ctx, h.Store, c)
+		if err != nil {
+			return nil, err
+		}
 		switch {
-		case r.touched == nil || r.touched.Clusters[c.Name] || r.state.Clusters[c.Name].IsZero():
+		case r.touched == nil || r.touched.Clusters[c.Name] || lacking:
 			p.clusters[c.Name] = plan
 		case len(r.touched.Apps[c.Name]) > 0:
 			plan.only = r.touched.Apps[c.Name]
@@ -89,6 +94,28 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	}
 	sortFailures(p.failures)
 	return p, nil
+}
+
+// lacksWorkspace reports whether the branch has nothing of a cluster, or nothing of a workspace with targets there. The repository of such a
+// workspace could not be read when the branch was written, so no change of the fleet since then tells of the workspace.
+func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster) (bool, error) {
+	tree := p.state.Clusters[c.Name]
+	if tree.IsZero() {
+		return true, nil
+	}
+	for _, w := range p.view.Fleet.Workspaces {
+		if w.Err != nil || p.held[w.Name] != nil || !w.Reaches(c) {
+			continue
+		}
+		_, err := store.Snapshot(ctx, tree).Entry(path.Join(fleet.WorkspacesDir, w.Name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if err != nil && slices.ContainsFunc(p.view.Fleet.Apps, func(a *fleet.App) bool { return a.Workspace() == w && p.view.Fleet.Places(a, c) }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Store, all bool) error {

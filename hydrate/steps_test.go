@@ -1,8 +1,10 @@
 package hydrate_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
@@ -67,4 +69,29 @@ func TestStepsGiveTheTreesOfAFirstHydration(t *testing.T) {
 		}
 	}
 	r.Git("fsck", "--strict", "--full")
+}
+
+// A workspace whose repository cannot be fetched at first is rendered as soon as it can be, although no commit of the fleet changes it.
+func TestAWorkspaceThatCouldNotBeFetchedIsRenderedLater(t *testing.T) {
+	r := tenants(t)
+	hydrateAll(r)
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	other := hydratetest.New(t)
+	other.Write("apps/shop/app.yaml", base+"App\nmetadata: {name: shop}\nspec: {namespace: team-c, placement: {}, source: {manifests: {path: m}}}\n")
+	other.Write("m/shop.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n")
+	other.Commit("shop")
+	const url = "https://git.example.com/acme/team-c"
+	r.Write("repositories/team-c.yaml", base+"Repository\nmetadata: {name: team-c}\nspec: {url: \""+url+"\", branch: main}\n")
+	r.Write("workspaces/team-c.yaml", base+"Workspace\nmetadata: {name: team-c}\nspec: {repository: team-c, clusters: {}, namespaces: [team-c]}\n")
+	r.Write("sluice.lock", "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n- {name: team-c, url: \""+url+"\", wanted: refs/heads/main, resolved: refs/heads/main, commit: "+other.Git("rev-parse", "HEAD")+"}\n")
+	r.Commit("team-c joins")
+	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || !strings.Contains(dev.Held[0].Reason, "cannot be fetched") {
+		t.Fatalf("%s %+v", dev.Summary(), dev)
+	}
+	r.Git("fetch", "-q", other.Dir, "HEAD")
+	expect(r, hydrateAll(r), "dev updated 2/8 moved 2")
+	if got := r.Git("ls-tree", "-r", "--name-only", "cluster/dev-2"); !strings.Contains(got, "workspaces/team-c/shop/configmap-shop.yaml") {
+		t.Errorf("the branch has\n%s", got)
+	}
+	expect(r, hydrateAll(r), "dev unchanged 0/8 moved 0")
 }
