@@ -212,17 +212,23 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 	repo, u := p.fetcher.repository(name)
 	subject := content.NewDescriptorFromBytes(mediaType, manifest)
 	var referrers []ocispec.Descriptor
+	add := func(page []ocispec.Descriptor) error { //nolint:unparam // the library wants an error
+		page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r) })
+		referrers = append(referrers, page[:min(len(page), MaxCosign-len(referrers))]...)
+		return nil
+	}
 	err := p.fetcher.retry(ctx, u, func(ctx context.Context) error {
 		referrers = nil
-		err := repo.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
-			page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r) })
-			referrers = append(referrers, page[:min(len(page), MaxCosign-len(referrers))]...)
-			return nil
-		})
-		if coded, ok := errors.AsType[*errcode.ErrorResponse](err); ok && lacksReferrers(coded.StatusCode) {
-			return nil
+		err := repo.Referrers(ctx, subject, "", add)
+		coded, ok := errors.AsType[*errcode.ErrorResponse](err)
+		if !ok || !lacksReferrers(coded.StatusCode) {
+			return err
 		}
-		return err
+		if err := repo.SetReferrersCapability(false); err != nil {
+			return err
+		}
+		referrers = nil
+		return repo.Referrers(ctx, subject, "", add) // cosign then keeps the list as a tag
 	})
 	if err != nil {
 		return nil, err

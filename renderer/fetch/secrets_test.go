@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -242,8 +243,49 @@ func TestBrokenCredentialFilesAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestRegistriesWithoutReferrers: a registry that knows no list of referrers has no bundles. Any other failure is an error, because a
-// bundle can be there.
+// TestBundlesWithoutReferrers: cosign keeps the list of referrers as a tag, whatever a registry without such lists answers.
+func TestBundlesWithoutReferrers(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			s := newOCI(t)
+			locked := Locked{"1.2.3", digestOf(s.push(t, "1.2.3", ""))}
+			const kind = "application/vnd.oci.image.manifest.v1+json"
+			bundle := []byte("a bundle")
+			manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"layers":[{"mediaType":%q,"size":%d,"digest":%q}]}`, kind, BundleType, len(bundle), digestOf(bundle))
+			index := fmt.Appendf(nil, `{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":%d,"digest":%q,"artifactType":%q}]}`, kind, len(manifest), digestOf(manifest), BundleType)
+			serve := func(w http.ResponseWriter, kind string, data []byte) bool {
+				w.Header().Set("Content-Type", kind)
+				w.Header().Set("Docker-Content-Digest", digestOf(data))
+				_, _ = w.Write(data)
+				return true
+			}
+			s.set(func(w http.ResponseWriter, r *http.Request) bool {
+				name := path.Base(r.URL.Path)
+				switch {
+				case strings.Contains(r.URL.Path, "/referrers/"):
+					w.WriteHeader(status)
+					return true
+				case strings.HasPrefix(name, "sha256-") && !strings.HasSuffix(name, ".sig"):
+					return serve(w, "application/vnd.oci.image.index.v1+json", index)
+				case name == digestOf(manifest):
+					return serve(w, kind, manifest)
+				case name == digestOf(bundle):
+					return serve(w, "application/octet-stream", bundle)
+				}
+				return false
+			})
+			got, err := newFetcher(t).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, false, true)
+			if err != nil || len(got.Bundles) != 1 || string(got.Bundles[0]) != string(bundle) {
+				t.Errorf("%q, %v", got.Bundles, err)
+			}
+		})
+	}
+}
+
+// TestRegistriesWithoutReferrers: a registry that knows no list of referrers, and has no tag for one, has no bundles. Any other failure is an
+// error, because a bundle can be there.
 func TestRegistriesWithoutReferrers(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]error{
