@@ -20,10 +20,13 @@ func NewClaims(q *Queue) Claims { return Claims{q} }
 // claimPoll is the time between two attempts to take a claim that another replica has. A comment takes some requests to the forge.
 const claimPoll = 100 * time.Millisecond
 
+// claimPrefix is the prefix of the keys of claims in the bucket of leases. The key of a lease of a place has another one.
+const claimPrefix = "comments-"
+
 // Claim waits until no replica has the claim of a merge request, and takes it. The claim of a replica that died ends with its lease.
 // If the server stops answering while somebody has a claim, another replica can take it: the next write unites their comments.
 func (c Claims) Claim(ctx context.Context, p hint.Place, number int) (release func(), err error) {
-	key := "comments-" + digest(p.String()) + "-" + strconv.Itoa(number)
+	key := claimPrefix + digest(p.String()) + "-" + strconv.Itoa(number)
 	for {
 		l, err := c.q.takeLease(ctx, key)
 		switch {

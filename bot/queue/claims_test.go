@@ -21,6 +21,9 @@ func testClaims(t *testing.T, o opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if stats, err := q.Stats(t.Context()); err != nil || stats.InFlight != 0 {
+		t.Errorf("%d hints are in progress, %v", stats.InFlight, err)
+	}
 	other()
 	longer, end := context.WithTimeout(t.Context(), q.cfg.Lease*5/4)
 	defer end()
@@ -41,7 +44,7 @@ func testClaims(t *testing.T, o opener) {
 	}
 	// A replica that vanished renews nothing.
 	before := time.Now()
-	if _, err := q.takeLease(t.Context(), "comments-"+digest("github:a/b")+"-1"); err != nil {
+	if _, err := q.takeLease(t.Context(), claimPrefix+digest("github:a/b")+"-1"); err != nil {
 		t.Fatal(err)
 	}
 	release, err = there.Claim(t.Context(), "github:a/b", 1)

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,10 +24,11 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	leases, err := q.leases.state(ctx)
+	leases, _, err := q.leases.keys(ctx)
 	if err != nil {
 		return Stats{}, err
 	}
+	leases = slices.DeleteFunc(leases, func(key string) bool { return strings.HasPrefix(key, claimPrefix) }) // of comments, not of hints
 	parked, err := q.parked.state(ctx)
 	if err != nil {
 		return Stats{}, err
@@ -39,8 +42,8 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, fmt.Errorf("state of the shards' bytes: %w", err)
 	}
 	s := Stats{
-		Depth:    int(hints.Msgs),                   //nolint:gosec // bounded by the stream's bytes
-		InFlight: int(leases.Msgs),                  //nolint:gosec // bounded by the stream's bytes
+		Depth:    int(hints.Msgs), //nolint:gosec // bounded by the stream's bytes
+		InFlight: len(leases),
 		Parked:   int(parked.Msgs),                  //nolint:gosec // bounded by the stream's bytes
 		Shards:   int(shards.State.Msgs),            //nolint:gosec // bounded by the stream's bytes
 		Bytes:    int64(hints.Bytes + blobs.Size()), //nolint:gosec // bounded by the settings
