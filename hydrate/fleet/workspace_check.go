@@ -58,6 +58,10 @@ func (l tenancy) checkBounds(w *Workspace) {
 // checkApprovers checks who may approve promotions of the workspace.
 func (l tenancy) checkApprovers(w *Workspace) {
 	a, at := w.Spec.Approvers, []string{"spec", "approvers"}
+	if w.Spec.Repository != "" && len(a.Users)+len(a.Teams) > 0 { // a clone of the fleet does not have the commits of other repositories
+		l.errorf(w.doc, at, "let approvers of the environment approve, or keep the files of the workspace in this repository",
+			"the authors of changes in the repository %s are not known here, so its approvers could approve their own changes", w.Spec.Repository)
+	}
 	if a.Count < 0 {
 		l.errorf(w.doc, append(slices.Clone(at), "count"), "1 or more", "%d approvals cannot be asked for", a.Count)
 	}

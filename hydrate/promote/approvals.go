@@ -52,9 +52,9 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 // now, an approval counts only if it was given to a request with --now.
 func (x *agreement) approvers(tree string, authors []string, now bool) []string {
 	var out []string
-	workspace, _ := x.workspace()
+	workspace, own := x.workspace()
 	for _, p := range x.rec.Approvals {
-		if p.Workspace != "" && p.Workspace != workspace {
+		if p.Workspace != "" && (p.Workspace != workspace || !among(own.Users, own.Teams, p.By, p.Teams)) {
 			continue
 		}
 		if tree != "" && p.Tree == tree && (p.Now || !now) && x.countsNot(p.By, p.Teams, authors) == "" {

@@ -165,6 +165,23 @@ func TestApprovalOfAWorkspaceOvertakesNothing(t *testing.T) {
 	}
 }
 
+// The approval of a person whom the workspace no longer names does not count, also where the environment names nobody.
+func TestFormerApproverOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, approvers: {count: 1}, rights: [{verbs: [promote, approve], users: [mia, noor]}]")
+	s.tenants(", count: 2")
+	_, refused := s.look(nil, ordered(promote.EventPromote, "1", ofWorkspaces("team-a")), says(promote.EventApprove, "1a", "zoe", nil))
+	if len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	s.Write("workspaces/team-a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Workspace\nmetadata: {name: team-a}\nspec: {approvers: {users: [yan], count: 2}, clusters: {}, namespaces: [team-a]}\n")
+	s.Commit("zoe leaves")
+	last, refused := s.look(nil, says(promote.EventApprove, "1b", "noor", nil))
+	if len(refused) > 0 || s.has("team-a", "two") || !strings.Contains(last.Decision.WaitsFor, "1 of 2: noor") {
+		t.Errorf("%v: %s: zoe's approval counts although the workspace no longer names her", refused, last.Decision.WaitsFor)
+	}
+}
+
 // Approvers are read from the declaration on the trunk of the fleet: what a workspace writes into its own folder is no declaration.
 func TestAWorkspaceNamesNoApprovers(t *testing.T) {
 	t.Parallel()
