@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -34,13 +35,14 @@ type fileAnswer struct {
 // Limits of one answer. What does not fit is asked for separately.
 const (
 	maxListed   = 10_000  // entries of directories
+	maxNames    = 8 << 20 // bytes of the paths and names; folders in folders have long paths
 	maxTogether = 1 << 20 // bytes of the files behind the one that was asked for
 )
 
 // listDirs answers askDirs. A question costs more than many entries, and most imports read every directory.
 func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 	out := map[string][]dirEntry{}
-	queue, total := []string{name}, 0
+	queue, total, bytes := []string{name}, 0, 0
 	for len(queue) > 0 {
 		at := queue[0]
 		queue = queue[1:]
@@ -57,16 +59,19 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			list[i] = dirEntry{Name: e.Name(), Mode: info.Mode(), Size: info.Size()}
+			list[i] = dirEntry{Name: strings.ToValidUTF8(e.Name(), "\ufffd"), Mode: info.Mode(), Size: info.Size()}
 			if id, ok := info.Sys().(fmt.Stringer); ok && info.Mode().IsRegular() {
 				list[i].ID = id.String()
 			}
 			if e.IsDir() && utf8.ValidString(e.Name()) { // other names do not pass through JSON unchanged
 				queue = append(queue, path.Join(at, e.Name()))
+				bytes += len(at)
 			}
+			bytes += len(e.Name())
 		}
+		slices.SortFunc(list, func(a, b dirEntry) int { return cmp.Compare(a.Name, b.Name) }) // as find needs it
 		out[at] = list
-		if total += len(list); total >= maxListed {
+		if total += len(list); total >= maxListed || bytes >= maxNames {
 			break
 		}
 	}

@@ -171,3 +171,43 @@ func TestListDirsOfOddNames(t *testing.T) {
 		t.Errorf("%s, %v", data, err)
 	}
 }
+
+// Names that are not UTF-8 do not hide other files.
+func TestAskedTreeOfNamesInOtherEncodings(t *testing.T) {
+	t.Parallel()
+	got := asking(t, &contents{byID: map[string][]byte{}}, oddTree{}, map[string]int{})
+	for _, name := range []string{"a.yaml", "é.yaml", "ü.yaml", "漢.yaml"} {
+		if data, err := got.ReadFile(name); err != nil || string(data) != name {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+	}
+}
+
+// oddTree has names that are not UTF-8.
+type oddTree struct{ fleet.Tree }
+
+func (oddTree) ReadDir(string) ([]fs.DirEntry, error) {
+	var out []fs.DirEntry
+	for _, name := range []string{"a.yaml", "\x80", "\x80b", "é.yaml", "ü.yaml", "漢.yaml"} {
+		out = append(out, fs.FileInfoToDirEntry(entryInfo{dirEntry{Name: name}}))
+	}
+	return out, nil
+}
+
+func (oddTree) ReadFile(name string) ([]byte, error) { return []byte(name), nil }
+
+// The paths of folders in folders are long: an answer has only some of them.
+func TestListDirsIsBounded(t *testing.T) {
+	t.Parallel()
+	data, err := listDirs(deepTree{}, ".")
+	if err != nil || len(data) > 4*maxNames {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+// deepTree has a folder in each folder.
+type deepTree struct{ fleet.Tree }
+
+func (deepTree) ReadDir(string) ([]fs.DirEntry, error) {
+	return fstest.MapFS{strings.Repeat("n", 200) + "/f": {}}.ReadDir(".")
+}

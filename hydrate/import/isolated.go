@@ -267,6 +267,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			return nil, fmt.Errorf("read an import: %w", err)
 		}
 		tree := &askedTree{ctx: ctx, ask: ask, files: files, dirs: map[string][]dirEntry{}}
+		recalled.begin(&j)
 		if j.Recall {
 			if err := recalled.load(func() ([]byte, error) { return ask(ctx, askMemory, nil) }); err != nil {
 				return nil, err
@@ -282,7 +283,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			if out.Detected, err = importer.Detect(ctx, tree); err != nil {
 				return nil, err
 			}
-			recalled.report(&j, &out)
+			recalled.report(&out)
 			return json.Marshal(out)
 		}
 		targets, problems, err := importer.Import(ctx, tree, j.Request)
@@ -297,7 +298,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			}
 			out.Targets = append(out.Targets, t)
 		}
-		recalled.report(&j, &out)
+		recalled.report(&out)
 		return json.Marshal(out)
 	}}
 }

@@ -236,14 +236,25 @@ type recollection struct {
 	values  map[string][]byte
 	bytes   int
 	loaded  bool
-	learned map[string][]byte // by the current job
+	learned map[string][]byte // by the current job; nil if its parent keeps nothing
 	used    map[string]bool
+	room    int // bytes that may still go into learned
 }
 
-const maxRecollection = 64 << 20 // bytes
+const (
+	maxRecollection = 64 << 20         // bytes
+	maxLearned      = maxKeptFile >> 1 // bytes that an answer has beside its targets, so that it stays below importOutput
+)
 
-func newRecollection() *recollection {
-	return &recollection{values: map[string][]byte{}, learned: map[string][]byte{}, used: map[string]bool{}}
+func newRecollection() *recollection { return &recollection{values: map[string][]byte{}} }
+
+// begin starts a job. It forgets what a job learned that failed.
+func (r *recollection) begin(j *job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.learned, r.used, r.room = nil, nil, maxLearned; j.Recall {
+		r.learned, r.used = map[string][]byte{}, map[string]bool{}
+	}
 }
 
 // load adds the parts of a file, once.
@@ -274,7 +285,7 @@ func (r *recollection) Get(key string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	data, ok := r.values[key]
-	if ok {
+	if ok && r.used != nil {
 		r.used[key] = true
 	}
 	return data
@@ -287,16 +298,20 @@ func (r *recollection) Put(key string, value []byte) {
 	if r.bytes += len(value) - len(r.values[key]); r.bytes > maxRecollection {
 		r.values, r.bytes = map[string][]byte{}, len(value)
 	}
-	r.values[key], r.learned[key] = value, value
+	r.values[key] = value
+	if size := len(value) - len(r.learned[key]); r.learned != nil && size <= r.room {
+		r.learned[key] = value
+		r.room -= size
+	}
 }
 
-// report adds to an answer what the job learned, if its parent keeps it, and forgets the difference.
-func (r *recollection) report(j *job, out *jobAnswer) {
+// report adds to an answer what the job learned, if its parent keeps it, and forgets it.
+func (r *recollection) report(out *jobAnswer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j.Recall && len(r.learned) > 0 {
+	if len(r.learned) > 0 {
 		out.Learned = r.learned
 		out.Used = slices.Collect(maps.Keys(r.used))
 	}
-	r.learned, r.used = map[string][]byte{}, map[string]bool{}
+	r.learned, r.used = nil, nil
 }

@@ -3,6 +3,7 @@ package imports
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -229,4 +230,38 @@ func FuzzDecodeParts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A job reports what it learned itself, up to a limit, and only to a parent that keeps it.
+func TestWhatAJobLearnsIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRecollection()
+	learned := func(recall, fails bool, sizes ...int) []string {
+		r.begin(&job{Recall: recall})
+		for n, size := range sizes {
+			r.Put(fmt.Sprint(size, n), make([]byte, size))
+		}
+		var out jobAnswer
+		if !fails {
+			r.report(&out)
+		}
+		return slices.Sorted(maps.Keys(out.Learned))
+	}
+	learned(true, true, 1)
+	for _, c := range []struct {
+		recall bool
+		sizes  []int
+		want   []string
+	}{
+		{true, []int{2}, []string{"2 0"}},
+		{false, []int{3}, nil},
+		{true, []int{maxLearned - 1, 2, 1}, []string{"1 2", fmt.Sprint(maxLearned-1, 0)}},
+	} {
+		if got := learned(c.recall, false, c.sizes...); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+	if r.Get("2 0") == nil {
+		t.Error("what an earlier job learned is forgotten")
+	}
 }
