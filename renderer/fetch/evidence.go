@@ -65,6 +65,7 @@ const (
 const BundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 // Evidence reads the signatures of a locked archive: its provenance file, cosign's signatures, or both. What a server does not have is empty.
+// With an error, the result has what was read before: one signature is enough, and many registries have no bundles.
 func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cosign bool) (Evidence, error) {
 	where, err := r.place()
 	if err != nil {
@@ -78,7 +79,7 @@ func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cos
 		out, err = p.evidenceAt(ctx, *where.oci, strings.ReplaceAll(l.Version, "+", "_"), l, provenance, cosign)
 	}
 	if err != nil {
-		return Evidence{}, wrap(r, fmt.Errorf("signatures: %w", err))
+		return out, wrap(r, fmt.Errorf("signatures: %w", err))
 	}
 	return out, nil
 }

@@ -27,11 +27,11 @@ func (a Archives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signe
 	for _, s := range signers {
 		provenance, cosign = provenance || s.Provenance(), cosign || !s.Provenance()
 	}
-	e, err := a.Evidence(ctx, r, l, provenance, cosign)
-	if err != nil {
-		return err
-	}
+	e, missing := a.Evidence(ctx, r, l, provenance, cosign)
 	if _, err := Verify(archive, e, signers); err != nil {
+		if missing != nil { // the signature can be in what could not be read
+			return missing
+		}
 		return fmt.Errorf("chart %s, locked to %s: %w", r, safetext.Brief(l.Version, 60), err)
 	}
 	fetch.KeepEvidence(a.Fetcher, l, e)

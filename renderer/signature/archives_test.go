@@ -218,6 +218,41 @@ func checkVerify(tb testing.TB, f Archives, ref fetch.Ref, signers []Signer, wan
 	}
 }
 
+// TestSignatureWithoutBundles: a registry that refuses the list of referrers does not hide a signature that it shows. Without one, the
+// refusal is the error, because a bundle can be there.
+func TestSignatureWithoutBundles(t *testing.T) {
+	t.Parallel()
+	release := cosignKey(t)
+	for name, signed := range map[string]bool{"signed": true, "not signed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))
+			s := &ociServer{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/referrers/") {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				all.ServeHTTP(w, r)
+			}))}
+			t.Cleanup(s.Close)
+			s.push(t, packChart(t, "refused"))
+			digest := s.manifestOf(t)
+			if signed {
+				s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t, payloadOf(digest))})
+			}
+			f, ref := Archives{fetch.New(fetch.Options{})}, fetch.Ref{Chart: s.chart(), Version: "1.0.0"}
+			locked, err := f.Resolve(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = f.Verify(t.Context(), ref, locked, []Signer{release.Signer})
+			if signed && err != nil || !signed && !errors.Is(err, fetch.ErrDenied) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // cosigner signs with a key as `cosign sign --key` does.
 type cosigner struct {
 	Signer
