@@ -128,7 +128,7 @@ func (c *contents) add(id string, data []byte) {
 	if _, known := c.byID[id]; known || id == "" || len(data) > maxContents {
 		return
 	}
-	if c.bytes += len(data); c.bytes > maxContents {
+	if c.bytes += added(c.byID, id, data); c.bytes > maxContents {
 		c.byID, c.bytes = map[string][]byte{}, len(data)
 	}
 	c.byID[id] = data

@@ -248,6 +248,17 @@ const (
 
 func newRecollection() *recollection { return &recollection{values: map[string][]byte{}} }
 
+// entryBytes is about what an entry of a map costs beside its key and its value. Many values are tiny.
+const entryBytes = 100
+
+// added returns the bytes that a map grows by.
+func added(to map[string][]byte, key string, value []byte) int {
+	if old, ok := to[key]; ok {
+		return len(value) - len(old)
+	}
+	return len(value) + len(key) + entryBytes
+}
+
 // begin starts a job. It forgets what a job learned that failed.
 func (r *recollection) begin(j *job) {
 	r.mu.Lock()
@@ -274,8 +285,8 @@ func (r *recollection) load(read func() ([]byte, error)) error {
 		return nil // everything is computed again
 	}
 	for key, p := range all {
+		r.bytes += added(r.values, key, p.data)
 		r.values[key] = p.data
-		r.bytes += len(p.data)
 	}
 	return nil
 }
@@ -295,11 +306,11 @@ func (r *recollection) Get(key string) []byte {
 func (r *recollection) Put(key string, value []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes += len(value) - len(r.values[key]); r.bytes > maxRecollection {
+	if r.bytes += added(r.values, key, value); r.bytes > maxRecollection {
 		r.values, r.bytes = map[string][]byte{}, len(value)
 	}
 	r.values[key] = value
-	if size := len(value) - len(r.learned[key]); r.learned != nil && size <= r.room {
+	if size := added(r.learned, key, value); r.learned != nil && size <= r.room {
 		r.learned[key] = value
 		r.room -= size
 	}

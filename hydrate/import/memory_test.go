@@ -255,7 +255,7 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 	}{
 		{true, []int{2}, []string{"2 0"}},
 		{false, []int{3}, nil},
-		{true, []int{maxLearned - 1, 2, 1}, []string{"1 2", fmt.Sprint(maxLearned-1, 0)}},
+		{true, []int{maxLearned / 2, maxLearned / 2, 1}, []string{"1 2", fmt.Sprint(maxLearned/2, 0)}},
 	} {
 		if got := learned(c.recall, false, c.sizes...); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q", c, got)
@@ -263,5 +263,16 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 	}
 	if r.Get("2 0") == nil {
 		t.Error("what an earlier job learned is forgotten")
+	}
+	files := &contents{byID: map[string][]byte{}}
+	most, enough := 0, maxRecollection>>12
+	for n := range enough { // empty values cost their keys
+		key := fmt.Sprintf("%04096d", n)
+		r.Put(key, nil)
+		files.add(key, nil)
+		most = max(most, len(r.values), len(files.byID))
+	}
+	if most == enough {
+		t.Errorf("%d entries", most)
 	}
 }
