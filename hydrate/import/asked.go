@@ -63,13 +63,12 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 			if id, ok := info.Sys().(fmt.Stringer); ok && info.Mode().IsRegular() {
 				list[i].ID = id.String()
 			}
-			if e.IsDir() && utf8.ValidString(e.Name()) { // other names do not pass through JSON unchanged
+			bytes += len(e.Name())
+			if e.IsDir() && utf8.ValidString(e.Name()) && bytes < maxNames { // other names do not pass through JSON unchanged
 				queue = append(queue, path.Join(at, e.Name()))
 				bytes += len(at)
 			}
-			bytes += len(e.Name())
 		}
-		slices.SortFunc(list, func(a, b dirEntry) int { return cmp.Compare(a.Name, b.Name) }) // as find needs it
 		out[at] = list
 		if total += len(list); total >= maxListed || bytes >= maxNames {
 			break
@@ -154,8 +153,13 @@ func (t *askedTree) entries(name string) ([]dirEntry, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
 	}
-	if err := json.Unmarshal(data, &t.dirs); err != nil {
+	var found map[string][]dirEntry
+	if err := json.Unmarshal(data, &found); err != nil {
 		return nil, err
+	}
+	for dir, entries := range found { // JSON replaces what is not UTF-8, which can change the order
+		slices.SortStableFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.Name, b.Name) })
+		t.dirs[dir] = entries
 	}
 	return t.dirs[name], nil
 }

@@ -203,6 +203,23 @@ func TestListDirsIsBounded(t *testing.T) {
 	if err != nil || len(data) > 4*maxNames {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
+	deep := strings.Repeat("d/", 50_000) + "d"
+	var dirs map[string][]dirEntry
+	data, err = listDirs(wideTree{}, deep)
+	if err != nil || json.Unmarshal(data, &dirs) != nil || len(dirs) > maxNames/len(deep)+2 {
+		t.Errorf("%d folders of a long path in one answer, %v", len(dirs), err)
+	}
+}
+
+// wideTree has many folders in each folder.
+type wideTree struct{ fleet.Tree }
+
+func (wideTree) ReadDir(string) ([]fs.DirEntry, error) {
+	var out []fs.DirEntry
+	for i := range 5000 {
+		out = append(out, fs.FileInfoToDirEntry(entryInfo{dirEntry{Name: fmt.Sprint("f", i), Mode: fs.ModeDir}}))
+	}
+	return out, nil
 }
 
 // deepTree has a folder in each folder.
