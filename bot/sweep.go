@@ -46,7 +46,8 @@ func (j *job) sweep(ctx context.Context) error {
 		if j.unchanged(ctx, mr, tips) {
 			continue
 		}
-		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
+		// A review that takes longer than the time between sweeps has not finished yet: another hint would begin it again, for ever.
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Unless: true}); err != nil {
 			return err
 		}
 	}

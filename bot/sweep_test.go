@@ -44,7 +44,7 @@ func (s *quietSpace) Previews(context.Context, string) ([]string, error) { retur
 
 // A sweep over 100 unchanged reviewed merge requests sends two requests and enqueues no review. It enqueues merge
 // requests with another head, other labels, another target branch or another tip of it, those that were never reviewed,
-// and those that are closed although the list of reports has them as open.
+// and those that are closed although the list of reports has them as open. It does not begin running reviews of open ones again.
 func TestIdleSweep(t *testing.T) {
 	t.Parallel()
 	f := &quietForge{}
@@ -61,6 +61,9 @@ func TestIdleSweep(t *testing.T) {
 		Enqueue: func(_ context.Context, h hint.Hint) error {
 			if h.Kind == hint.Review {
 				reviews = append(reviews, h.Number)
+				if isOpen := h.Number < 300; h.Unless != isOpen {
+					t.Errorf("merge request %d: a sweep begins a running review again, or does not end that of a closed one", h.Number)
+				}
 			}
 			return nil
 		},

@@ -68,6 +68,7 @@ type Hint struct {
 	Text    string    `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
 	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for a review
 	Ref     string    `json:"ref,omitempty"`     // branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
+	Unless  bool      `json:"-"`                 // store nothing if a hint of the same key waits or is worked on
 	Force   bool      `json:"force,omitempty"`   // do the task even if nothing changed; a newer hint without Force does not remove it
 	ID      string    `json:"id,omitempty"`      // of the webhook delivery, for the log
 	At      time.Time `json:"at"`

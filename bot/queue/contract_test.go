@@ -30,6 +30,7 @@ func contract(t *testing.T, o opener) {
 		"commands":       testCommands,
 		"again":          testWorkedOnAgain,
 		"supersede":      testSupersede,
+		"unless":         testUnless,
 		"commands first": testCommandsFirst,
 		"interrupt":      testInterrupt,
 		"leases":         testLeases,
@@ -214,6 +215,50 @@ func testSupersede(t *testing.T, o opener) {
 	if s := stats(t, q); s.Parked != 0 {
 		t.Errorf("parked: %+v", s)
 	}
+}
+
+// testUnless: a sweep's hint is stored where none of its merge request waits or is worked on, and does not begin a running review again.
+func testUnless(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Reviews = 1 })
+	unless := review("a/a", 9, "sweep")
+	unless.Unless = true
+	started, finish := make(chan string, 10), make(chan bool)
+	running(t, q, 2, func(ctx context.Context, h Hint) error {
+		started <- fmt.Sprintf("%d %s", h.Number, h.Ref)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stopped: %w", context.Cause(ctx))
+		case <-finish:
+			return nil
+		}
+	})
+	expect := func(want string) {
+		t.Helper()
+		if got := receive(t, want, started); got != want {
+			t.Fatalf("started %q, want %q", got, want)
+		}
+	}
+	forced := review("a/a", 9, "forced")
+	forced.Force = true
+	for _, h := range []Hint{review("a/a", 9, "webhook"), forced} {
+		put(t, q, h)
+		expect("9 " + h.Ref)
+		put(t, q, unless, unless, review("a/a", 10, "next")) // the last one shows that the others would have arrived
+		finish <- true
+		expect("10 next")
+		finish <- true
+		empty(t, q)
+		if len(started) != 0 {
+			t.Fatalf("a review beside the running one: %q", <-started)
+		}
+	}
+	put(t, q, unless)
+	expect("9 sweep")
+	put(t, q, review("a/a", 9, "push")) // a webhook still begins it again
+	expect("9 push")
+	finish <- true
+	empty(t, q)
 }
 
 func testFair(t *testing.T, o opener) {

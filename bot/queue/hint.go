@@ -37,6 +37,9 @@ func subject(h Hint) string {
 // Put stores a hint. It returns nil only if the hint is on disk, in a cluster on a majority of its copies. It
 // retries until ctx ends, at most for ten seconds. After an error the hint may still be stored; putting it
 // again does no harm.
+//
+// With Unless, Put stores nothing if a hint of the same merge request waits or is worked on, on any replica: a newer one begins a running
+// review again.
 func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -54,11 +57,28 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	_, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 20 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (uint64, error) {
+		if h.Unless {
+			err := q.hints.putUnless(ctx, h, data)
+			return 0, transient(err)
+		}
 		revision, err := q.hints.set(ctx, subject(h), data)
 		return revision, transient(err)
 	})
 	if err != nil {
 		return fmt.Errorf("put a hint of %s: %w", h.Place, err)
+	}
+	return nil
+}
+
+// putUnless stores a hint unless one of the same key is there, with Force or without.
+func (b *bucket) putUnless(ctx context.Context, h Hint, data []byte) error {
+	other := h
+	other.Force = !h.Force
+	if _, _, found, err := b.get(ctx, subject(other)); err != nil || found {
+		return err
+	}
+	if _, err := b.swap(ctx, subject(h), data, 0); !errors.Is(err, errChanged) {
+		return err
 	}
 	return nil
 }
