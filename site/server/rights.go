@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -15,7 +17,8 @@ import (
 
 const (
 	rightsFor  = 5 * time.Minute  // an answer of Rights is kept
-	aliveFor   = time.Minute      // an answer of Rights is a sign that it answers
+	probedFor  = time.Minute      // the answer that a person may not read a repository, or that there is none, is kept
+	probesMost = 60               // questions about such repositories in a minute, of one person
 	askLimit   = 30 * time.Second // one question to Rights
 	unknownFor = 10 * time.Second // after an error of Rights, repositories that a person may not read are not told from others
 )
@@ -27,6 +30,17 @@ type rightsCache struct {
 	known  *lru.Cache[string, rightAnswer]
 	failed *lru.Cache[string, rightFailure] // by person
 	flight singleflight.Group
+
+	probed *lru.Cache[[sha256.Size]byte, time.Time] // by person and name, whether there is such a repository or not
+
+	mu     sync.Mutex
+	probes *lru.Cache[string, probeCount] // by person
+}
+
+// probeCount is the number of questions since the beginning of a minute.
+type probeCount struct {
+	since time.Time
+	n     int
 }
 
 type rightAnswer struct {
@@ -43,10 +57,12 @@ func newRightsCache(ask Rights, clock func() time.Time) *rightsCache {
 	const size, people = 50_000, 10_000
 	known, err := lru.New[string, rightAnswer](size)
 	failed, also := lru.New[string, rightFailure](people)
-	if err = errors.Join(err, also); err != nil {
+	probed, third := lru.New[[sha256.Size]byte, time.Time](size)
+	probes, fourth := lru.New[string, probeCount](people)
+	if err = errors.Join(err, also, third, fourth); err != nil {
 		panic(err) // the sizes are positive
 	}
-	return &rightsCache{ask: ask, clock: clock, known: known, failed: failed}
+	return &rightsCache{ask: ask, clock: clock, known: known, failed: failed, probed: probed, probes: probes}
 }
 
 func (c *rightsCache) may(ctx context.Context, person, repository string) (bool, error) {
@@ -87,43 +103,71 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 	return may && err == nil, err
 }
 
-// failing returns the error of Rights about any repository, if there was one within seconds. It asks about the given repository if the
-// last answer about it is older than a minute.
-func (c *rightsCache) failing(ctx context.Context, person, repository string) error {
-	if last, ok := c.failed.Get(person); ok && c.clock().Sub(last.at) < unknownFor {
-		return last.err
+// errProbes means that a person has asked for too many repositories that they may not read.
+var errProbes = errors.New("too many addresses of repositories that do not exist, or that you may not read: try again in a minute")
+
+// probe asks whether a person may read a repository that they may not read as far as is known. What it asks and keeps does not depend on
+// whether the repository exists: for one that does not, it asks about the nearest that does.
+func (c *rightsCache) probe(ctx context.Context, person, repository string, names []string) (bool, error) {
+	now := c.clock()
+	if last, ok := c.failed.Get(person); ok && now.Sub(last.at) < unknownFor {
+		return false, last.err
 	}
-	if _, ok := c.cached(person, repository, aliveFor); ok {
-		return nil
+	key := sha256.Sum256([]byte(rightKey(person, repository))) // names are as long as addresses
+	if at, ok := c.probed.Get(key); ok && now.Sub(at) < probedFor {
+		return false, nil
 	}
-	_, err := c.fresh(ctx, person, repository)
-	return err
+	if !c.count(person, now) {
+		return false, errProbes
+	}
+	name := nearest(names, repository)
+	may, err := c.fresh(ctx, person, name)
+	may = may && name == repository
+	if err == nil && !may {
+		c.probed.Add(key, now)
+	}
+	return may, err
 }
 
-// readable reports whether the source has a repository that a person may read. Otherwise it answers the request. The answer does not
-// depend on whether the repository exists.
+// count counts a question of a person; false if there are too many of them in this minute.
+func (c *rightsCache) count(person string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	have, ok := c.probes.Get(person)
+	if age := now.Sub(have.since); !ok || age >= time.Minute || age < 0 {
+		have = probeCount{since: now}
+	}
+	have.n++
+	c.probes.Add(person, have)
+	return have.n <= probesMost
+}
+
+// readable reports whether the source has a repository that a person may read. Otherwise it answers the request. Neither the answer nor what
+// it asks the forge depends on whether the repository exists: only the answer that a person may read a repository is used again for it.
 func (s *Server) readable(w http.ResponseWriter, r *http.Request, person, repository string) bool {
 	names, incomplete := s.config.Source.Repositories(r.Context())
 	var unknown error
-	if slices.Contains(names, repository) {
+	if may, _ := s.rights.cached(person, repository, rightsFor); may && slices.Contains(names, repository) {
+		return true
+	}
+	if len(names) > 0 && s.rights.ask != nil {
 		var may bool
-		if may, unknown = s.rights.may(r.Context(), person, repository); may {
+		if may, unknown = s.rights.probe(r.Context(), person, repository, names); may {
 			return true
 		}
 	}
-	if incomplete != nil {
+	switch {
+	case incomplete != nil:
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "the list of repositories is not complete: try again", http.StatusServiceUnavailable)
-		return false
-	}
-	if unknown == nil && len(names) > 0 {
-		unknown = s.rights.failing(r.Context(), person, nearest(names, repository))
-	}
-	if unknown != nil {
+	case errors.Is(unknown, errProbes):
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, errProbes.Error(), http.StatusTooManyRequests)
+	case unknown != nil:
 		s.rightUnknown(w, person, repository, unknown)
-		return false
+	default:
+		http.NotFound(w, r)
 	}
-	http.NotFound(w, r)
 	return false
 }
 

@@ -105,6 +105,83 @@ func TestExistenceStaysSecret(t *testing.T) {
 	alike("bob", 404)
 }
 
+// TestOutageTellsNothing: in the first minute of an outage, when some answers of the forge are still kept, an address of a repository that a
+// person may not read is answered as one of a repository that does not exist, and costs the forge as many questions.
+func TestOutageTellsNothing(t *testing.T) {
+	t.Parallel()
+	for before, paths := range map[string][]string{
+		"nothing": nil, "the list": {"/"}, "a repository that does not exist": {"/acme/none/-/index.html"},
+		"their own repository": {"/acme/fleet/-/index.html"}, "another unknown one": {"/secret/other/-/index.html"},
+	} {
+		type told struct {
+			codes [2]int
+			asked int64
+		}
+		look := func(name string) (out told) {
+			c := &clock{}
+			var broken atomic.Bool
+			var asked atomic.Int64
+			h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now, Rights: func(_ context.Context, _, repository string) (bool, error) {
+				asked.Add(1)
+				if broken.Load() {
+					return false, &promotion.UnavailableError{Err: errors.New("the forge does not answer")}
+				}
+				return repository == "acme/fleet", nil
+			}})
+			for _, p := range paths {
+				get(t, h.Client(), h.URL+p, "X-Person", "bob")
+			}
+			broken.Store(true)
+			c.advance(20 * time.Second)
+			asked.Store(0)
+			out.codes[0], _ = get(t, h.Client(), h.URL+"/"+name+"/-/index.html", "X-Person", "bob")
+			out.codes[1], _ = get(t, h.Client(), h.URL+"/acme/no/-/index.html", "X-Person", "bob")
+			out.asked = asked.Load()
+			return out
+		}
+		exists := look("secret/fleet")
+		for _, name := range []string{"secret/float", "acme/float", "x"} {
+			if none := look(name); exists != none {
+				t.Errorf("after %s: a hidden repository is answered with %v, %s, which does not exist, with %v", before, exists, name, none)
+			}
+		}
+	}
+}
+
+// TestProbesAreBounded: a person who tries many names does not use up the rate limit of the forge. Repositories that they may read stay
+// readable.
+func TestProbesAreBounded(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	c := &clock{}
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now, Rights: func(_ context.Context, _, repository string) (bool, error) {
+		asked.Add(1)
+		return repository == "acme/fleet", nil
+	}})
+	look := func(name string) int {
+		code, _ := get(t, h.Client(), h.URL+"/"+name+"/-/index.html", "X-Person", "bob")
+		return code
+	}
+	if code := look("acme/fleet"); code != 200 {
+		t.Fatal(code)
+	}
+	for i := range 100 {
+		look(fmt.Sprint("secret/", i))
+	}
+	if n := asked.Load(); n > 60 {
+		t.Errorf("100 names ask the forge %d times", n)
+	}
+	for name, want := range map[string]int{"secret/fleet": 429, "secret/none": 429, "secret/1": 404, "acme/fleet": 200} {
+		if code := look(name); code != want {
+			t.Errorf("%s: %d, want %d", name, code, want)
+		}
+	}
+	c.advance(time.Minute)
+	if code := look("secret/fleet"); code != 404 {
+		t.Errorf("a minute later: %d", code)
+	}
+}
+
 // TestHomeAsksOnce: while the forge does not answer, the list of repositories asks it about one of them.
 func TestHomeAsksOnce(t *testing.T) {
 	t.Parallel()
