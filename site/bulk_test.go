@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -151,6 +153,8 @@ func TestHealthByLimits(t *testing.T) {
 	b.from.lacks = b.from.answered
 	b.from.answered = map[string]bool{}
 	b.want("commits that the answers lack", "[50 100 100]", site.StatusReads, bulkClusters-site.StatusReads)
+	b.want("the same a minute later", "[]", site.StatusReads, bulkClusters-site.StatusReads)
+	b.now = b.now.Add(time.Hour)
 	b.from.lacks, b.from.stretch = nil, 16
 	b.want("a rate limit that runs low", "[62]", 0, bulkClusters-62)
 	b.from.stretch, b.from.err = 1, errors.ErrUnsupported
@@ -176,4 +180,46 @@ func TestSlowBulk(t *testing.T) {
 		t.Errorf("after a request that failed: %s, %d known, %v", sizes, len(b.from.answered), err)
 	}
 	b.want("after requests that succeeded", "[50 100 100]", 0, 0)
+}
+
+// TestBulkFailsForLong: if the requests for many commits fail again and again, each commit is read alone for a time.
+func TestBulkFailsForLong(t *testing.T) {
+	t.Parallel()
+	b := newBulkLooks(t)
+	b.from.err = &promotion.UnavailableError{Err: errors.New("502")}
+	looks := 0
+	for ; looks < 6; looks++ {
+		_, alone, err := b.look()
+		if alone > 0 && err == nil {
+			break
+		}
+	}
+	if looks < 2 || looks > 5 {
+		t.Fatalf("single commits are read after %d failures", looks)
+	}
+	b.want("the same for long", "[]", site.StatusReads, bulkClusters-site.StatusReads)
+	b.from.err = nil
+	b.now = b.now.Add(10 * time.Minute)
+	b.want("later", "[10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10 10]", 0, 0)
+}
+
+// TestLackedTakesNoPlace: commits that a request for many does not return keep no others from it.
+func TestLackedTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	b := newBulkLooks(t)
+	b.want("to know the commits", "[50 100 100]", 0, 0)
+	b.from.lacks = map[string]bool{}
+	for _, c := range slices.Sorted(maps.Keys(b.from.answered))[:150] {
+		b.from.lacks[c] = true
+	}
+	b.cache = site.NewStatuses(5, 100)
+	for range 4 {
+		b.from.answered = map[string]bool{}
+		if _, _, err := b.look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(b.from.answered); n < 100 {
+		t.Errorf("the fourth look reads %d commits of 100 that requests for many return", n)
+	}
 }

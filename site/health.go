@@ -37,7 +37,7 @@ const (
 type BulkReader interface {
 	promotion.StatusReader
 	// Bulk returns the statuses by commit, with one request; commits that it does not have must be read alone. The error
-	// is errors.ErrUnsupported if all must.
+	// is errors.ErrUnsupported if all must, for now.
 	Bulk(ctx context.Context, commits []string) (map[string][]promote.Status, error)
 	// MostBulk is the greatest number of commits of one request; 0 if there is no such request.
 	MostBulk() int
@@ -99,6 +99,7 @@ type knownStatuses struct {
 	why     string    // it was not read; "" if it will be
 	tried   time.Time // of the last request
 	failed  bool      // the last request
+	lacked  time.Time // when a request for many commits last did not return it
 	healthy bool      // all clusters with this commit are
 }
 

@@ -20,6 +20,8 @@ const (
 	readersOnce = 8 // requests at the same time
 	bulkOnce    = 2 // requests for many commits at the same time
 	leastBatch  = 10
+
+	lackedFor = time.Hour // a commit that a request for many did not return is read alone for this time
 )
 
 // Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
@@ -76,25 +78,33 @@ func (s *Statuses) left(from promotion.StatusReader, bulk bool, now time.Time) i
 	return max(s.most/stretch-s.asked, 0)
 }
 
-// batches divides the commits that may be read with requests for many, and counts the others. It returns no batch if the reader has no
-// such request, or refused one lately.
-func (s *Statuses) batches(from promotion.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader, batches [][]gitstore.Hash, over int) {
+// batches divides the commits that may be read with requests for many, and counts the others. alone are those that such a request did not
+// return lately: they take no place of others in it. It returns no reader if this one has no such request, or refused one lately.
+func (s *Statuses) batches(from promotion.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader, batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reader, ok := from.(BulkReader)
 	if !ok || reader.MostBulk() == 0 || len(missing) < 2 || !s.noBulk.IsZero() && now.Sub(s.noBulk) < settledFor {
-		return nil, nil, 0
+		return nil, nil, nil, 0
+	}
+	var many []gitstore.Hash
+	for _, c := range missing {
+		if at := s.of[c].lacked; !at.IsZero() && now.Sub(at) < lackedFor {
+			alone = append(alone, c)
+		} else {
+			many = append(many, c)
+		}
 	}
 	most := min(cmp.Or(s.batch, reader.MostBulk()), reader.MostBulk())
-	ask := min(len(missing), s.left(from, true, now))
+	ask := min(len(many), s.left(from, true, now))
 	s.bulked += ask
-	return reader, slices.Collect(slices.Chunk(missing[:ask], most)), len(missing) - ask
+	return reader, slices.Collect(slices.Chunk(many[:ask], most)), alone, len(many) - ask
 }
 
 // readMany reads commits with requests for many of them. It returns the commits that have to be read alone, and how many it did not ask for
 // because of the limit.
 func (s *Statuses) readMany(ctx context.Context, from promotion.StatusReader, missing []gitstore.Hash, now time.Time) (alone []gitstore.Hash, over int, err error) {
-	reader, batches, over := s.batches(from, missing, now)
+	reader, batches, alone, over := s.batches(from, missing, now)
 	if reader == nil {
 		return missing, 0, nil
 	}
@@ -118,7 +128,12 @@ func (s *Statuses) readMany(ctx context.Context, from promotion.StatusReader, mi
 				s.noBulk, err = now, nil
 				refused.Store(true)
 				down.Store(true)
+			case ctx.Err() != nil: // says nothing of the forge
+				down.Store(true)
 			case err != nil:
+				if s.batch == leastBatch { // single commits may still be answered
+					s.noBulk = now
+				}
 				s.batch = max(cmp.Or(s.batch, reader.MostBulk())/2, leastBatch) // GitHub gives up on queries that take too long
 				s.keep(batch, nil, now)
 				down.Store(true)
@@ -142,6 +157,9 @@ func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]promote.Status
 		list, ok := lists[commit.String()]
 		if lists != nil && !ok {
 			lacks = append(lacks, commit)
+			k := s.of[commit]
+			k.lacked = now
+			s.of[commit] = k
 			continue
 		}
 		k := s.of[commit]

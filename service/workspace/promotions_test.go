@@ -2,6 +2,8 @@ package workspace
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -70,5 +72,45 @@ func TestReasonOfAClosedPromotion(t *testing.T) {
 	}
 	if want := "Merging this promotes:\n\n````text\nClosed: freeze: @all <b>\\n```\\n/merge\n````\n"; f.body != want {
 		t.Errorf("%q\nwant %q", f.body, want)
+	}
+}
+
+// bulkForge fails requests for the statuses of many commits.
+type bulkForge struct {
+	promotionForge
+	forge.BulkStatuses
+	err error
+}
+
+func (f *bulkForge) StatusesOf(context.Context, forge.Repository, []string) (map[string][]forge.Status, error) {
+	return nil, f.err
+}
+
+// Where a forge, its limit of such requests, or something before it refuses to answer for many commits, each is read alone.
+func TestBulkRefusals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err   error
+		alone bool
+	}{
+		{forge.ErrUnsupported, true},
+		{forge.ErrForbidden, true},
+		{forge.ErrNotFound, true},
+		{errors.New("GitHub refuses the request: 400"), true},
+		{fmt.Errorf("github: %w", &forge.RateLimitError{Until: time.Unix(1, 0)}), true},
+		{fmt.Errorf("github: %w: 502", forge.ErrUnavailable), false},
+	} {
+		_, err := (&outside{forge: &bulkForge{err: c.err}}).Bulk(t.Context(), []string{"a"})
+		if got := errors.Is(err, errors.ErrUnsupported); got != c.alone || !errors.Is(err, c.err) {
+			t.Errorf("%v: read alone %t, want %t: %v", c.err, got, c.alone, err)
+		}
+		if _, none := errors.AsType[*promotion.UnavailableError](err); none == c.alone {
+			t.Errorf("%v: the forge is unavailable: %t", c.err, none)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&outside{forge: &bulkForge{err: context.Canceled}}).Bulk(ctx, nil); errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an end of the service is taken for a refusal: %v", err)
 	}
 }

@@ -84,10 +84,14 @@ func (o *outside) Bulk(ctx context.Context, commits []string) (map[string][]prom
 		return nil, errors.ErrUnsupported
 	}
 	lists, err := many.StatusesOf(ctx, o.output, commits)
-	switch {
-	case errors.Is(err, forge.ErrUnsupported):
+	switch _, limited := errors.AsType[*forge.RateLimitError](err); {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, err
+	case limited || !errors.Is(err, forge.ErrUnavailable):
+		// The forge has another limit for single commits, and what refuses this request, such as a proxy, may let those pass.
 		return nil, errors.Join(errors.ErrUnsupported, err)
-	case err != nil:
+	default:
 		return nil, unavailable(err)
 	}
 	out := make(map[string][]promote.Status, len(lists))

@@ -61,8 +61,10 @@ func (g *bulk) BulkQuota() (forge.Quota, bool) {
 const (
 	rollup = "fragment r on Commit{statusCheckRollup{contexts(first:100){pageInfo{hasNextPage} nodes{__typename" +
 		" ...on StatusContext{context state createdAt} ...on CheckRun{name status conclusion startedAt completedAt}}}}}"
-	graphLimited = "RATE_LIMITED"
 )
+
+// graphLimited are the types of the error at the rate limit: the documented one, and the one of today's answers.
+func graphLimited(kind string) bool { return kind == "RATE_LIMITED" || kind == "RATE_LIMIT" }
 
 // bulkQuery returns the query for the statuses of a number of commits, named $c0, $c1, ….
 func bulkQuery(n int) string {
@@ -127,7 +129,7 @@ func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	if q, known := g.at(cred.Key(), f.requests.Clock()); known && q.Remaining == 0 {
+	if q, known := g.at(cred.Key(), f.requests.Clock()); known && q.Limit > 0 && q.Remaining == 0 {
 		return nil, wrap(what, &forge.RateLimitError{Until: q.Reset})
 	}
 	variables := map[string]string{"owner": p.owner, "name": p.name}
@@ -173,7 +175,7 @@ func (g *bulk) count(key string, a *graphAnswer) error {
 		g.set(key, forge.Quota{Limit: l.Limit, Remaining: l.Remaining, Reset: l.ResetAt})
 	}
 	for _, e := range a.Errors {
-		if e.Type != graphLimited {
+		if !graphLimited(e.Type) {
 			continue
 		}
 		q, ok := g.at(key, now)
@@ -220,11 +222,10 @@ func (c *graphCommit) statuses() ([]forge.Status, bool) {
 	for _, n := range list.Nodes {
 		switch n.Typename {
 		case "StatusContext":
-			s := forge.Status{Context: n.Context, State: stateOf(strings.ToLower(n.State)), Updated: n.CreatedAt}
 			if n.State == "EXPECTED" {
-				s.State = forge.Pending // a required status that nobody has posted
+				continue // a required status that nobody has posted; Statuses does not have it either
 			}
-			out = append(out, s)
+			out = append(out, forge.Status{Context: n.Context, State: stateOf(strings.ToLower(n.State)), Updated: n.CreatedAt})
 		case "CheckRun":
 			s := forge.Status{Context: n.Name, State: runState(strings.ToLower(n.Status), strings.ToLower(n.Conclusion)), Updated: n.CompletedAt, Check: true}
 			if s.Updated.IsZero() {

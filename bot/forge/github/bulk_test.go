@@ -64,6 +64,7 @@ func testStatusesOfMany(t *testing.T, app bool) {
 	w := newWorld(t, app)
 	repo, commits := bulkScene(t, w, 9)
 	postAll(t, w, repo, commits)
+	w.server.Expect(repo, "required")
 	const full = 7
 	for i := range 101 {
 		w.Report(t, repo, commits[full], "ada", forge.Status{Context: fmt.Sprint("many/", i), State: forge.Success})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/parser"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
 // object is an object of the GraphQL API: its type, and its fields. Tests hold each query against the schema that GitHub publishes.
@@ -63,7 +65,7 @@ func graphQL(c *call) answer {
 		return answer{code: 200, value: fields{"errors": []fields{{"message": fmt.Sprint("Parse error on ", err)}}}}
 	}
 	if c.s.graphPoints >= graphLimit {
-		return answer{code: 200, value: fields{"errors": []fields{{"type": "RATE_LIMITED", "message": "API rate limit exceeded for user ID 1."}}}}
+		return answer{code: 200, value: fields{"errors": []fields{{"type": "RATE_LIMIT", "code": "graphql_rate_limit", "message": "API rate limit already exceeded for user ID 1."}}}}
 	}
 	q := &query{doc: doc, variables: in.Variables}
 	for _, v := range doc.Operations[0].VariableDefinitions {
@@ -189,6 +191,11 @@ func (c *call) graphCommit(q *query, sha string) any {
 		return nil
 	}
 	contexts := append(c.graphStatuses(sha), c.graphChecks(sha)...)
+	if c.repo.expected != "" && len(contexts) > 0 { // a required status that nobody has posted
+		contexts = append(contexts, object{"StatusContext", map[string]getter{
+			"context": value(c.repo.expected), "state": value("EXPECTED"), "createdAt": value(stamp(c.s.peek())), "description": value(nil),
+		}})
+	}
 	var roll any
 	if len(contexts) > 0 {
 		roll = object{"StatusCheckRollup", map[string]getter{"contexts": func(a arguments) (any, *graphProblem) { return q.list(contexts, a) }}}
@@ -251,6 +258,13 @@ func (c *call) graphChecks(sha string) []object {
 		}
 	}
 	return out
+}
+
+// Expect makes a status required that nobody has posted: GraphQL shows it, REST does not.
+func (s *Server) Expect(repo forge.Repository, context string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repo(repo.Path).expected = context
 }
 
 // SetGraphPoints sets the used points of the GraphQL quota.

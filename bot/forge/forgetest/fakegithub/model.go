@@ -31,6 +31,7 @@ type repository struct {
 	pulls    []*pull
 	commits  map[string]bool // made up ones
 	statuses []*status       // oldest first
+	expected string          // context of a required status that nobody has posted
 	checks   []*check
 
 	rules       []Rule
