@@ -13,6 +13,9 @@ import (
 // TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. What was rendered before the
 // time is over counts; everything else has one and the same error, and ends soon.
 func TestBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	b := NewBudget(pool(t, time.Hour), 2*time.Second)
 	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})

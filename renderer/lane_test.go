@@ -57,6 +57,9 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 // Many bundles at once give what an engine gives for each of them: one that is wrong, one that is too large and one that never ends fail
 // alone.
 func TestBundlesOfOneCallAreIndependent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	p, e := pool(t, 3*time.Second), NewEngine(DefaultLimits())
 	templates := map[string]string{"a.yaml": `{{ if eq (int .Values.a) 7 }}{{ fail "seven" }}{{ end }}

@@ -292,6 +292,9 @@ func offers(t *testing.T, dir string, states []string) (pairs, options int) {
 // TestAnyTwoStates: static pages compare any two of the newest states of an environment. A limit reduces the number of these states, and a
 // later run continues.
 func TestAnyTwoStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	d, states := fourStates(t)
 	dir := t.TempDir()

@@ -65,6 +65,9 @@ func TestHangingServerAndCancel(t *testing.T) {
 
 // The hook takes longer than the caller waits.
 func TestCancelWhileTheServerWorks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	for _, kind := range []string{"file", "http"} {
 		t.Run(kind, func(t *testing.T) {
 			root, bare := bareRepo(t)
