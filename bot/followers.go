@@ -79,7 +79,7 @@ func (b *Bot) Followers(p hint.Place) []hint.Place {
 	return b.followers.of(p, func([]string) bool { return true })
 }
 
-// FollowersOf returns those of Followers that take a branch of the repository; "" stands for its tags.
+// FollowersOf returns the fleets that follow a branch of the repository. An empty branch stands for its tags.
 func (b *Bot) FollowersOf(p hint.Place, branch string) []hint.Place {
 	return b.followers.of(p, func(taken []string) bool { return slices.Contains(taken, branch) })
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -103,15 +102,18 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 	if tree.IsZero() {
 		return true, nil
 	}
+	if len(p.view.Fleet.Workspaces) == 0 {
+		return false, nil
+	}
+	has, err := branch.Workspaces(ctx, store, tree)
+	if err != nil {
+		return false, err
+	}
 	for _, w := range p.view.Fleet.Workspaces {
-		if w.Err != nil || p.held[w.Name] != nil || !w.Reaches(c) {
+		if w.Err != nil || has[w.Name] || p.held[w.Name] != nil || !w.Reaches(c) {
 			continue
 		}
-		_, err := store.Snapshot(ctx, tree).Entry(path.Join(fleet.WorkspacesDir, w.Name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
-		if err != nil && slices.ContainsFunc(p.view.Fleet.Apps, func(a *fleet.App) bool { return a.Workspace() == w && p.view.Fleet.Places(a, c) }) {
+		if slices.ContainsFunc(p.view.Fleet.Apps, func(a *fleet.App) bool { return a.Workspace() == w && p.view.Fleet.Places(a, c) }) {
 			return true, nil
 		}
 	}

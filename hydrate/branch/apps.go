@@ -53,6 +53,16 @@ func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []git
 	return slices.Concat(entries[:i], entries[i+1:]), i, workspaces, nil
 }
 
+// Workspaces returns the names of the workspaces that have apps in the tree of a cluster.
+func Workspaces(ctx context.Context, store TreeReader, tree gitstore.Hash) (map[string]bool, error) {
+	_, _, folders, err := parts(ctx, store, tree)
+	out := map[string]bool{}
+	for _, w := range folders {
+		out[w.Name] = true
+	}
+	return out, err
+}
+
 // EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and writes only the folders of the
 // workspaces whose apps it changes. tree is zero for a new cluster.
 func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash, apps map[string]gitstore.Hash) (gitstore.Hash, error) {

@@ -196,7 +196,7 @@ func (a *graphAnswer) failed() map[string]bool {
 	for _, e := range a.Errors {
 		name := ""
 		if len(e.Path) > 1 {
-			name, _ = e.Path[1].(string)
+			name, _ = e.Path[1].(string) // an index names no commit
 		}
 		if name != "" {
 			out[name] = true

@@ -177,7 +177,7 @@ func store(m Memory, key string, latest remembered, others []remembered) {
 	}
 }
 
-// freeze is json.Marshal, but numbers keep their types.
+// freeze is json.Marshal, but numbers keep their types, which thaw restores.
 func freeze(m *made) ([]byte, error) {
 	out := made{Reads: m.Reads, Notes: m.Notes, Pieces: slices.Clone(m.Pieces)}
 	for i, p := range out.Pieces {
@@ -204,7 +204,7 @@ func thaw(data []byte, into *made) error {
 	return nil
 }
 
-// typed returns a value with other numbers.
+// typed returns a value with other numbers. The result for a map is a map.
 func typed(v any, number func(any) any) any {
 	switch v := v.(type) {
 	case map[string]any:
