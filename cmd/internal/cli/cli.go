@@ -19,6 +19,8 @@ type IO struct {
 	Terminal bool // Err is a terminal
 	Env      app.Environment
 	Dir      string // the working directory
+
+	screen *phases // the progress report on the terminal; nil without one
 }
 
 // System returns the IO of the running process.
@@ -36,6 +38,11 @@ func System() IO {
 
 // Main runs a command line and returns the exit status. It prints an error to o.Err.
 func Main(ctx context.Context, args []string, o IO) int {
+	if o.Terminal {
+		o.screen = &phases{out: o.Err}
+		o.Out, o.Err = screen{o.Out, o.screen}, screen{o.Err, o.screen}
+		defer func() { _, _ = o.Err.Write(nil) }() // clears the progress report
+	}
 	root := newRoot(o) //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,16 +16,15 @@ import (
 // progress returns the progress report of a verb: a bar on a terminal; otherwise a few lines for each phase with many
 // steps; with --verbose, a line with the duration of each phase; with --quiet, nothing.
 func (c *common) progress(o IO) hydrate.Progress {
-	p := &phases{out: o.Err}
 	switch {
 	case c.quiet:
 		return nil
 	case c.verbose:
-		return p.timed
-	case o.Terminal:
-		return p.bar
+		return (&phases{out: o.Err}).timed
+	case o.screen != nil:
+		return o.screen.bar
 	}
-	return p.line
+	return (&phases{out: o.Err}).line
 }
 
 // phases is the state of the progress report of one command. It is safe for concurrent use.
@@ -33,32 +33,61 @@ type phases struct {
 	out     io.Writer
 	phase   string
 	started time.Time
-	now     *progressbar.ProgressBar
+	now     *progressbar.ProgressBar // nil during a phase of unknown length
+	drawn   int                      // least number of columns of the terminal's line that the progress report fills
 	next    int
 }
 
+// bar draws a bar on a terminal, or the name of a phase whose length is unknown.
 func (p *phases) bar(phase string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if phase != p.phase {
 		p.clear()
-		p.phase = phase
-		p.now = progressbar.NewOptions(max(total, -1), progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(phase),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-		if total == 0 {
-			p.now.ChangeMax(-1)
+		p.phase, p.now = phase, nil
+	}
+	if total == 0 {
+		if p.drawn == 0 {
+			fmt.Fprintf(p.out, "%s …", phase)
+			p.drawn = len(phase) + 2
 		}
+		return
+	}
+	if p.now == nil {
+		p.clear()
+		p.now = progressbar.NewOptions(total, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(phase),
+			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	_ = p.now.Set(done) // a bar that cannot be drawn is no reason to stop
-	if total > 0 && done == total {
+	p.drawn = len(phase)
+	if done == total {
 		p.clear()
 	}
 }
 
+// clear empties the line of the terminal. The caller holds p.mu.
 func (p *phases) clear() {
-	if p.now != nil {
-		_ = p.now.Clear() // as above
+	switch {
+	case p.drawn == 0:
+	case p.now != nil:
+		_ = p.now.Clear() // a bar that cannot be cleared is no reason to stop
+	default:
+		fmt.Fprintf(p.out, "\r%s\r", strings.Repeat(" ", p.drawn))
 	}
+	p.drawn = 0
+}
+
+// screen is a stream of a process whose progress report is on the same terminal. It clears the report before it writes.
+type screen struct {
+	io.Writer
+	report *phases
+}
+
+func (s screen) Write(data []byte) (int, error) {
+	s.report.mu.Lock()
+	defer s.report.mu.Unlock()
+	s.report.clear()
+	return s.Writer.Write(data)
 }
 
 // line prints at each quarter of a phase with many steps.

@@ -17,13 +17,22 @@ func (o IO) color() bool {
 }
 
 func (o IO) outTerminal() bool {
-	f, ok := o.Out.(*os.File)
+	f, ok := file(o.Out)
 	return ok && term.IsTerminal(int(f.Fd())) && o.Env.Getenv("TERM") != "dumb"
+}
+
+// file returns the file behind a stream.
+func file(w io.Writer) (*os.File, bool) {
+	if s, ok := w.(screen); ok {
+		w = s.Writer
+	}
+	f, ok := w.(*os.File)
+	return f, ok
 }
 
 // width returns the width of the terminal in characters; 120 without one.
 func (o IO) width() int {
-	if f, ok := o.Out.(*os.File); ok {
+	if f, ok := file(o.Out); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}
@@ -46,7 +55,13 @@ func (o IO) paged(write func(io.Writer) error) error {
 		return write(o.Out)
 	}
 	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // the user chooses the pager and quits it
+	if o.screen != nil {
+		_, _ = o.Err.Write(nil) // clears the progress report
+	}
 	cmd.Stdout, cmd.Stderr = o.Out, o.Err
+	if f, ok := file(o.Out); ok { // a pager needs the terminal itself
+		cmd.Stdout = f
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return write(o.Out)
