@@ -22,10 +22,11 @@ const (
 	narrow  = "narrow spec.files in sluice.yaml if the file is not Sluice's"
 )
 
-// document is one decoded object of a file. Its node gives later errors their line and column.
+// document is one decoded object of a file.
 type document struct {
 	file  string
-	node  *yaml.Node
+	line  int // of its first key
+	nodes *nodes
 	value any             // a pointer to one of the files' types
 	bad   map[[2]int]bool // lines and columns of the nodes that could not be decoded; the rest of value is valid
 }
@@ -40,7 +41,15 @@ func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
 		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}}
 	}
-	d := decoder{file: file, types: map[reflect.Type]map[string]field{}}
+	if documents, ok := quickDocuments(file, data); ok {
+		return decodedFile{documents: documents}
+	}
+	return decodeNodes(file, data)
+}
+
+// decodeNodes decodes every document of a file by its nodes.
+func decodeNodes(file string, data []byte) decodedFile {
+	d := decoder{file: file}
 	var out decodedFile
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -60,7 +69,7 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		before := len(d.problems)
 		if value := d.object(root.Content[0]); value != nil {
-			out.documents = append(out.documents, document{file: file, node: root.Content[0], value: value, bad: d.bad(before)})
+			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line, nodes: &nodes{root: root.Content[0]}, value: value, bad: d.bad(before)})
 		} else {
 			out.lost = true
 		}
@@ -91,17 +100,6 @@ func splitYAMLError(err error) (int, string) {
 type decoder struct {
 	file     string
 	problems Problems
-	types    map[reflect.Type]map[string]field
-}
-
-// fields returns a type's fields by YAML key.
-func (d *decoder) fields(t reflect.Type) map[string]field {
-	known, ok := d.types[t]
-	if !ok {
-		known = fieldsOf(t)
-		d.types[t] = known
-	}
-	return known
 }
 
 func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
@@ -126,27 +124,37 @@ func (d *decoder) object(n *yaml.Node) any {
 		d.errorf(version, "change it to "+APIVersion+", or "+narrow, "unknown apiVersion %q", version.Value)
 		return nil
 	}
-	var value any
-	switch kind.Value {
-	case "Fleet":
-		value = &FleetFile{}
-	case "ClusterClass":
-		value = &ClassFile{}
-	case "Cluster":
-		value = &ClusterFile{}
-	case "App":
-		value = &AppFile{}
-	case "Repository":
-		value = &RepositoryFile{}
-	case "Workspace":
-		value = &WorkspaceFile{}
-	default:
-		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace"}
+	value := newFile(kind.Value)
+	if value == nil {
+		kinds := fileKinds()
 		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
 		return nil
 	}
 	d.decode(n, reflect.ValueOf(value).Elem(), "")
 	return value
+}
+
+func fileKinds() []string {
+	return []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace"}
+}
+
+// newFile returns a pointer to an empty value of a kind's type; nil for an unknown kind.
+func newFile(kind string) any {
+	switch kind {
+	case "Fleet":
+		return &FleetFile{}
+	case "ClusterClass":
+		return &ClassFile{}
+	case "Cluster":
+		return &ClusterFile{}
+	case "App":
+		return &AppFile{}
+	case "Repository":
+		return &RepositoryFile{}
+	case "Workspace":
+		return &WorkspaceFile{}
+	}
+	return nil
 }
 
 // bad returns the lines and columns of the problems after the first `before` ones.
@@ -198,7 +206,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.errorf(n, "", "%s must be a mapping", named(path))
 		return
 	}
-	fields := d.fields(v.Type())
+	fields := fieldsOf(v.Type())
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

@@ -5,9 +5,51 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
+
+// node returns the document's node, which gives errors their line and column; nil for the zero document.
+func (d document) node() *yaml.Node {
+	if d.nodes == nil {
+		return nil
+	}
+	return d.nodes.get()
+}
+
+// nodes is the parsed text of a document. A document that was decoded without a parser is parsed when somebody asks for its node, because
+// only errors need it.
+type nodes struct {
+	once sync.Once
+	text []byte
+	line int // of the file before the text
+	root *yaml.Node
+}
+
+func (n *nodes) get() *yaml.Node {
+	n.once.Do(func() {
+		if n.root != nil {
+			return
+		}
+		var root yaml.Node
+		if err := yaml.Unmarshal(n.text, &root); err != nil || len(root.Content) == 0 {
+			n.root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1} // cannot happen: quickDocuments has read the text
+		} else {
+			n.root = root.Content[0]
+		}
+		moveDown(n.root, n.line)
+		n.text = nil
+	})
+	return n.root
+}
+
+func moveDown(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, child := range n.Content {
+		moveDown(child, lines)
+	}
+}
 
 type field struct {
 	index    int
@@ -16,7 +58,39 @@ type field struct {
 	enum     []string
 }
 
+// fieldsOf returns a struct's fields by YAML key.
 func fieldsOf(t reflect.Type) map[string]field {
+	if known, ok := fileFields()[t]; ok {
+		return known
+	}
+	return readFields(t)
+}
+
+// fileFields returns the fields of every struct that a file of this package can have.
+var fileFields = sync.OnceValue(func() map[reflect.Type]map[string]field { //nolint:gochecknoglobals // computed once, and constant
+	out := map[reflect.Type]map[string]field{}
+	for _, kind := range fileKinds() {
+		addFields(out, reflect.TypeOf(newFile(kind)))
+	}
+	return out
+})
+
+func addFields(out map[reflect.Type]map[string]field, t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		addFields(out, t.Elem())
+	case reflect.Struct:
+		if _, ok := out[t]; ok {
+			return
+		}
+		out[t] = readFields(t)
+		for _, f := range out[t] {
+			addFields(out, t.Field(f.index).Type)
+		}
+	}
+}
+
+func readFields(t reflect.Type) map[string]field {
 	out := make(map[string]field, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)

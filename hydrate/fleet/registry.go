@@ -121,7 +121,7 @@ func (l *loader) classesFrom(documents []document) {
 
 // environmentsKnown is false if an environment could not be decoded. A missing name is then not reported again.
 func (l *loader) environmentsKnown() bool {
-	n := child(l.file.node, "spec", "environments")
+	n := child(l.file.node(), "spec", "environments")
 	return n != nil && !l.file.broken(n)
 }
 
@@ -129,7 +129,7 @@ func knownClasses(classes map[string]*class) string {
 	return "known: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
 }
 
-func place(doc document) string { return fmt.Sprintf("%s:%d", doc.file, doc.node.Line) }
+func place(doc document) string { return fmt.Sprintf("%s:%d", doc.file, doc.line) }
 
 func (l *loader) clustersFrom(documents []document) {
 	for _, doc := range documents {

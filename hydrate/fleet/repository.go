@@ -68,7 +68,7 @@ func (l *loader) repositoriesFrom(documents []document) {
 		}
 		seen[name] = doc
 		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
-			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, Follow: file.Spec.Follow, File: doc.file, Line: doc.node.Line})
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, Follow: file.Spec.Follow, File: doc.file, Line: doc.line})
 		}
 	}
 	for _, doc := range seen {
@@ -98,7 +98,7 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	case spec.Tags != "" && !validTags(spec.Tags):
 		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags", spec.Tags)
 	}
-	switch n := child(child(doc.node, "spec"), "follow"); {
+	switch n := child(child(doc.node(), "spec"), "follow"); {
 	case spec.Follow.MergeRequest && spec.Follow.Commit:
 		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow has both mergeRequest and commit")
 	case n != nil && n.Kind == yaml.MappingNode && !spec.Follow.On() && !doc.broken(n):

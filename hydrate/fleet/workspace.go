@@ -144,7 +144,7 @@ func (l tenancy) workspacesFrom(documents []document) {
 			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the workspace %s is also in %s", name, place(first.doc))
 			continue
 		}
-		w := &Workspace{Name: name, Spec: file.Spec, File: doc.file, Line: doc.node.Line, doc: doc}
+		w := &Workspace{Name: name, Spec: file.Spec, File: doc.file, Line: doc.line, doc: doc}
 		l.fleet.Workspaces = append(l.fleet.Workspaces, w)
 		w.clusters = l.selector(doc, w.Spec.Clusters, "spec", "clusters")
 		l.checkWorkspacePlace(w)

@@ -6,6 +6,15 @@ import (
 	"unicode/utf8"
 )
 
+// Quick decodes a text of one mapping in the style of most manifests. It returns false for every other text, also for one that exceeds the
+// budget or is no YAML: read that with a library. Plain words of YAML 1.1 such as `yes` and `off` are booleans.
+func Quick(data []byte, b Budget) (map[string]any, bool) {
+	if len(data) > b.Bytes {
+		return nil, false
+	}
+	return quickly(data, b.Depth)
+}
+
 // quickly decodes a text of one mapping in the style of most manifests, much faster than the library. It returns false for
 // everything else, including invalid YAML, which the library then reads or refuses: anchors, aliases, tags, directives, several documents,
 // folded scalars, flow collections of several lines, scalars whose type needs the library, keys that repeat or are no strings,
