@@ -55,7 +55,6 @@ type Imported struct {
 	// Component is the kustomization.yaml of a Kustomize component that applies to the objects; nil for none.
 	Component []byte
 
-	Reads     []string // files that the target was read from, sorted
 	DependsOn []string // apps
 	Force     bool     // the tool deletes and creates again an object whose change the API server refuses (Flux: force)
 	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)

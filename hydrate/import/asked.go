@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -131,6 +132,30 @@ func (c *contents) add(id string, data []byte) {
 		c.byID, c.bytes = map[string][]byte{}, len(data)
 	}
 	c.byID[id] = data
+}
+
+// listing keeps the directories of the tree that was listed last. It is safe for concurrent use.
+type listing struct {
+	mu   sync.Mutex
+	tree string
+	dirs map[string][]dirEntry
+}
+
+// of returns the known directories of a tree. The caller may add to them.
+func (l *listing) of(tree string) map[string][]dirEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if tree == "" || l.tree != tree {
+		return map[string][]dirEntry{}
+	}
+	return maps.Clone(l.dirs)
+}
+
+// keep replaces what is known. It must not be changed afterwards.
+func (l *listing) keep(tree string, dirs map[string][]dirEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tree, l.dirs = tree, dirs
 }
 
 // askedTree is the tree of the commit, which the parent reads.
@@ -265,7 +290,20 @@ func (i entryInfo) Size() int64        { return i.e.Size }
 func (i entryInfo) Mode() fs.FileMode  { return i.e.Mode }
 func (i entryInfo) ModTime() time.Time { return time.Time{} }
 func (i entryInfo) IsDir() bool        { return i.e.Mode.IsDir() }
-func (i entryInfo) Sys() any           { return nil }
+
+// Sys returns the id of the content, as the tree of the commit does: what is known by the id need not be read.
+func (i entryInfo) Sys() any {
+	if i.e.ID == "" {
+		return nil
+	}
+	return fileID(i.e.ID)
+}
+
+// fileID is the id of a file's content in the tree of a commit.
+type fileID string
+
+// String implements fmt.Stringer.
+func (id fileID) String() string { return string(id) }
 
 // askedArchives are locked archives that the parent gives.
 type askedArchives struct{ ask worker.Ask }

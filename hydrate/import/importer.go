@@ -161,7 +161,7 @@ func lostChildren(t *fleet.Imported) fleet.Problem {
 func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
-		Reads: u.Reads, Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
+		Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
 	}
 	if u.Parent != (flux.Key{}) {
 		out.Parent = fluxApp(u.Parent)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/flux"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -63,6 +64,7 @@ type job struct {
 	Detect  bool
 	Exclude map[string]string // units that exceeded a limit → the error
 	Recall  bool              // the parent answers askMemory
+	Tree    string            // the id of the tree; "" if it has none
 }
 
 // jobAnswer is the answer of the job.
@@ -70,8 +72,40 @@ type jobAnswer struct {
 	Targets  []wireTarget
 	Problems fleet.Problems
 	Detected []byte
-	Learned  map[string][]byte `json:",omitempty"` // parts of this answer, for Memory
-	Used     []string          `json:",omitempty"` // keys of parts that were known, if there is something to learn
+}
+
+// lesson is what a job tells the memory beside its answer.
+type lesson struct {
+	Learned map[string][]byte // parts of the answer
+	Used    []string          // keys of parts that were known, if there is something to learn
+}
+
+// seal makes one message of an answer and a lesson.
+func seal(answer *jobAnswer, l *lesson) ([]byte, error) {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	out := wire.AppendTexts(wire.AppendText(nil, text), l.Used)
+	out = wire.AppendUint(out, uint64(len(l.Learned)))
+	for key, value := range l.Learned {
+		out = wire.AppendText(wire.AppendText(out, key), value)
+	}
+	return out, nil
+}
+
+// unseal returns the text of the answer too.
+func unseal(data []byte) (text []byte, answer jobAnswer, l lesson, err error) {
+	r := wire.NewReader(data)
+	text, l.Used, l.Learned = r.Bytes(), r.Texts(), map[string][]byte{}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		key := r.Text()
+		l.Learned[key] = r.Bytes()
+	}
+	if err = r.Err(); err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	return text, answer, l, err
 }
 
 // wireTarget is a target whose error is a text.
@@ -130,14 +164,14 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 	if err != nil {
 		return jobAnswer{}, err
 	}
-	id := ""
+	id := treeID(tree)
 	if i.memory != nil {
-		id = treeID(tree)
 		var out jobAnswer
 		if kept := i.memory.whole(key, id); kept != nil && json.Unmarshal(kept, &out) == nil {
 			return out, nil
 		}
 	}
+	j.Tree = id
 	slow := 0
 	for {
 		parent := &parent{tree: tree, archives: i.archives, memory: i.memory}
@@ -156,11 +190,16 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err != nil {
 			return jobAnswer{}, err
 		}
-		var out jobAnswer
-		if err := json.Unmarshal(data, &out); err != nil {
+		text, out, learned, err := unseal(data)
+		if err != nil {
 			return jobAnswer{}, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 		}
-		i.keep(key, id, &out, parent.lasting() && len(j.Exclude) == 0)
+		if i.memory != nil {
+			i.memory.learn(learned.Learned, learned.Used)
+		}
+		if i.memory != nil && parent.lasting() && len(j.Exclude) == 0 { // otherwise it can differ next time: an archive or file could not be read, or a unit exceeded a limit
+			i.memory.keepWhole(key, id, text)
+		}
 		return out, nil
 	}
 }
@@ -173,22 +212,6 @@ func treeID(tree fleet.Tree) string {
 		}
 	}
 	return ""
-}
-
-// keep stores an answer. One that can differ next time is not stored as a whole: an archive or file could not be read, or a unit exceeded a
-// limit of this process.
-func (i *Isolated) keep(key []byte, id string, answer *jobAnswer, lasts bool) {
-	if i.memory == nil {
-		return
-	}
-	i.memory.learn(answer.Learned, answer.Used)
-	answer.Learned, answer.Used = nil, nil
-	if !lasts {
-		return
-	}
-	if data, err := json.Marshal(answer); err == nil {
-		i.memory.keepWhole(key, id, data)
-	}
 }
 
 // parent answers the questions of one job.
@@ -260,13 +283,14 @@ func (p *parent) find(ctx context.Context, name string, input []byte) ([]byte, e
 func Jobs() worker.Jobs { return jobs(newBuilder()) }
 
 func jobs(kept flux.Builder) worker.Jobs {
-	files, recalled := &contents{byID: map[string][]byte{}}, newRecollection()
+	files, listed, recalled := &contents{byID: map[string][]byte{}}, &listing{}, newRecollection()
 	return worker.Jobs{JobImport: func(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
 		var j job
 		if err := json.Unmarshal(input, &j); err != nil {
 			return nil, fmt.Errorf("read an import: %w", err)
 		}
-		tree := &askedTree{ctx: ctx, ask: ask, files: files, dirs: map[string][]dirEntry{}}
+		tree := &askedTree{ctx: ctx, ask: ask, files: files, dirs: listed.of(j.Tree)}
+		defer func() { listed.keep(j.Tree, tree.dirs) }()
 		recalled.begin(&j)
 		if j.Recall {
 			if err := recalled.load(func() ([]byte, error) { return ask(ctx, askMemory, nil) }); err != nil {
@@ -283,8 +307,7 @@ func jobs(kept flux.Builder) worker.Jobs {
 			if out.Detected, err = importer.Detect(ctx, tree); err != nil {
 				return nil, err
 			}
-			recalled.report(&out)
-			return json.Marshal(out)
+			return seal(&out, recalled.report())
 		}
 		targets, problems, err := importer.Import(ctx, tree, j.Request)
 		if err != nil {
@@ -298,7 +321,6 @@ func jobs(kept flux.Builder) worker.Jobs {
 			}
 			out.Targets = append(out.Targets, t)
 		}
-		recalled.report(&out)
-		return json.Marshal(out)
+		return seal(&out, recalled.report())
 	}}
 }

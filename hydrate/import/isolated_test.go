@@ -272,7 +272,7 @@ func (l *limited) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 func TestManyUnitsOverLimits(t *testing.T) {
 	for err, want := range map[error]int{worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1, worker.ErrCPU: maxSlow + 1} {
 		l := &limited{err: err}
-		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), nil, fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {
+		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), mapTree{}, fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {
 			t.Errorf("%v: %d calls, want %d: %v, %v", err, l.calls, want, problems, failed)
 		}
 	}

@@ -2,8 +2,8 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 )
 
 // Memory keeps imports of one repository in files of a folder, between runs of the command line: whole imports by the tree of the commit,
@@ -170,64 +172,40 @@ type parts map[string]part
 
 // encode leaves out old parts, and the oldest that do not fit.
 func (p parts) encode(today uint32) []byte {
-	keys := make([]string, 0, len(p))
-	for key := range p {
-		keys = append(keys, key)
+	type entry struct {
+		key string
+		part
 	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if p[a].day != p[b].day {
-			return int(p[b].day) - int(p[a].day)
-		}
-		return bytes.Compare([]byte(a), []byte(b))
-	})
-	out := []byte{}
-	for _, key := range keys {
-		one := p[key]
-		if len(out)+len(key)+len(one.data) > maxKeptFile-64 || today > one.day+uint32(maxPartAge) {
+	all, size := make([]entry, 0, len(p)), 0
+	for key, one := range p {
+		all = append(all, entry{key, one})
+		size += len(key) + len(one.data) + maxHead
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
+	out := make([]byte, 0, min(size, maxKeptFile))
+	for _, one := range all {
+		if len(out)+len(one.key)+len(one.data)+maxHead > maxKeptFile || today > one.day+uint32(maxPartAge) {
 			break
 		}
-		out = binary.AppendUvarint(out, uint64(len(key)))
-		out = append(out, key...)
-		out = binary.AppendUvarint(out, uint64(one.day))
-		out = binary.AppendUvarint(out, uint64(len(one.data)))
-		out = append(out, one.data...)
+		out = wire.AppendText(out, one.key)
+		out = wire.AppendUint(out, uint64(one.day))
+		out = wire.AppendText(out, one.data)
 	}
 	return out
 }
 
-var errParts = errors.New("the kept parts of an import are damaged")
+// maxHead is more than the numbers of a part take.
+const maxHead = 64
 
 // decodeParts shares data.
 func decodeParts(data []byte) (parts, error) {
 	out := parts{}
-	number := func() uint64 {
-		v, n := binary.Uvarint(data)
-		if n <= 0 {
-			data = nil
-			return 0
-		}
-		data = data[n:]
-		return v
+	r := wire.NewReader(data)
+	for r.More() {
+		key := r.Text()
+		out[key] = part{day: uint32(r.Uint()), data: r.Bytes()} //nolint:gosec // a wrong day only makes it go earlier
 	}
-	text := func() ([]byte, bool) {
-		n := number()
-		if n > uint64(len(data)) {
-			return nil, false
-		}
-		one := data[:n:n]
-		data = data[n:]
-		return one, true
-	}
-	for len(data) > 0 {
-		key, ok := text()
-		day := number()
-		value, fits := text()
-		if !ok || !fits || len(key) == 0 {
-			return nil, errParts
-		}
-		out[string(key)] = part{day: uint32(day), data: value} //nolint:gosec // a wrong day only makes it go earlier
-	}
-	return out, nil
+	return out, r.Err()
 }
 
 // recollection is the memory of a worker process, which works for one owner. It is safe for concurrent use.
@@ -316,13 +294,14 @@ func (r *recollection) Put(key string, value []byte) {
 	}
 }
 
-// report adds to an answer what the job learned, if its parent keeps it, and forgets it.
-func (r *recollection) report(out *jobAnswer) {
+// report returns what the job learned, if its parent keeps it, and forgets it.
+func (r *recollection) report() *lesson {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	out := &lesson{}
 	if len(r.learned) > 0 {
-		out.Learned = r.learned
-		out.Used = slices.Collect(maps.Keys(r.used))
+		out.Learned, out.Used = r.learned, slices.Collect(maps.Keys(r.used))
 	}
 	r.learned, r.used = nil, nil
+	return out
 }

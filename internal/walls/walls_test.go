@@ -139,6 +139,7 @@ func forbidden() map[string][]string {
 		"hydrate/import/internal/layered":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"hydrate/import/internal/reach":     append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"hydrate/import/internal/templates": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/internal/wire":      append(own("hydrate", "renderer"), goGit, helm, "net/http", "os/exec"),
 
 		"hydrate/notify":    append(own("hydrate/fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),

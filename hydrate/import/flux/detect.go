@@ -25,11 +25,11 @@ func (i *Importer) Detect() ([]Root, error) {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		found, err := fact(i, "roots", name, roots)
+		found, err := i.facts(name)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range found {
+		for _, r := range found.Roots {
 			out = append(out, Root{Cluster: clusterName(r.Dir), Path: r.Dir, Origin: i.place(r.Name, name)})
 		}
 	}

@@ -1,7 +1,6 @@
 package flux
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,13 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -101,11 +97,7 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 	if c.Memory == nil || seen.partial {
 		return out, nil
 	}
-	frozen, err := freeze(out)
-	if err != nil {
-		return nil, err
-	}
-	store(c.Memory, key, remembered{Trace: seen.trace, Made: frozen}, others)
+	store(c.Memory, key, &seen.trace, out, others)
 	return out, nil
 }
 
@@ -139,115 +131,67 @@ func digest(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// remembered is one result of produce under a key, and the files that it holds for.
-type remembered struct {
-	Trace trace
-	Made  json.RawMessage // see freeze
-}
-
 // maxVariants bounds the results that are kept under one key: those of a few commits.
 const maxVariants = 8
 
-// recall returns the result under a key that holds for the commit; otherwise nil and the other results.
-func recall(i *Importer, key string, a *artifact) (*made, []remembered) {
+// recall returns the result under a key that holds for the commit; otherwise nil and the other results, encoded.
+func recall(i *Importer, key string, a *artifact) (known *made, others [][]byte) {
 	if i.Memory == nil {
 		return nil, nil
 	}
-	var known []remembered
-	if data := i.Memory.Get(key); data == nil || json.Unmarshal(data, &known) != nil {
-		return nil, nil
-	}
-	for _, r := range known {
-		if !r.Trace.holds(i, a) {
-			continue
+	for r := wire.NewReader(i.Memory.Get(key)); r.More(); {
+		one := r.Bytes()
+		result := wire.NewReader(one)
+		if holds(result, i, a) {
+			if out := thaw(result); result.Err() == nil {
+				return out, nil
+			}
+			continue // damaged
 		}
-		out := &made{}
-		if err := thaw(r.Made, out); err != nil {
-			return nil, nil
-		}
-		return out, nil
+		others = append(others, one)
 	}
-	return nil, known
+	return nil, others
 }
 
-func store(m Memory, key string, latest remembered, others []remembered) {
-	all := append([]remembered{latest}, others...)
-	if data, err := json.Marshal(all[:min(len(all), maxVariants)]); err == nil { // otherwise it is made again
-		m.Put(key, data)
-	}
-}
-
-// freeze is json.Marshal, but numbers keep their types, which thaw restores.
-func freeze(m *made) ([]byte, error) {
-	out := made{Reads: m.Reads, Notes: m.Notes, Pieces: slices.Clone(m.Pieces)}
-	for i, p := range out.Pieces {
-		if p.Object != nil {
-			frozen, _ := typed(map[string]any(p.Object), frozenNumber).(map[string]any)
-			out.Pieces[i].Object = frozen
-		}
-	}
-	return json.Marshal(&out)
-}
-
-func thaw(data []byte, into *made) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	for i, p := range into.Pieces {
-		if p.Object != nil {
-			thawed, _ := typed(map[string]any(p.Object), thawedNumber).(map[string]any)
-			into.Pieces[i].Object = thawed
-		}
-	}
-	return nil
-}
-
-// typed returns a value with other numbers. The result for a map is a map.
-func typed(v any, number func(any) any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, inner := range v {
-			out[k] = typed(inner, number)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, inner := range v {
-			out[i] = typed(inner, number)
-		}
-		return out
-	default:
-		return number(v)
-	}
-}
-
-// frozenNumber writes floating-point numbers with an exponent, and others without.
-func frozenNumber(v any) any {
-	if f, ok := v.(float64); ok && !math.IsInf(f, 0) && !math.IsNaN(f) {
-		return json.Number(strconv.FormatFloat(f, 'e', -1, 64))
-	}
-	return v
-}
-
-func thawedNumber(v any) any {
-	n, ok := v.(json.Number)
-	if !ok {
-		return v
-	}
-	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
-		return i
-	}
-	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
-		return u
-	}
-	f, err := n.Float64()
+// store keeps a result with its trace before the others. What cannot be encoded is made again.
+func store(m Memory, key string, t *trace, latest *made, others [][]byte) {
+	one, err := freeze(t.append(nil), latest)
 	if err != nil {
-		return v
+		return
 	}
-	return f
+	out := wire.AppendText(nil, one)
+	for _, other := range others[:min(len(others), maxVariants-1)] {
+		out = wire.AppendText(out, other)
+	}
+	m.Put(key, out)
+}
+
+func freeze(out []byte, m *made) (_ []byte, err error) {
+	out = wire.AppendTexts(wire.AppendTexts(out, m.Reads), m.Notes)
+	out = wire.AppendUint(out, uint64(len(m.Pieces)))
+	for _, p := range m.Pieces {
+		out = wire.AppendText(out, p.Text)
+		var object any
+		if p.Object != nil {
+			object = map[string]any(p.Object)
+		}
+		if out, err = wire.AppendValue(out, object); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func thaw(r *wire.Reader) *made {
+	out := &made{Reads: r.Texts(), Notes: r.Texts()}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		p := piece{Text: r.Text()}
+		if object, ok := r.Value().(map[string]any); ok {
+			p.Object = object
+		}
+		out.Pieces = append(out.Pieces, p)
+	}
+	return out
 }
 
 // trace is what a build asked of an artifact, with the answers.
@@ -257,28 +201,43 @@ type trace struct {
 	Files map[string]string // path → the path in the commit and the id of the content
 }
 
-// holds reports whether an artifact gives the same answers.
-func (t *trace) holds(i *Importer, a *artifact) bool {
-	for name, kind := range t.Kinds {
-		if a.kind(name) != kind {
-			return false
+func (t *trace) append(out []byte) []byte {
+	for _, all := range []map[string]string{t.Kinds, t.Names, t.Files} {
+		out = wire.AppendUint(out, uint64(len(all)))
+		for name, answer := range all {
+			out = wire.AppendText(wire.AppendText(out, name), answer)
 		}
 	}
-	for dir, names := range t.Names {
-		if digestOf(a.names(dir)) != names {
-			return false
-		}
-	}
-	for name, want := range t.Files {
-		got, err := i.identify(a.original(name))
-		if !a.isFile(name) || err != nil || a.original(name)+"\x00"+got != want {
-			return false
-		}
-	}
-	return true
+	return out
 }
 
-func digestOf(names []string) string { return digest([]byte(strings.Join(names, "\x00"))) }
+// holds reads a trace and reports whether an artifact gives the same answers.
+func holds(r *wire.Reader, i *Importer, a *artifact) bool {
+	same := true
+	for _, answer := range []func(name string) string{
+		a.kind,
+		a.namesDigest,
+		func(name string) string { return i.content(a, name) },
+	} {
+		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+			name, want := r.Text(), r.Bytes()
+			same = same && answer(name) == string(want)
+		}
+	}
+	return same && r.Err() == nil
+}
+
+// content identifies a file of an artifact: its path in the commit, and its id; "" if there is none.
+func (i *Importer) content(a *artifact, name string) string {
+	if !a.isFile(name) {
+		return ""
+	}
+	id, err := i.identify(a.original(name))
+	if err != nil {
+		return ""
+	}
+	return a.original(name) + "\x00" + id
+}
 
 // recorder notes what a build asks of an artifact.
 type recorder struct {
@@ -296,7 +255,7 @@ func (r *recorder) isFile(name string) bool { r.see(name); return r.artifact.isF
 
 func (r *recorder) names(dir string) []string {
 	out := r.artifact.names(dir)
-	r.trace.Names[dir] = digestOf(out)
+	r.trace.Names[dir] = r.namesDigest(dir)
 	return out
 }
 
@@ -313,9 +272,7 @@ func (r *recorder) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id, err := r.importer.identify(r.original(name)); err == nil {
-		r.trace.Files[name] = r.original(name) + "\x00" + id
-	} else {
+	if r.trace.Files[name] = r.importer.content(r.artifact, name); r.trace.Files[name] == "" {
 		r.partial = true
 	}
 	return data, nil

@@ -27,6 +27,9 @@ func optional(c *cluster, o manifest.Object) []reference {
 			out = append(out, reference{of, field, key})
 		}
 	}
+	if !mayRefer(o) {
+		return nil
+	}
 	switch of.Kind {
 	case kindKustomization:
 		var ks kustomizev1.Kustomization
@@ -50,6 +53,13 @@ func optional(c *cluster, o manifest.Object) []reference {
 		}
 	}
 	return out
+}
+
+// mayRefer reports whether an object has references to ConfigMaps and Secrets at all. Most have none, and need not be decoded for them.
+func mayRefer(o manifest.Object) bool {
+	spec, _ := o["spec"].(map[string]any)
+	post, _ := spec["postBuild"].(map[string]any)
+	return spec["valuesFrom"] != nil || post["substituteFrom"] != nil
 }
 
 // recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may have it: a unit that was

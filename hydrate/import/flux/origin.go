@@ -2,7 +2,6 @@ package flux
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -24,11 +24,11 @@ func (i *Importer) written() map[Key][]Origin {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		found, err := fact(i, "mentions", name, mentions)
+		found, err := i.facts(name)
 		if err != nil {
 			continue // whoever builds the file reports what is wrong with it; here it only has no lines to offer
 		}
-		for _, w := range found {
+		for _, w := range found.Mentions {
 			i.origins[w.Key] = append(i.origins[w.Key], Origin{File: name, Line: w.Line})
 		}
 	}
@@ -41,38 +41,67 @@ type mention struct {
 	Line int
 }
 
-// fact returns what find makes of a file, or recalls it. kind is the name of find.
-func fact[T any](i *Importer, kind, name string, find func(name string, data []byte) T) (T, error) {
-	var out T
+// facts are what an import has to know of every file of a commit.
+type facts struct {
+	Mentions []mention
+	Roots    []facing
+}
+
+// facts reads a file, or recalls what it says.
+func (i *Importer) facts(name string) (facts, error) {
+	var out facts
 	var key string
 	if i.Memory != nil {
 		id, err := i.identify(name)
 		if err != nil {
 			return out, err
 		}
-		key = digest([]byte(kind), []byte(name), []byte(id))
-		if known := i.Memory.Get(key); known != nil && json.Unmarshal(known, &out) == nil {
-			return out, nil
+		key = "facts\x00" + id + "\x00" + name
+		if r := wire.NewReader(i.Memory.Get(key)); r.More() {
+			if out.read(r); r.Err() == nil {
+				return out, nil
+			}
 		}
 	}
 	data, err := i.tree.ReadFile(name)
 	if err != nil {
 		return out, err
 	}
-	out = find(name, data)
-	if i.Memory == nil {
-		return out, nil
+	out = facts{Mentions: mentions(data), Roots: roots(name, data)}
+	if i.Memory != nil {
+		i.Memory.Put(key, out.append(nil))
 	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		return out, err
-	}
-	i.Memory.Put(key, text)
 	return out, nil
 }
 
+func (f *facts) append(out []byte) []byte {
+	out = wire.AppendUint(out, uint64(len(f.Mentions)))
+	for _, m := range f.Mentions {
+		for _, part := range []string{m.Key.Group, m.Key.Kind, m.Key.Namespace, m.Key.Name} {
+			out = wire.AppendText(out, part)
+		}
+		out = wire.AppendUint(out, uint64(m.Line)) //nolint:gosec // positive
+	}
+	out = wire.AppendUint(out, uint64(len(f.Roots)))
+	for _, r := range f.Roots {
+		out = wire.AppendText(wire.AppendText(out, r.Dir), r.Name)
+	}
+	return out
+}
+
+func (f *facts) read(r *wire.Reader) {
+	*f = facts{}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		k := Key{Group: r.Text(), Kind: r.Text(), Namespace: r.Text(), Name: r.Text()}
+		f.Mentions = append(f.Mentions, mention{k, int(r.Uint())}) //nolint:gosec // a wrong line is only shown
+	}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		f.Roots = append(f.Roots, facing{Dir: r.Text(), Name: r.Text()})
+	}
+}
+
 // mentions finds the objects that become units. A file that does not decode has none.
-func mentions(_ string, data []byte) []mention {
+func mentions(data []byte) []mention {
 	if !describes(data) || manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return nil
 	}

@@ -26,15 +26,16 @@ type Tree interface {
 }
 
 // artifact is what source-controller would hand to another controller: a set of files, each the content of a file of the commit.
-// It is not changed after newArtifact.
+// Its files are not changed after newArtifact. It is not safe for concurrent use.
 type artifact struct {
-	tree  Tree
-	files map[string]string   // path in the artifact → path in the commit
-	dirs  map[string][]string // path in the artifact → names in it, sorted
+	tree    Tree
+	files   map[string]string   // path in the artifact → path in the commit
+	dirs    map[string][]string // path in the artifact → names in it, sorted
+	digests map[string]string   // of the names of directories, for namesDigest
 }
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
-	a := &artifact{tree: tree, files: files, dirs: map[string][]string{".": nil}}
+	a := &artifact{tree: tree, files: files, dirs: map[string][]string{".": nil}, digests: map[string]string{}}
 	listed := make(map[string]bool, len(files)) // a folder can have very many files
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for at := name; at != "." && !listed[at]; at = path.Dir(at) {
@@ -84,6 +85,16 @@ func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok 
 
 // names lists a directory.
 func (a *artifact) names(dir string) []string { return a.dirs[dir] }
+
+// namesDigest is a digest of the names in a directory.
+func (a *artifact) namesDigest(dir string) string {
+	known, ok := a.digests[dir]
+	if !ok {
+		known = digest([]byte(strings.Join(a.names(dir), "\x00")))
+		a.digests[dir] = known
+	}
+	return known
+}
 
 // kind is "directory", "file", or "" for a path that is neither.
 func (a *artifact) kind(name string) string {

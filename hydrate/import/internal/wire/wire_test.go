@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+)
+
+func TestValues(t *testing.T) {
+	t.Parallel()
+	want := map[string]any{
+		"null": nil, "yes": true, "no": false, "small": int64(-5), "large": uint64(math.MaxUint64), "float": 1.0, "text": "a\xffb",
+		"list": []any{"", []any{}, map[string]any{}}, "map": map[string]any{"": map[string]any{"deep": []any{int64(1)}}},
+	}
+	data, err := AppendValue(nil, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(AppendTexts(AppendUint(data, 7), []string{"x", ""}))
+	if got := r.Value(); !reflect.DeepEqual(got, any(want)) {
+		t.Errorf("%#v\nwant %#v", got, want)
+	}
+	if n, texts := r.Uint(), r.Texts(); n != 7 || len(texts) != 2 || texts[0] != "x" || r.More() || r.Err() != nil {
+		t.Errorf("read %d %q, more: %v, error %v", n, texts, r.More(), r.Err())
+	}
+	if r.Text(); r.Err() == nil {
+		t.Error("reading past the end is no error")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	deep := any("bottom")
+	for range maxDepth + 1 {
+		deep = []any{deep}
+	}
+	for _, v := range []any{deep, struct{}{}, []any{int32(1)}, map[string]any{"a": map[int]any{}}} {
+		if _, err := AppendValue(nil, v); err == nil {
+			t.Errorf("a %T was encoded", v)
+		}
+	}
+}
+
+// Bytes of any kind are read without a panic, and what they make of themselves is not much larger than they are.
+func FuzzReader(f *testing.F) {
+	seed, err := AppendValue(nil, map[string]any{"list": []any{1, 2.5, "three", nil, true}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{list, 0xff, 0xff, 0xff, 0x7f})
+	f.Add([]byte{mapping, 1})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := NewReader(data)
+		v := r.Value()
+		if r.Err() != nil {
+			if r.More() || len(r.Rest()) > 0 {
+				t.Fatal("something is left after an error")
+			}
+			return
+		}
+		again, err := AppendValue(nil, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprintf("%#v", NewReader(again).Value()), fmt.Sprintf("%#v", v); got != want { // NaN does not equal itself
+			t.Fatalf("%s became %s", want, got)
+		}
+	})
+}
