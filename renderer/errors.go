@@ -35,7 +35,7 @@ func (e *InputError) Error() string {
 }
 
 // LightBytes is the limit of the YAML of a light bundle's objects.
-const LightBytes = 256 << 10
+const LightBytes = 64 << 10
 
 // ErrHeavy means that the rendering of a light bundle has more than LightBytes.
 var ErrHeavy = errors.New("the rendering is too large for a light bundle")

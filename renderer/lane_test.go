@@ -24,7 +24,7 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 	}{
 		"one":                {2, "l", "l"},
 		"a share for each":   {2, "llllllll", "llll ll l l"},
-		"no more than most":  {1, strings.Repeat("l", 40), strings.Repeat("l", 16) + " " + strings.Repeat("l", 16) + " " + strings.Repeat("l", 8)},
+		"no more than most":  {1, strings.Repeat("l", 2*maxBatch+8), strings.Repeat("l", maxBatch) + " " + strings.Repeat("l", maxBatch) + " " + strings.Repeat("l", 8)},
 		"alone first":        {1, "alla", "a ll a"},
 		"alone between":      {1, "lal", "ll a"},
 		"nobody waits still": {1, "gglg", "l"},
