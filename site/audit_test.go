@@ -59,7 +59,7 @@ func TestAudit(t *testing.T) {
 	f := d.read(t)
 	got := text(pagesOf(t, f)["history.html"])
 	for _, want := range []string{
-		"override Promote", "overtook its gates: the shop is down", "bob", "rollback: the prices are wrong", "dan", "freeze until", "reason: the fair", "unfreeze", "reason: the fair is over",
+		"override Promote", "skipped its gates: the shop is down", "bob", "rollback: the prices are wrong", "dan", "freeze until", "reason: the fair", "unfreeze", "reason: the fair is over",
 		"halt; reason: errors eve", "resume; reason: fixed eve", "policy exception: latest-tag: the fix is late", "override Try a fix not merged; the trunk was at " + d.tip.Hash.String(),
 	} {
 		if !strings.Contains(got, want) {

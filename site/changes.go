@@ -124,7 +124,7 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 	if err != nil {
 		return nil, err
 	}
-	out := &report.Review{Fleet: f.Name, Base: c.Before, Head: c.After, Version: version, Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After)}}
+	out := &report.Review{Fleet: f.Name, Base: c.Before, Head: c.After, Version: version, Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After), Back: back("History of ", "history.html", c.Environment)}}
 	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: c.Environment, Before: c.trees[0], After: c.trees[1], Key: key})
 	switch {
 	case errors.Is(err, compare.ErrTooMany):
@@ -155,6 +155,11 @@ func Differ(h *hydrate.Hydrator, key []byte, most int) promotion.Differ {
 	}
 }
 
+// back is the link from the page of a change to the section of its environment on another page.
+func back(name, page, environment string) report.Link {
+	return report.Link{Name: name + environment, Address: "../../" + page + "#env-" + fileName(environment)}
+}
+
 // judged adds changes to a report. No policy is evaluated, so that the only verdict is that there are critical changes.
 func judged(r *report.Review, changes *diff.ChangeSet) {
 	r.Changes, r.Verdict = changes, ""
@@ -172,7 +177,7 @@ func (b *reader) nextReport(e *Environment) *report.Review {
 	to := e.Status.Decision.Proposal.Source.Commit
 	out := &report.Review{
 		Fleet: b.fleet.Name, Base: e.Source.Commit, Head: to, Against: e.Branch, Version: b.request.Version,
-		Links: report.Links{Command: "sluice promote " + e.Name + " --dry-run"},
+		Links: report.Links{Command: "sluice promote " + e.Name + " --dry-run", Back: back("Promotions of ", "promotions.html", e.Name)},
 	}
 	judged(out, e.Status.Plan.Changes)
 	return out

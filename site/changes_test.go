@@ -312,8 +312,11 @@ func TestAnyTwoStates(t *testing.T) {
 	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") || !strings.Contains(string(data), "of-the-team") {
 		t.Errorf("the report skips the state between: %v", err)
 	}
-	if strings.Contains(string(data), "Policy passes") {
-		t.Error("the report has the verdict of a policy, which is not evaluated")
+	if !strings.Contains(string(data), "Policy not evaluated") {
+		t.Error("the report does not say that no policy is evaluated")
+	}
+	if !strings.Contains(string(data), `<a href="../../history.html#env-dev">History of dev</a>`) {
+		t.Error("the report has no link to the history that it belongs to")
 	}
 	if made := d.writeSite(t, dir, site.Options{Reports: 1, Compare: 3}, site.Reports{}); made != 0 {
 		t.Errorf("a later run makes %d reports again", made)

@@ -302,7 +302,7 @@ func healthPages(t *testing.T, f *site.Fleet, bad string) {
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
 		"index.html":                {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" + bad + "/1 is failure", "1 in progress"},
-		"clusters.html":             {"prod-eu-1 prod core 4", "active healthy", "active unhealthy", "active unknown"},
+		"clusters.html":             {"prod-eu-1 prod core 4", "up to date healthy", "up to date unhealthy", "up to date unknown"},
 		"clusters/prod-us-1.html":   {"Health unhealthy kustomization/" + bad + "/1 is failure", "Sync 4 statuses of this commit for the health gate", "up to date unhealthy", "up to date healthy"},
 		"clusters/prod-eu-1.html":   {"Health healthy", "up to date healthy"},
 		"clusters/prod-edge-1.html": {"Health unknown no status", "no status of this commit", "matches the health gate, read", "sluice bootstrap flux --cluster prod-edge-1"},

@@ -2,8 +2,11 @@ package site
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/site/conform"
 )
 
 func TestFileName(t *testing.T) {
@@ -44,4 +47,35 @@ func FuzzFileName(f *testing.F) {
 			t.Errorf("%q and %q share the file %q", a, b, fileName(a))
 		}
 	})
+}
+
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]piece{
+		"":                             {{}},
+		"plain":                        {{Text: "plain"}},
+		"run `sluice resume prod` now": {{Text: "run "}, {Text: "sluice resume prod", Code: true}, {Text: " now"}},
+		"`a` or `b`":                   {{}, {Text: "a", Code: true}, {Text: " or "}, {Text: "b", Code: true}, {}},
+		"it`s one":                     {{Text: "it`s one"}},
+		"`a` and `b":                   {{}, {Text: "a", Code: true}, {Text: " and `b"}},
+	} {
+		if got := pieces(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// A rendering that differs from the norm and was not compared is never shown as alike.
+func TestStateIn(t *testing.T) {
+	t.Parallel()
+	a := &conform.App{Norm: []string{"one"}, Missing: []string{"two"}, Variants: []conform.Variant{{Clusters: []string{"three"}}}, Unread: 1}
+	for cluster, want := range map[string]string{"one": "alike", "two": "missing", "three": "variant", "four": "unread"} {
+		if got := stateIn(a, cluster); got != want {
+			t.Errorf("%s is %s, want %s", cluster, got, want)
+		}
+	}
+	a.Unread = 0 // it differs in values of registry variables, which do not count
+	if got := stateIn(a, "four"); got != "alike" {
+		t.Errorf("four is %s", got)
+	}
 }

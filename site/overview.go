@@ -21,7 +21,6 @@ type overview struct {
 	MoreOdd int
 	Rows    []matrixRow
 	Folds   []fold
-	Current int // clusters that hold what their environment asks for
 }
 
 type matrixRow struct {
@@ -73,9 +72,6 @@ func (r foldRow) Rest() int { return r.Bad() + r.Pending }
 func newOverview(f *Fleet) *overview {
 	out := &overview{Fleet: f}
 	for _, c := range f.Clusters {
-		if c.Current() {
-			out.Current++
-		}
 		if c.Dot() == "odd" || c.Unhealthy() || c.State == "frozen" {
 			out.Odd = append(out.Odd, c)
 		}

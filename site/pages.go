@@ -178,7 +178,8 @@ func functions(p *Pages) template.FuncMap {
 		"plus":      func(a, b int) int { return a + b },
 		"percent":   func(part, of int) int { return part * 100 / max(1, of) },
 		"nav":       func() []link { return navigation(f) },
-		"plain":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"pieces":    pieces,
+		"upToDate":  upToDate,
 		"report": func(e *Environment, h Event) string {
 			if path := changePath(e, h); p.live || p.reported[path] {
 				return path
@@ -234,55 +235,6 @@ func dict(pairs ...any) (map[string]any, error) {
 		out[key] = pairs[i+1]
 	}
 	return out, nil
-}
-
-func number(n int) string {
-	const group = 1000
-	if n < group {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", number(n/group), n%group)
-}
-
-// count writes "1 app", "2 apps", "2 branches".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if strings.HasSuffix(noun, "ch") || strings.HasSuffix(noun, "s") {
-		return number(n) + " " + noun + "es"
-	}
-	return number(n) + " " + noun + "s"
-}
-
-// span writes a duration in its largest unit: "5 minutes", "3 hours", "12 days".
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return count(int(d/time.Second), "second")
-	case d < time.Hour:
-		return count(int(d/time.Minute), "minute")
-	case d < 2*day:
-		return count(int(d/time.Hour), "hour")
-	}
-	return count(int(d/day), "day")
-}
-
-func ago(d time.Duration) string {
-	if d < time.Minute {
-		return "just now"
-	}
-	return span(d) + " ago"
-}
-
-// some names the first of a list, and counts the others.
-func some(list []string) string {
-	const most = 4
-	if len(list) <= most+1 {
-		return safetext.Line(strings.Join(list, ", "))
-	}
-	return safetext.Line(strings.Join(list[:most], ", ")) + fmt.Sprintf(" and %s more", number(len(list)-most))
 }
 
 // command is an action as somebody would give it: on a terminal, and in a comment of a merge request.

@@ -129,6 +129,9 @@ func commands(e *Environment) []action {
 	if d.Record.Halt != nil {
 		add("Lift the halt", "resume", e.Name)
 	}
+	if len(d.Record.Holds) > 0 && d.Record.Halt == nil {
+		add("End what is held back", "resume", e.Name)
+	}
 	if d.Proposal != nil && waitsForApproval(d.Gates) {
 		add("Approve what waits", "approve", e.Name)
 	}

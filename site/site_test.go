@@ -223,7 +223,7 @@ func TestRecordIsShown(t *testing.T) {
 	prod.Status.Decision.Record.Holds = []promote.Hold{{Cause: promote.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
-		"index.html":      {"prod halted", "by ada: error rate", "held"},
+		"index.html":      {"prod halted", "by ada: error rate", "held back"},
 		"promotions.html": {"frozen until", "by bob: holidays", "carol tree 0123456789", "rolled back by dan: slow", "sluice resume prod", "sluice unfreeze prod"},
 	} {
 		for _, want := range wants {

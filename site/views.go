@@ -156,7 +156,8 @@ type conformance struct {
 
 type conformGroup struct {
 	conform.Group
-	Grid []gridRow
+	Grid   []gridRow
+	Varied bool // some app differs in values of registry variables
 }
 
 // gridRow is an app over the clusters of a group.
@@ -165,7 +166,7 @@ type gridRow struct {
 	Marks []mark
 }
 
-// mark is the state of an app on one cluster: alike, variant or missing.
+// mark is the state of an app on one cluster: alike, variant, missing or unread.
 type mark struct{ Cluster, State string }
 
 const gridClusters = 40 // clusters that are shown side by side; those that deviate come first
@@ -186,6 +187,10 @@ func newConformance(f *Fleet) *conformance {
 		clusters = clusters[:min(len(clusters), gridClusters)]
 		for j := range g.Apps {
 			a := &g.Apps[j]
+			g.Varied = g.Varied || len(a.Variables) > 0
+			if len(a.Variants)+len(a.Missing)+a.Unread == 0 {
+				continue // it differs only in values of registry variables
+			}
 			row := gridRow{App: a.App}
 			for _, c := range clusters {
 				row.Marks = append(row.Marks, mark{c, stateIn(a, c)})
@@ -215,6 +220,9 @@ func stateIn(a *conform.App, cluster string) string {
 			return "variant"
 		}
 	}
+	if a.Unread > 0 && !slices.Contains(a.Norm, cluster) {
+		return "unread"
+	}
 	return "alike"
 }
 
@@ -229,6 +237,7 @@ type plot struct {
 	*Environment
 	Bars  []bar
 	Width int
+	Most  int // deployments and rollbacks in one week
 	Lead  string
 	Rate  string
 	Fail  string
@@ -258,6 +267,7 @@ func newHistory(f *Fleet) *history {
 		for _, w := range e.Figures.Weeks {
 			most = max(most, w.Deployed+w.RolledBck)
 		}
+		p.Most = most
 		for i, w := range e.Figures.Weeks {
 			b := bar{X: i * (barWidth + barGap), Start: w.Start, Deployed: w.Deployed, Back: w.RolledBck}
 			b.Height, b.Red = w.Deployed*plotHeight/most, w.RolledBck*plotHeight/most

@@ -147,7 +147,11 @@ type Links struct {
 	Base     string `json:"base,omitempty"`     // the base commit
 	Head     string `json:"head,omitempty"`     // the head commit
 	Command  string `json:"command,omitempty"`  // prints the complete report; "" is `sluice diff --full BASE..HEAD`
+	Back     Link   `json:"-"`                  // the page that the HTML report belongs to
 }
+
+// Link is a page with its name. The zero value is none.
+type Link struct{ Name, Address string }
 
 // Delta compares the groups with those of an earlier head, by Group.ID.
 type Delta struct {

@@ -58,7 +58,7 @@ func (e HistoryEntry) What() string {
 	parts := []string{e.Subject}
 	for _, one := range [][2]string{
 		{branch.TrailerApproved, "approved by "},
-		{branch.TrailerNow, "overtook its gates: "},
+		{branch.TrailerNow, "skipped its gates: "},
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
 		{branch.TrailerWorkspaces, "workspaces: "},

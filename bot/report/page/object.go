@@ -26,6 +26,7 @@ type objectView struct {
 	Same        []string // objects with the same change
 	LikeTitle   string   // the object that shows the same change
 	LikeID      string
+	LikeWhere   string
 	Explain     string // command
 	Plus, Minus int
 	Noise       []string
@@ -90,7 +91,7 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 		}
 	}
 	if o.Like != nil {
-		out.LikeTitle, out.LikeID = o.Like.Title(), b.anchors[o.Like]
+		out.LikeTitle, out.LikeID, out.LikeWhere = o.Like.Title(), b.anchors[o.Like], diff.Patterns(b.groups[o.Like].Where)
 		return out
 	}
 	b.hunks(out, o.ObjectChange)
@@ -99,7 +100,7 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 
 // anchor names the element that shows an object.
 func (b *builder) anchor(g *diff.Group, o *diff.ObjectChange, id string) {
-	b.anchors[o] = id
+	b.anchors[o], b.groups[o] = id, g
 	if key := g.App + "\x00" + o.Title(); b.ids[key] == "" {
 		b.ids[key] = id
 	}

@@ -127,7 +127,7 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 	for _, g := range report.GroupWithheld(c.Withheld) {
 		v.Withheld = append(v.Withheld, messageView{Label: g.Label(safetext.Line), Text: safetext.Message(g.Message, contextLines, 500)})
 	}
-	b := &builder{view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{}, anchors: map[*diff.ObjectChange]string{}}
+	b := &builder{view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{}, anchors: map[*diff.ObjectChange]string{}, groups: map[*diff.ObjectChange]*diff.Group{}}
 	if r.Since != nil {
 		for _, id := range r.Since.New {
 			b.since[id] = "new"
@@ -204,6 +204,7 @@ type builder struct {
 	apps         map[string]*appView
 	since        map[string]string
 	anchors      map[*diff.ObjectChange]string // of folded objects too
+	groups       map[*diff.ObjectChange]*diff.Group
 	environments set
 	kinds        set
 	risks        map[diff.Risk]bool

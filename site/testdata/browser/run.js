@@ -76,7 +76,7 @@ const use = async (browser) => {
   f.kept = await page.evaluate(() => document.documentElement.dataset.theme);
   const summary = page.locator("#env-prod .acts summary");
   await summary.focus();
-  await page.keyboard.press("Enter");
+  if (await page.locator("#env-prod .acts").getAttribute("open") === null) await page.keyboard.press("Enter"); // open if the environment waits for somebody
   await page.keyboard.press("Tab"); // the code scrolls, or the button follows
   await page.locator("#env-prod .copy").first().focus();
   await page.keyboard.press("Enter");

@@ -1,0 +1,93 @@
+package site
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+// piece is a part of a text: prose, or a command or name in code.
+type piece struct {
+	Text string
+	Code bool
+}
+
+// pieces splits a text of Sluice at pairs of backticks, which enclose code. Without a second one, a backtick is a character.
+func pieces(text string) []piece {
+	var out []piece
+	for {
+		before, rest, opened := strings.Cut(text, "`")
+		code, after, closed := strings.Cut(rest, "`")
+		if !opened || !closed {
+			return append(out, piece{Text: text})
+		}
+		out = append(out, piece{Text: before}, piece{Text: code, Code: true})
+		text = after
+	}
+}
+
+// upToDate counts the clusters that hold what their environment branches hold.
+func upToDate(f *Fleet) string {
+	n := 0
+	for _, c := range f.Clusters {
+		if c.Current() {
+			n++
+		}
+	}
+	noun := "their environments ask for"
+	if len(f.Environments) == 1 {
+		noun = "the environment asks for"
+	}
+	return number(n) + " of " + count(len(f.Clusters), "cluster") + " hold what " + noun
+}
+
+func number(n int) string {
+	const group = 1000
+	if n < group {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", number(n/group), n%group)
+}
+
+// count writes "1 app", "2 apps", "2 branches".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "ch") || strings.HasSuffix(noun, "s") {
+		return number(n) + " " + noun + "es"
+	}
+	return number(n) + " " + noun + "s"
+}
+
+// span writes a duration in its largest unit: "5 minutes", "3 hours", "12 days".
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return count(int(d/time.Second), "second")
+	case d < time.Hour:
+		return count(int(d/time.Minute), "minute")
+	case d < 2*day:
+		return count(int(d/time.Hour), "hour")
+	}
+	return count(int(d/day), "day")
+}
+
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+// some names the first of a list, and counts the others.
+func some(list []string) string {
+	const most = 4
+	if len(list) <= most+1 {
+		return safetext.Line(strings.Join(list, ", "))
+	}
+	return safetext.Line(strings.Join(list[:most], ", ")) + fmt.Sprintf(" and %s more", number(len(list)-most))
+}
