@@ -1,11 +1,13 @@
 package site_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +28,7 @@ type bulkPoster struct {
 	answered map[string]bool
 	err      error // of requests for many
 	stretch  int
+	most     int // 0 is 100
 }
 
 func (p *bulkPoster) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
@@ -36,7 +39,7 @@ func (p *bulkPoster) Statuses(_ context.Context, commit string) ([]promote.Statu
 	return []promote.Status{{Name: "x", State: "success"}}, nil
 }
 
-func (p *bulkPoster) MostBulk() int { return 100 }
+func (p *bulkPoster) MostBulk() int { return cmp.Or(p.most, 100) }
 
 func (p *bulkPoster) Stretch(bool) int { return max(p.stretch, 1) }
 
@@ -165,6 +168,14 @@ func TestHealthByLimits(t *testing.T) {
 	b.from.err = nil
 	b.now = b.now.Add(10 * time.Minute)
 	b.want("long after a refusal", "[50 100 100]", 0, 0)
+}
+
+// TestSmallBulk: where a request returns few commits, the number of requests in a minute has a limit too.
+func TestSmallBulk(t *testing.T) {
+	t.Parallel()
+	b := newBulkLooks(t)
+	b.from.most = 5
+	b.want("requests for five commits", "["+strings.TrimSpace(strings.Repeat("5 ", 40))+"]", 0, bulkClusters-200)
 }
 
 // TestSlowBulk: a request for many commits that fails is followed by smaller ones.

@@ -31,6 +31,8 @@ func (h *Health) Synced() bool { return len(h.Named) > 0 }
 const (
 	StatusReads = 30
 	BulkReads   = 1000
+
+	bulkRequests = 40 // for many commits, in a minute: GitLab answers a few commits with each
 )
 
 // BulkReader is a StatusReader that can read many commits with one request.

@@ -56,6 +56,7 @@ func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitst
 	s.mu.Unlock()
 	alone, over, failed := s.readMany(ctx, from, missing, now)
 	s.mu.Lock()
+	slices.SortStableFunc(alone, func(x, y gitstore.Hash) int { return s.of[x].tried.Compare(s.of[y].tried) })
 	ask := min(len(alone), s.left(from, false, now))
 	s.asked += ask
 	s.over = over + len(alone) - ask
@@ -73,7 +74,11 @@ func (s *Statuses) left(from promotion.StatusReader, bulk bool, now time.Time) i
 		stretch = t.Stretch(bulk)
 	}
 	if bulk {
-		return max(s.mostBulk/stretch-s.bulked, 0)
+		most := s.mostBulk
+		if many, ok := from.(BulkReader); ok {
+			most = min(most, bulkRequests*many.MostBulk())
+		}
+		return max(most/stretch-s.bulked, 0)
 	}
 	return max(s.most/stretch-s.asked, 0)
 }

@@ -248,13 +248,12 @@ type Statuses interface {
 	CommitStatuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
-// MostBulk is the greatest number of commits of one request for the statuses of many.
-const MostBulk = 100
-
 // BulkStatuses reads the statuses of many commits. Adapters implement it if the forge's API has a request for that.
 type BulkStatuses interface {
+	// BulkSize returns the greatest number of commits of one request; 0 if the credential cannot send such requests.
+	BulkSize() int
 	// StatusesOf returns by commit what Statuses returns, but only the fields Context, State, Updated and Check. It sends one request, for
-	// at most MostBulk commits. Commits that the forge does not know, or whose statuses do not fit into the answer, are missing in the
+	// at most BulkSize commits. Commits that the forge does not know, or whose statuses do not fit into the answer, are missing in the
 	// result: Statuses reads them. The error is ErrUnsupported if the credential, or the forge's version, cannot read any of them in this way.
 	StatusesOf(ctx context.Context, repo Repository, commits []string) (map[string][]Status, error)
 	// BulkQuota returns the quota of these requests, as Budget does.

@@ -71,10 +71,11 @@ func PostedStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, f forg
 
 // MostBulk implements site.BulkReader.
 func (o *outside) MostBulk() int {
-	if _, ok := o.forge.(forge.BulkStatuses); !ok {
+	many, ok := o.forge.(forge.BulkStatuses)
+	if !ok {
 		return 0
 	}
-	return forge.MostBulk
+	return many.BulkSize()
 }
 
 // Bulk implements site.BulkReader.

@@ -41,6 +41,9 @@ func (g *bulk) at(key string, now time.Time) (forge.Quota, bool) {
 	return q, ok && now.Before(q.Reset)
 }
 
+// BulkSize implements forge.BulkStatuses.
+func (g *bulk) BulkSize() int { return bulkCommits }
+
 // BulkQuota implements forge.BulkStatuses.
 func (g *bulk) BulkQuota() (forge.Quota, bool) {
 	g.mu.Lock()
@@ -59,6 +62,8 @@ func (g *bulk) BulkQuota() (forge.Quota, bool) {
 // The fragment and the fields of each commit. GitHub charges one point for a hundred lists, so that a query of 100 commits costs one or two
 // of 5,000 points per hour.
 const (
+	bulkCommits = 100
+
 	rollup = "fragment r on Commit{statusCheckRollup{contexts(first:100){pageInfo{hasNextPage} nodes{__typename" +
 		" ...on StatusContext{context state createdAt} ...on CheckRun{name status conclusion startedAt completedAt}}}}}"
 )
@@ -122,8 +127,8 @@ type graphContext struct {
 func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status, error) {
 	f := g.forge
 	what := fmt.Sprintf("read the statuses of %d commits of %.200s", len(commits), repo.Path)
-	if len(commits) > forge.MostBulk {
-		return nil, wrap(what, fmt.Errorf("more than %d commits", forge.MostBulk))
+	if len(commits) > bulkCommits {
+		return nil, wrap(what, fmt.Errorf("more than %d commits", bulkCommits))
 	}
 	_, p, cred, err := f.open(ctx, repo)
 	if err != nil {

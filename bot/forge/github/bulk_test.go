@@ -72,7 +72,7 @@ func testStatusesOfMany(t *testing.T, app bool) {
 	unknown := strings.Repeat("0", 39) + "1"
 	requests, counted := w.server.Requests(), w.server.Counted()
 	ask := slices.Clone(commits)
-	for len(ask) < forge.MostBulk {
+	for len(ask) < w.forge.BulkSize() {
 		ask = append(ask, unknown)
 	}
 	got, err := w.forge.StatusesOf(t.Context(), repo, ask)
@@ -104,7 +104,7 @@ func testStatusesOfMany(t *testing.T, app bool) {
 func TestStatusesOfManyRefused(t *testing.T) {
 	w := newWorld(t, true)
 	repo, commits := bulkScene(t, w, 2)
-	if _, err := w.forge.StatusesOf(t.Context(), repo, make([]string, forge.MostBulk+1)); err == nil || w.server.GraphPoints() != 0 {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, make([]string, w.forge.BulkSize()+1)); err == nil || w.server.GraphPoints() != 0 {
 		t.Errorf("more commits than one request may name: %v", err)
 	}
 	if _, err := w.forge.StatusesOf(t.Context(), repo, []string{`"){viewer{login}}`}); err == nil || w.server.GraphPoints() != 0 {

@@ -51,6 +51,8 @@ var (
 	_ forge.Forge      = (*Forge)(nil)
 	_ forge.Protection = (*Forge)(nil)
 	_ forge.Budget     = (*Forge)(nil)
+
+	_ forge.BulkStatuses = (*Forge)(nil)
 )
 
 const (

@@ -31,7 +31,7 @@ func (s *World) AddProject(path, gitDir string) int {
 }
 
 func (s *state) addProject(path, gitDir string) *project {
-	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{}, members: map[int]member{}}
+	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{}, members: map[int]member{}, pipelines: map[string]int{}}
 	if gitDir != "" {
 		p.git = &bare.Repository{Dir: gitDir}
 	} else {
@@ -285,6 +285,10 @@ func (s *MergeRequests) report( //nolint:revive // what a status has
 	if state != "pending" && state != "running" {
 		t.finished = now
 	}
+	if p.pipelines[sha] == 0 {
+		p.pipelines[sha] = s.id()
+	}
+	t.pipeline = p.pipelines[sha]
 	p.statuses = append(p.statuses, t)
 	return t
 }

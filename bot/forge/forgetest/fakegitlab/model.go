@@ -47,6 +47,8 @@ type project struct {
 	mrs      []*mergeRequest
 	statuses []*status
 
+	pipelines map[string]int // the newest of a commit
+
 	protected []protectedBranch
 }
 
@@ -94,6 +96,9 @@ type status struct {
 	target                        string
 	author                        *user
 	created, started, finished    time.Time
+
+	pipeline      int
+	bridge, child bool // a job that runs a child pipeline; a job of one
 }
 
 func (s *state) user(login string) *user { return s.users[strings.ToLower(login)] }

@@ -1,4 +1,4 @@
-// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 that Sluice uses, with its
+// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 and of GraphQL that Sluice uses, with its
 // types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
 // answer with the documentation. A project can be connected to a bare Git repository on disk, whose branches
 // it then reads. The package must not be part of a released binary, and must not be more lenient than GitLab.
@@ -116,6 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &call{s: s, r: r, query: r.URL.Query(), body: map[string]any{}}
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/v4/")
+	ok = ok || r.URL.Path == graphPath
 	for part := range strings.SplitSeq(rest, "/") {
 		part, err := url.PathUnescape(part)
 		ok = ok && err == nil
@@ -152,6 +153,8 @@ func (s *Server) answer(c *call) (a answer, lost bool, events []event) {
 		a = faultAnswer(fault)
 	case !c.identify():
 		a = problem(http.StatusUnauthorized, "401 Unauthorized")
+	case c.r.URL.Path == graphPath && c.r.Method == http.MethodPost:
+		a = c.graphQL()
 	default:
 		a = c.route()
 	}

@@ -51,6 +51,6 @@ func (s *shapes) emojiFields(n *note, e *emoji) fields {
 func (s *shapes) statusFields(t *status) fields {
 	return fields{
 		"id": t.id, "sha": t.sha, "ref": "main", "status": t.state, "name": t.name, "target_url": t.target, "description": t.description, "allow_failure": false,
-		"created_at": stamp(t.created), "started_at": stamp(t.started), "finished_at": stamp(t.finished), "author": s.userFields(t.author, false), "coverage": nil, "pipeline_id": 1,
+		"created_at": stamp(t.created), "started_at": stamp(t.started), "finished_at": stamp(t.finished), "author": s.userFields(t.author, false), "coverage": nil, "pipeline_id": t.pipeline,
 	}
 }
