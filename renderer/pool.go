@@ -59,6 +59,13 @@ func NewPool(opts PoolOptions) *Pool {
 	return p
 }
 
+// Prepare starts a child for a later call, in the background. A pool whose Host belongs to another component starts none.
+func (p *Pool) Prepare() {
+	if p.host != nil && p.err == nil {
+		p.host.Prepare()
+	}
+}
+
 // Render sends the bundle to a child and waits for its answer.
 func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if p.err != nil {

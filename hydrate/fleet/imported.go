@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 )
@@ -333,6 +335,9 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 func (i *Imported) same(o *Imported) bool {
 	if o == nil || (i.Err == nil) != (o.Err == nil) || i.Suspended != o.Suspended || i.Err != nil && i.Err.Error() != o.Err.Error() {
 		return false
+	}
+	if i.Namespace == o.Namespace && bytes.Equal(i.Component, o.Component) && reflect.DeepEqual(i.Sources, o.Sources) { // most are, and keys cost more
+		return true
 	}
 	key := func(x *Imported) string {
 		parts := []any{x.Namespace}

@@ -205,9 +205,10 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 		return p, nil
 	}
 	p := w.host.take(func(i idleProcess) bool { return i.warm })
-	if p != nil {
+	if p != nil && w.host.opts.Warm > 0 {
 		go w.host.warm() //nolint:gosec // the process is for a later caller
-	} else {
+	}
+	if p == nil {
 		var err error
 		if p, err = w.host.start(ctx); err != nil {
 			return nil, err

@@ -65,6 +65,10 @@ func (h *Host) keep(i idleProcess) {
 	}
 }
 
+// Prepare starts a process for a later call and does not wait for it: a process takes some hundredths of a second to start. Without a later
+// call, the process is idle until Close.
+func (h *Host) Prepare() { go h.warm() }
+
 // warm starts an idle process for a later call. It ignores errors: that call starts a process itself and returns the error.
 func (h *Host) warm() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -357,6 +357,29 @@ func TestProcessesBelongToOneOwner(t *testing.T) {
 	}
 }
 
+// A process that Prepare started takes the next call, and no other one is started for it.
+func TestPrepare(t *testing.T) {
+	h := host(t, func(o *Options) { o.Size = 2 })
+	h.Prepare()
+	count := func() (idle, live int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.idle), len(h.live)
+	}
+	for idle := 0; idle == 0; idle, _ = count() {
+		if t.Context().Err() != nil {
+			t.Fatal("no process was started")
+		}
+		runtime.Gosched()
+	}
+	if got, err := call(t, h.For(Owner{"a", Trusted}), "echo", "on"); err != nil || got != "on" {
+		t.Error(got, err)
+	}
+	if idle, live := count(); idle != 1 || live != 1 {
+		t.Errorf("%d idle processes of %d", idle, live)
+	}
+}
+
 func TestSlotsAreSharedFairly(t *testing.T) {
 	h := host(t, func(o *Options) { o.Size, o.Reserved = 2, 1 })
 	greedy, other, trusted := h.For(Owner{"greedy", Untrusted}), h.For(Owner{"other", Untrusted}), h.For(Owner{"greedy", Trusted})

@@ -11,6 +11,7 @@
 package workspace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -18,6 +19,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -155,11 +159,30 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	if r == nil {
 		s.shared.pool = NewPool(s.runtime.Child, o)
 		r = s.shared.pool
+		if o.Remember && mayImport(s.Store.Worktree(), o.Detect) {
+			s.shared.pool.Prepare()
+		}
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Imports: importsOf(s.Store, &s.runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
 		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
 	})
+}
+
+// mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the commit is read. The
+// fleet itself comes from the commit.
+func mayImport(worktree string, detect bool) bool {
+	if worktree == "" {
+		return false
+	}
+	f, err := os.Open(filepath.Join(worktree, fleet.File)) //nolint:gosec // in the working tree that the user names
+	if err != nil {
+		return detect && errors.Is(err, fs.ErrNotExist)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	return err == nil && bytes.Contains(text, []byte("import:"))
 }
 
 // importsOf returns the memory of imports. Two repositories share none, and charts of untrusted changes are not kept.

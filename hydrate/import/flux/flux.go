@@ -43,6 +43,8 @@ type Importer struct {
 	files   []string // of the commit
 	origins map[Key][]Origin
 	ids     map[string]string // of files; see identify
+
+	repositories map[string]*artifact // see repository
 }
 
 // New lists the commit's files. It fails if they cannot be listed.
@@ -51,7 +53,7 @@ func New(tree Tree, builder Builder) (*Importer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Importer{tree: tree, builder: builder, files: files, ids: map[string]string{}}, nil
+	return &Importer{tree: tree, builder: builder, files: files, ids: map[string]string{}, repositories: map[string]*artifact{}}, nil
 }
 
 // Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
@@ -102,11 +104,10 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
-	files, err := ignoring(c.tree, c.files, nil)
+	a, err := i.repository(nil)
 	if err != nil {
 		return nil, err
 	}
-	a := newArtifact(c.tree, files)
 	if !a.isDir(root) {
 		return nil, fmt.Errorf("%q is not a directory of the repository", root)
 	}

@@ -51,11 +51,10 @@ func (c *cluster) artifactOf(key Key) (*artifact, error) {
 			return nil, fmt.Errorf("%s: spec.include is not supported", key)
 		}
 	}
-	files, err := ignoring(c.tree, c.files, repo.Spec.Ignore)
+	a, err := c.repository(repo.Spec.Ignore)
 	if err != nil {
 		return nil, err
 	}
-	a := newArtifact(c.tree, files)
 	c.artifacts[key] = a
 	return a, nil
 }

@@ -186,6 +186,24 @@ func list(tree Tree) ([]string, error) {
 // domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
 func domain() []string { return []string{"artifact"} }
 
+// repository is the artifact that source-controller makes of the repository for a GitRepository with this spec.ignore. Clusters share it.
+func (i *Importer) repository(ignore *string) (*artifact, error) {
+	key := "default"
+	if ignore != nil {
+		key = "spec " + *ignore
+	}
+	if a, ok := i.repositories[key]; ok {
+		return a, nil
+	}
+	files, err := ignoring(i.tree, i.files, ignore)
+	if err != nil {
+		return nil, err
+	}
+	a := newArtifact(i.tree, files)
+	i.repositories[key] = a
+	return a, nil
+}
+
 // ignoring gives the files of an artifact that source-controller makes of a repository: without those that .sourceignore files, the
 // GitRepository's spec.ignore and Flux's default patterns exclude.
 func ignoring(tree Tree, files []string, spec *string) (map[string]string, error) {
