@@ -145,6 +145,16 @@ func TestEqualFailuresAreGrouped(t *testing.T) {
 	}
 }
 
+// The last line of the findings does not count targets as checked that could not be rendered.
+func TestFindingsOfWithheldTargets(t *testing.T) {
+	r := &report.Review{Changes: &diff.ChangeSet{Compared: 3, Withheld: []diff.Withheld{{App: "web", Cluster: "eu-1", Message: "no chart"}}}}
+	var out strings.Builder
+	report.TerminalFindings(&out, r, report.TerminalOptions{})
+	if got := out.String(); !strings.Contains(got, "\n3 targets checked, 1 not checked, 0 errors, ") || strings.HasPrefix(got, "\n") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestPointersAreComplete(t *testing.T) {
 	text, cut := report.Markdown(tenThousand(), 20_000)
 	if !cut.Any() {

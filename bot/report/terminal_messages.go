@@ -134,15 +134,18 @@ func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
 	t.withheld()
 	t.findings()
 	t.warnings()
-	checked := 0
-	if r.Changes != nil {
-		checked = r.Changes.Compared
+	checked, unknown := 0, ""
+	if c := r.Changes; c != nil {
+		checked = c.Compared
+		if n := len(c.Withheld); n > 0 {
+			unknown = Number(n) + " not checked"
+		}
 	}
 	f := &r.Findings
 	exempted := ""
 	if f.Exempted > 0 {
 		exempted = Number(f.Exempted) + " exempted"
 	}
-	t.line(t.color(bold, joined(Count(checked, "target")+" checked", Count(f.Count(SeverityError), "error"), Count(f.Count(SeverityWarning), "warning"), exempted)))
-	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
+	t.line(t.color(bold, joined(Count(checked, "target")+" checked", unknown, Count(f.Count(SeverityError), "error"), Count(f.Count(SeverityWarning), "warning"), exempted)))
+	_, _ = io.WriteString(w, strings.TrimPrefix(t.out.String(), "\n")) // the caller's writer keeps its error
 }

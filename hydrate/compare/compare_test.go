@@ -111,6 +111,9 @@ func TestComparisonWithholdsWhatFails(t *testing.T) {
 	if len(c.Changes.Groups) != 1 || c.Changes.Groups[0].Clusters[0] != "dev-1" {
 		t.Errorf("the others: %v", lines(c.Changes))
 	}
+	if c.Changes.Compared != 1 {
+		t.Errorf("%d targets are compared, but one of two is withheld", c.Changes.Compared)
+	}
 }
 
 func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {

@@ -144,7 +144,7 @@ func (c *run) changes() {
 	}
 	c.out.Changes = diff.Compare(targets, withheld, environments, newPlacements(c.views))
 	c.out.Changes.Unread = fleet.Unread(c.views[1].Fleet)
-	c.out.Changes.Compared = len(c.list)
+	c.out.Changes.Compared = len(c.list) - len(withheld)
 }
 
 // keeps returns the reason why the tool of an imported repository leaves in the cluster the objects that a target

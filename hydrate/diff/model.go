@@ -51,7 +51,7 @@ type ChangeSet struct {
 	Groups   []Group    `json:"groups"`   // by risk, then by reach
 	Apps     []App      `json:"apps"`     // in the order of their first group
 	Withheld []Withheld `json:"withheld"` // by app and cluster
-	Compared int        `json:"compared"` // number of targets
+	Compared int        `json:"compared"` // number of targets, without the withheld ones
 	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is not compared.
 	Unread []string `json:"unread,omitempty"`
 	Totals Counts   `json:"totals"`

@@ -81,7 +81,7 @@ func (s *Store) Remote(address string, auth Auth) (Branches, error) {
 	if !strings.ContainsAny(address, `/\:`) {
 		found := s.remoteURL(address)
 		if found == "" {
-			return nil, fmt.Errorf("%w: %q (add it with `git remote add`, or leave --push out)", ErrNoRemote, address)
+			return nil, kindf(ErrNoRemote, "the repository has no remote %q (add it with `git remote add`)", address)
 		}
 		address = found
 	}

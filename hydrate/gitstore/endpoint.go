@@ -103,11 +103,17 @@ func (e endpoint) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := safetext.Line(safetext.Shorten(strings.Join(strings.Fields(e.redact(err.Error())), " "), longestReason))
+	said := err.Error()
+	if request, ok := errors.AsType[*url.Error](err); ok { // its text repeats the address
+		said = strings.Replace(said, request.Error(), request.Err.Error(), 1)
+	}
+	text := safetext.Line(safetext.Shorten(strings.Join(strings.Fields(e.redact(said)), " "), longestReason))
 	hint := ""
 	switch {
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
 		hint = ": set SLUICE_GIT_USERNAME and SLUICE_GIT_PASSWORD, or SLUICE_GIT_TOKEN"
+	case errors.Is(err, transport.ErrRepositoryNotFound):
+		hint = ": check the address, and that the credential may read the repository"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		hint = ": name the authority's certificates in a CA bundle, or in SSL_CERT_FILE"
 	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):

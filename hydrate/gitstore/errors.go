@@ -31,6 +31,23 @@ var (
 	ErrOutcomeUnknown = errors.New("the outcome of the push is unknown")
 )
 
+// kindError is an error that matches kind, with a text of its own.
+type kindError struct {
+	kind error
+	text string
+}
+
+// kindf returns an error that matches kind.
+func kindf(kind error, format string, args ...any) error {
+	return &kindError{kind, fmt.Sprintf(format, args...)}
+}
+
+// Error returns the text.
+func (e *kindError) Error() string { return e.text }
+
+// Unwrap returns the kind.
+func (e *kindError) Unwrap() error { return e.kind }
+
 // ErrTooLarge means that an object exceeds the size limit of the store. It is an fs.ErrInvalid, because a retry does
 // not help.
 var ErrTooLarge error = tooLargeError{}

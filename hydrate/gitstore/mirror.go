@@ -77,7 +77,10 @@ func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {
 			return h, nil
 		}
 	}
-	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNoRef, e.url, rev)
+	if rev == "HEAD" {
+		return Hash{}, kindf(ErrNoRef, "%s: the default branch has no commit", e.url)
+	}
+	return Hash{}, kindf(ErrNoRef, "%s has no branch or tag %q", e.url, rev)
 }
 
 // remember records the commit that was fetched last. It ignores errors: without the record, the next fetch is only

@@ -61,7 +61,7 @@ func openDir(o Options) (*Store, error) {
 	}
 	if s.remote = s.remoteURL(name); s.remote == "" {
 		if o.Remote != "" {
-			return nil, fmt.Errorf("%w: the repository has no remote %q: see `git remote`", ErrNotFound, name)
+			return nil, kindf(ErrNotFound, "the repository has no remote %q: see `git remote`", name)
 		}
 		return s, nil
 	}
@@ -172,6 +172,9 @@ func findGitDir(start string) (gitDir, worktree string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) { // a folder above it may be in some other repository
+		return "", "", kindf(ErrNotFound, "the folder %s does not exist", dir)
+	}
 	for at := dir; ; at = filepath.Dir(at) {
 		dotGit := filepath.Join(at, ".git")
 		if info, err := os.Stat(dotGit); err == nil {
@@ -185,7 +188,7 @@ func findGitDir(start string) (gitDir, worktree string, err error) {
 			return at, "", nil
 		}
 		if at == filepath.Dir(at) {
-			return "", "", fmt.Errorf("%w: %s is not in a Git repository", ErrNotFound, start)
+			return "", "", kindf(ErrNotFound, "the folder %s is not in a Git repository (name one with --repo, or create one with `git init`)", dir)
 		}
 	}
 }

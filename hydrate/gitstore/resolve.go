@@ -43,7 +43,10 @@ func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
 }
 
 func notFoundRevision(rev string) error {
-	return fmt.Errorf("%w: %q: name a branch, a tag or a commit", ErrNotFound, rev)
+	if rev == "HEAD" {
+		return kindf(ErrNotFound, "the repository has no commit that is checked out: make the first commit, or check a branch out")
+	}
+	return kindf(ErrNotFound, "no commit is named %q: name a branch, a tag or a commit", rev)
 }
 
 // step follows ~N or ^N.

@@ -219,7 +219,11 @@ func (l *commands) source(c Command, s *promote.Situation) (promote.Source, erro
 				return promote.Source{Commit: commit}, nil
 			}
 		}
-		return promote.Source{}, fmt.Errorf("%s is not a commit of the remote's trunk in the range that is known here: give at least 7 digits of its id, and push it to the trunk first", c.Revision)
+		if len(c.Revision) < leastDigits {
+			return promote.Source{}, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", c.Revision, leastDigits)
+		}
+		return promote.Source{}, fmt.Errorf("%s is not on the trunk, or older than all that environments run: push a newer commit to the trunk first; `%s rollback %s --to %s` goes back to an older one",
+			c.Revision, cmp.Or(s.CommandPrefix, "/sluice"), c.Environment, c.Revision)
 	case c.From != "":
 		for _, b := range s.Before {
 			if b.Name == c.From {

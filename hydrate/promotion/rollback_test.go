@@ -146,6 +146,20 @@ func TestRollbackToAWholeState(t *testing.T) {
 	}
 }
 
+// A promotion to a commit that is older than all that runs names the rollback to it.
+func TestPromotionToAnOldCommit(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual")
+	one := s.release("one")
+	s.look(nil, ordered(promote.EventPromote, "p1", nil))
+	s.release("two")
+	s.look(nil, ordered(promote.EventPromote, "p2", nil))
+	_, refused := s.look(nil, ordered(promote.EventPromote, "old", func(c *promotion.Command) { c.Revision = one[:10] }))
+	wants(t, "an old commit", refused, "older than all that environments run: push a newer commit to the trunk first; `/sluice rollback prod --to "+one[:10]+"` goes back")
+	_, refused = s.look(nil, ordered(promote.EventPromote, "short", func(c *promotion.Command) { c.Revision = one[:3] }))
+	wants(t, "the beginning of an id", refused, "at least 7 digits")
+}
+
 // A partial rollback right after the environment branch moved, before any pass recorded the rollout, stops that rollout as well.
 func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 	t.Parallel()

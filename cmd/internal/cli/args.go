@@ -73,8 +73,8 @@ func unknownCommand(c *cobra.Command, name string) error {
 
 // didYouMean suggests the most similar known name; "" if none is similar.
 func didYouMean(wrong string, known []string) string {
-	const most = 3 // edits
-	best, distance := "", most+1
+	const most = 3                                      // edits
+	best, distance := "", min(most, (len(wrong)+1)/2)+1 // of a short word at most half may differ
 	for _, name := range known {
 		n := levenshtein.ComputeDistance(strings.ToLower(wrong), strings.ToLower(name))
 		if n < distance && n < len(name) {

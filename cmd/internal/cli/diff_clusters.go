@@ -259,16 +259,19 @@ func printClusterDiff(w io.Writer, c *clusterDiff) {
 		fmt.Fprintf(w, "%s and %s are equal\n", c.Cluster, c.Against)
 		return
 	}
+	gap := "" // before a section that is not the first
 	for _, only := range []struct {
 		cluster string
 		apps    []string
 	}{{c.Cluster, c.OnlyOnCluster}, {c.Against, c.OnlyOnAgainst}} {
 		if len(only.apps) > 0 {
 			fmt.Fprintf(w, "only on %s: %s\n", only.cluster, strings.Join(only.apps, ", "))
+			gap = "\n"
 		}
 	}
 	if len(c.Values) > 0 {
-		fmt.Fprintf(w, "\nValues (- %s, + %s):\n", c.Against, c.Cluster)
+		fmt.Fprintf(w, "%sValues (- %s, + %s):\n", gap, c.Against, c.Cluster)
+		gap = "\n"
 	}
 	app := ""
 	for _, v := range c.Values {
@@ -281,7 +284,7 @@ func printClusterDiff(w io.Writer, c *clusterDiff) {
 		printOrigin(w, "+", v.Cluster)
 	}
 	if len(c.Objects) > 0 {
-		fmt.Fprintf(w, "\nObjects (- %s, + %s):\n", c.Against, c.Cluster)
+		fmt.Fprintf(w, "%sObjects (- %s, + %s):\n", gap, c.Against, c.Cluster)
 	}
 	app = ""
 	for _, o := range c.Objects {

@@ -78,6 +78,8 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 		var at *app.Session
 		if at, err = s.WithRemote(ctx, trunk, p.remote); err == nil {
 			s = at
+		} else {
+			err = withoutRemote(err, "with --local, the command works on the branches of this clone")
 		}
 	}
 	if err == nil && p.listen != "" {
@@ -108,6 +110,14 @@ func trunkOf(ctx context.Context, s *app.Session, remote bool) (gitstore.Commit,
 		return s.FetchRef(ctx, "refs/heads/"+name)
 	}
 	return s.Commit(ctx, name)
+}
+
+// withoutRemote adds what works without a remote to an error that says that there is none.
+func withoutRemote(err error, instead string) error {
+	if errors.Is(err, gitstore.ErrNoRemote) {
+		return fmt.Errorf("%w; %s", err, instead)
+	}
+	return err
 }
 
 // who returns the author of a command.
@@ -152,9 +162,9 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	e, ok := f.Environment(name)
 	switch {
 	case !ok:
-		return usagef("the fleet has no environment %q; it has %s", name, either(environmentNames(f)))
+		return mustKnow("environment", name, environmentNames(f))
 	case promoted && len(e.After) == 0:
-		return usagef("%s follows the trunk: `sluice hydrate --push` updates it, and nothing is promoted to it", name)
+		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`", name)
 	}
 	return nil
 }

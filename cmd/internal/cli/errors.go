@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -56,6 +57,21 @@ func exitStatus(err error) int {
 	return ExitFailed
 }
 
+// distinct returns the text of an error, and of a join of errors each text once: several environments can fail for one reason.
+func distinct(err error) string {
+	joined, ok := err.(interface{ Unwrap() []error }) // a join inside another error is part of its text
+	if !ok {
+		return err.Error()
+	}
+	var texts []string
+	for _, e := range joined.Unwrap() {
+		if text := distinct(e); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
 // printError writes an error for the user. Problems of the fleet and of its policy are lists, followed by their number.
 func printError(w io.Writer, err error) {
 	if problems, ok := errors.AsType[fleet.Problems](err); ok {
@@ -72,7 +88,7 @@ func printError(w io.Writer, err error) {
 		fmt.Fprintln(w, "sluice: interrupted")
 		return
 	}
-	if text := err.Error(); strings.TrimSpace(text) != "" {
+	if text := distinct(err); strings.TrimSpace(text) != "" {
 		fmt.Fprintln(w, "sluice: "+text)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,7 +67,7 @@ func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind
 			}
 		}
 		if err := c.Aim(f, target); err != nil {
-			return nil, &exitError{ExitUsage, err}
+			return nil, usagef("%w%s", err, didYouMean(target, slices.Concat(environmentNames(f), clusterNames(f))))
 		}
 		return c, nil
 	})

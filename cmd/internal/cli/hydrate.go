@@ -151,7 +151,7 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	}
 	if h.push || s.IsURL() {
 		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
-			return nil, err
+			return nil, withoutRemote(err, "without --push, hydrate writes the branches of this clone")
 		}
 	}
 	if h.listen != "" {

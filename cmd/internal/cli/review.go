@@ -54,7 +54,8 @@ func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitsto
 	if !r.fromRemote && !s.IsURL() {
 		return s, nil
 	}
-	return s.WithRemote(ctx, head, r.remote)
+	remote, err := s.WithRemote(ctx, head, r.remote)
+	return remote, withoutRemote(err, "without --from-remote, the command reads the branches of this clone")
 }
 
 // narrow checks the selection against the fleet of a tree and adds it to a request.

@@ -55,7 +55,7 @@ func mustKnow(what, name string, names []string) error {
 	}
 	hint := didYouMean(name, names)
 	if hint == "" {
-		hint = ": there is " + some(names)
+		hint = "; it has " + some(names)
 	}
 	if len(names) == 0 {
 		hint = ""

@@ -88,7 +88,7 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	}
 	if v.fromRemote || s.IsURL() {
 		if s, err = s.WithRemote(ctx, head, v.remote); err != nil {
-			return err
+			return withoutRemote(err, "without --from-remote, verify reads the branches of this clone")
 		}
 	}
 	if v.signatures {
