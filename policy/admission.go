@@ -30,18 +30,18 @@ type admissionPolicy struct {
 }
 
 // kubernetes adds a document of a Kubernetes kind: a policy, its binding, or parameters.
-func (l *loader) kubernetes(f file, index, line int, h header) {
-	objects, err := manifest.Decode(f.data, manifest.DefaultBudget())
+func (l *loader) kubernetes(f File, index, line int, h header) {
+	objects, err := manifest.Decode(f.Data, manifest.DefaultBudget())
 	if err != nil || index >= len(objects) {
-		l.errorf(f.name, line, "cannot be read: %v", err)
+		l.errorf(f.Name, line, "cannot be read: %v", err)
 		return
 	}
 	i := slices.IndexFunc(objects, func(o manifest.Object) bool { return o.Kind() == h.Kind && o.Name() == h.Metadata.Name })
 	if i < 0 {
-		l.errorf(f.name, line, "%s %s cannot be read", h.Kind, h.Metadata.Name)
+		l.errorf(f.Name, line, "%s %s cannot be read", h.Kind, h.Metadata.Name)
 		return
 	}
-	d := document{file: f.name, line: line, object: objects[i]}
+	d := document{file: f.Name, line: line, object: objects[i]}
 	switch {
 	case strings.HasPrefix(h.APIVersion, "admissionregistration.k8s.io/") && h.Kind == "ValidatingAdmissionPolicy":
 		l.vaps = append(l.vaps, d)
@@ -84,7 +84,7 @@ func (l *loader) admission() {
 		delete(bindings, p.Name)
 	}
 	for name := range bindings {
-		l.errorf(Dir, 0, "a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder (add the policy, or remove the binding)", name)
+		l.errorf(l.engine.dir, 0, "a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder (add the policy, or remove the binding)", name)
 	}
 }
 
@@ -98,7 +98,7 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, 
 	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name, File: d.file}
 	if len(bindings) == 0 {
 		if p.Spec.ParamKind != nil {
-			l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s has a paramKind, but no binding names the parameters (add a ValidatingAdmissionPolicyBinding with paramRef to policy/)", p.Name)
+			l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s has a paramKind, but no binding names the parameters (add a ValidatingAdmissionPolicyBinding with paramRef to %s/)", p.Name, l.engine.dir)
 		}
 		l.engine.admission = append(l.engine.admission, &admissionPolicy{policy: p, program: compiled, needsOld: old})
 		return
@@ -115,7 +115,7 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, 
 		if p.Spec.ParamKind != nil {
 			one.params = l.findParams(p.Spec.ParamKind, b.Spec.ParamRef)
 			if one.params == nil {
-				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: the parameters %s %s are not in policy/", b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef))
+				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: the parameters %s %s are not in %s/", b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef), l.engine.dir)
 				continue
 			}
 		}

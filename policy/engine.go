@@ -30,6 +30,9 @@ func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	if err := run.all(ctx); err != nil {
 		return nil, err
 	}
+	if err := run.ownPolicies(ctx); err != nil {
+		return nil, err
+	}
 	run.expired()
 	sortFindings(run.out)
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
@@ -41,7 +44,7 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	r.collect()
-	if r.crds.err != nil {
+	if r.crds.err != nil || r.engine.own {
 		return r.crds.err
 	}
 	if err := r.owners(ctx); err != nil {
@@ -78,6 +81,9 @@ func (r *run) prepare(ctx context.Context) {
 	r.checkers = []checker{
 		&plainCheck{engine: e}, &apiCheck{engine: e}, &customCheck{engine: e, known: crds},
 		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds}, &confineCheck{engine: e, crds: crds},
+	}
+	if e.own {
+		r.checkers = nil
 	}
 	if e.rego != nil && len(e.rego.names) > 0 {
 		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego, notes: r.notes})
@@ -155,14 +161,19 @@ func (r *run) add(b breach, s *Subject, id manifest.Identity) {
 		Rule: b.rule, Severity: severity, Message: b.message, Hint: b.hint, Path: b.path, Object: id,
 		App: s.App.Name, Cluster: s.Cluster.Name, Environment: s.Cluster.Environment,
 	}
+	r.exempt(&f)
+	r.out = append(r.out, f)
+}
+
+// exempt sets the exemption of a finding.
+func (r *run) exempt(f *Finding) {
 	for i := range r.engine.exemptions {
 		e := &r.engine.exemptions[i]
-		if !e.expired(r.engine.options.Now) && e.covers(&f) {
+		if !e.expired(r.engine.options.Now) && e.covers(f) {
 			f.Exemption = &Exempt{Reason: e.Reason, Until: e.Until, File: e.file}
-			break
+			return
 		}
 	}
-	r.out = append(r.out, f)
 }
 
 // expired reports expired exemptions that would cover a finding.
@@ -182,7 +193,7 @@ func (r *run) expired() {
 			}
 			f.Message = fmt.Sprintf("the exemption %s from %s expired on %s (%s): %s", e.name, f.Rule, e.Until, e.file, e.Reason)
 			f.Hint = "fix the finding, or renew the exemption"
-			f.Rule, f.Severity, f.Path = RuleExemptionExpired, severity, ""
+			f.Rule, f.Severity, f.Path, f.Own = RuleExemptionExpired, severity, "", false
 			r.out = append(r.out, f)
 		}
 	}

@@ -8,15 +8,16 @@ import (
 	"slices"
 )
 
-type file struct {
-	name string
-	data []byte
+// File is a file of a policy.
+type File struct {
+	Name string
+	Data []byte
 }
 
-func policyFiles(repository fs.FS) ([]file, error) {
-	var out []file
+func policyFiles(repository fs.FS, dir string) ([]File, error) {
+	var out []File
 	var links Problems
-	err := fs.WalkDir(repository, Dir, func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(repository, dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return unreadable(name, err)
 		}
@@ -28,7 +29,7 @@ func policyFiles(repository fs.FS) ([]file, error) {
 			return nil
 		}
 		if len(out) == maxFiles {
-			return Problems{{File: Dir, Message: fmt.Sprintf("the folder has more than %d files", maxFiles)}}
+			return Problems{{File: dir, Message: fmt.Sprintf("the folder has more than %d files", maxFiles)}}
 		}
 		data, err := fs.ReadFile(repository, name)
 		if err != nil {
@@ -37,7 +38,7 @@ func policyFiles(repository fs.FS) ([]file, error) {
 		if len(data) > maxFile {
 			return Problems{{File: name, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)}}
 		}
-		out = append(out, file{name, data})
+		out = append(out, File{name, data})
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,6 +34,7 @@ type Options struct {
 	Now          time.Time                  // for exemptions, and time.now_ns() in Rego
 	Environments []string                   // names of the fleet's environments; nil: names are not checked
 	Workspaces   map[string]*confine.Bounds // of the trunk, by name; a workspace without bounds may contain nothing
+	Own          Own                        // the workspaces' own policies; nil: no workspace has one
 	Parallel     int                        // number of objects to judge in parallel; 0 means 1
 
 	// RuleTimeout is the time limit for the fleet's own rules on one object; 0 means 10 seconds.
@@ -80,6 +81,8 @@ func (p Problems) Error() string { return strings.Join(p.Strings(), "\n") }
 // Engine judges objects. It is safe for concurrent use.
 type Engine struct {
 	options    Options
+	dir        string // of its files
+	own        bool   // of a workspace: only the rules of the files are evaluated
 	rules      map[string]ruleSpec
 	known      map[string]Rule
 	exemptions []exemption
@@ -92,17 +95,22 @@ type Engine struct {
 // Load loads the policy of a source repository. It returns all mistakes at once, as Problems. A missing folder is an
 // empty policy, with only the built-in rules.
 func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
-	l := &loader{engine: &Engine{options: o, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
-	for _, r := range BuiltIn() {
-		l.engine.known[r.ID] = r
-	}
-	files, err := policyFiles(repository)
+	files, err := policyFiles(repository, Dir)
 	if err != nil {
 		return nil, err
 	}
+	l := &loader{engine: &Engine{options: o, dir: Dir, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
+	for _, r := range BuiltIn() {
+		l.engine.known[r.ID] = r
+	}
+	return l.load(ctx, files)
+}
+
+// load reads the files of a policy.
+func (l *loader) load(ctx context.Context, files []File) (*Engine, error) {
 	for _, f := range files {
 		switch {
-		case strings.HasSuffix(f.name, ".rego"):
+		case strings.HasSuffix(f.Name, ".rego"):
 			l.modules = append(l.modules, f)
 		default:
 			l.yamlFile(f)
@@ -119,7 +127,7 @@ func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
 
 type loader struct {
 	engine   *Engine
-	modules  []file
+	modules  []File
 	vaps     []document
 	bindings []document
 	params   []manifest.Object
@@ -144,12 +152,12 @@ func (l *loader) errorf(at string, line int, format string, args ...any) {
 }
 
 // yamlFile reads each document of a file by its kind.
-func (l *loader) yamlFile(f file) {
-	if err := manifest.Check(f.data, manifest.DefaultBudget()); err != nil {
-		l.errorf(f.name, 0, "%v", err)
+func (l *loader) yamlFile(f File) {
+	if err := manifest.Check(f.Data, manifest.DefaultBudget()); err != nil {
+		l.errorf(f.Name, 0, "%v", err)
 		return
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
+	decoder := yaml.NewDecoder(bytes.NewReader(f.Data))
 	for i := 0; ; i++ {
 		var node yaml.Node
 		err := decoder.Decode(&node)
@@ -157,7 +165,7 @@ func (l *loader) yamlFile(f file) {
 			return
 		}
 		if err != nil {
-			l.errorf(f.name, 0, "%v", err)
+			l.errorf(f.Name, 0, "%v", err)
 			return
 		}
 		if len(node.Content) == 0 || node.Content[0].Kind == yaml.ScalarNode && node.Content[0].Value == "" {
@@ -165,19 +173,19 @@ func (l *loader) yamlFile(f file) {
 		}
 		var h header
 		if err := node.Decode(&h); err != nil || h.Kind == "" {
-			l.errorf(f.name, node.Line, "the document has no kind (allowed are Policy, Exemption, ValidatingAdmissionPolicy, its binding and its parameters)")
+			l.errorf(f.Name, node.Line, "the document has no kind (allowed are Policy, Exemption, ValidatingAdmissionPolicy, its binding and its parameters)")
 			continue
 		}
 		l.document(f, i, node.Content[0].Line, h)
 	}
 }
 
-func (l *loader) document(f file, index, line int, h header) {
+func (l *loader) document(f File, index, line int, h header) {
 	switch {
 	case h.APIVersion == APIVersion && h.Kind == "Policy":
 		var p policyFile
 		if l.decode(f, index, &p) {
-			l.policy(f.name, line, &p)
+			l.policy(f.Name, line, &p)
 		}
 	case h.APIVersion == APIVersion && h.Kind == "Exemption":
 		var e exemptionFile
@@ -186,20 +194,20 @@ func (l *loader) document(f file, index, line int, h header) {
 		}
 		until, err := e.Spec.check()
 		if err != nil {
-			l.errorf(f.name, line, "exemption %s: %v", e.Metadata.Name, err)
+			l.errorf(f.Name, line, "exemption %s: %v", e.Metadata.Name, err)
 			return
 		}
-		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name, file: fmt.Sprintf("%s:%d", f.name, line), until: until})
+		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name, file: fmt.Sprintf("%s:%d", f.Name, line), until: until})
 	case h.APIVersion == APIVersion:
-		l.errorf(f.name, line, "unknown kind %s (allowed are Policy and Exemption)", h.Kind)
+		l.errorf(f.Name, line, "unknown kind %s (allowed are Policy and Exemption)", h.Kind)
 	default:
 		l.kubernetes(f, index, line, h)
 	}
 }
 
 // decode decodes one document strictly.
-func (l *loader) decode(f file, index int, into any) bool {
-	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
+func (l *loader) decode(f File, index int, into any) bool {
+	decoder := yaml.NewDecoder(bytes.NewReader(f.Data))
 	for range index {
 		var skip yaml.Node
 		if err := decoder.Decode(&skip); err != nil {
@@ -218,7 +226,7 @@ func (l *loader) decode(f file, index int, into any) bool {
 				line, _ = strconv.Atoi(m[1]) // digits; 0 if there are too many
 				message = m[2]
 			}
-			l.errorf(f.name, line, "%s", yamlField.ReplaceAllString(message, "unknown key $1"))
+			l.errorf(f.Name, line, "%s", yamlField.ReplaceAllString(message, "unknown key $1"))
 		}
 		return false
 	}
@@ -257,16 +265,23 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 		}
 		l.engine.rules[id] = r
 	}
-	if len(p.Spec.Schemas.Locations) > 0 {
-		l.engine.schemaSpec.Locations = p.Spec.Schemas.Locations
-	}
-	l.engine.schemaSpec.AllowUnknownFields = l.engine.schemaSpec.AllowUnknownFields || p.Spec.Schemas.AllowUnknownFields
+	l.schemas(name, line, p.Spec.Schemas)
 	for k, v := range p.Spec.Parameters {
 		if l.engine.parameters == nil {
 			l.engine.parameters = map[string]any{}
 		}
 		l.engine.parameters[k] = v
 	}
+}
+
+func (l *loader) schemas(name string, line int, s schemaSpec) {
+	if l.engine.own && (len(s.Locations) > 0 || s.AllowUnknownFields) {
+		l.errorf(name, line, "spec.schemas: the policy of a workspace cannot choose the schemas (the fleet's policy does)")
+	}
+	if len(s.Locations) > 0 {
+		l.engine.schemaSpec.Locations = s.Locations
+	}
+	l.engine.schemaSpec.AllowUnknownFields = l.engine.schemaSpec.AllowUnknownFields || s.AllowUnknownFields
 }
 
 // finish compiles the rules.
@@ -288,7 +303,11 @@ func (l *loader) finish(ctx context.Context) error {
 	l.admission()
 	for id := range e.rules {
 		if _, ok := e.known[id]; !ok && len(l.problems) == 0 {
-			l.errorf(l.at[id].file, l.at[id].line, "no rule %q exists (`sluice policy list` lists all rules)", id)
+			message := "no rule %q exists (`sluice policy list` lists all rules)"
+			if l.engine.own {
+				message = "the policy of the workspace has no rule %q: it sets only rules of its own"
+			}
+			l.errorf(l.at[id].file, l.at[id].line, message, id)
 		}
 	}
 	slices.SortFunc(l.problems, func(a, b Problem) int {
@@ -313,13 +332,13 @@ func (e *Engine) Rules() []Rule {
 // SchemaLocations returns the locations of a fleet's schemas; empty means the default. Callers need them before they
 // load the engine.
 func SchemaLocations(repository fs.FS) ([]string, error) {
-	files, err := policyFiles(repository)
+	files, err := policyFiles(repository, Dir)
 	if err != nil {
 		return nil, err
 	}
 	l := &loader{engine: &Engine{rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
 	for _, f := range files {
-		if !strings.HasSuffix(f.name, ".rego") {
+		if !strings.HasSuffix(f.Name, ".rego") {
 			l.yamlFile(f)
 		}
 	}

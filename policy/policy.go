@@ -91,6 +91,7 @@ type Finding struct {
 	Cluster     string
 	Environment string
 	Exemption   *Exempt // nil without one
+	Own         bool    // by the own policy of the app's workspace
 }
 
 // Exempt is the exemption that covers a finding.

@@ -46,7 +46,7 @@ type evaluator struct {
 var ruleName = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
 
 // loadRego parses and compiles modules. It returns all mistakes as Problems.
-func loadRego(ctx context.Context, files []file, parameters map[string]any, o Options) (*regoRules, error) {
+func loadRego(ctx context.Context, files []File, parameters map[string]any, o Options) (*regoRules, error) {
 	r := &regoRules{modules: map[string]*ast.Module{}, now: o.Now, data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}}}
 	if len(files) == 0 {
 		return r, nil
@@ -56,14 +56,14 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 	for _, f := range files {
 		// Annotations contain the titles of rules. Schemas in annotations are not loaded, because the compiler does
 		// not use them for type checks.
-		m, err := ast.ParseModuleWithOpts(f.name, string(f.data), ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
+		m, err := ast.ParseModuleWithOpts(f.Name, string(f.Data), ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
 		if err != nil {
 			problems = append(problems, regoErrors(err)...)
 			continue
 		}
 		refused = append(refused, refusedCalls(m)...)
-		r.modules[f.name] = m
-		r.collect(f.name, m)
+		r.modules[f.Name] = m
+		r.collect(f.Name, m)
 	}
 	if len(problems) > 0 {
 		return nil, problems

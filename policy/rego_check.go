@@ -49,7 +49,7 @@ func (c *regoCheck) timeout() time.Duration {
 
 func (c *regoCheck) check(parent context.Context, s *Subject, o *Object) ([]breach, error) {
 	if c.timeouts.Load() >= maxTimeouts {
-		c.notes.add(fmt.Sprintf("the rules in %s/*.rego were not evaluated, because they reached the time limit on %d objects", Dir, maxTimeouts), o.Object.Identity().String())
+		c.notes.add(fmt.Sprintf("the rules in %s/*.rego were not evaluated, because they reached the time limit on %d objects", c.engine.dir, maxTimeouts), o.Object.Identity().String())
 		return nil, nil
 	}
 	var e *evaluator
@@ -64,7 +64,7 @@ func (c *regoCheck) check(parent context.Context, s *Subject, o *Object) ([]brea
 	out, err := c.evaluate(ctx, e, s, o)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && parent.Err() == nil {
 		c.timeouts.Add(1)
-		return nil, fmt.Errorf("the rules in %s/*.rego took more than %s on %s (make them cheaper, or narrow them to a kind first)", Dir, c.timeout(), o.Object.Identity())
+		return nil, fmt.Errorf("the rules in %s/*.rego took more than %s on %s (make them cheaper, or narrow them to a kind first)", c.engine.dir, c.timeout(), o.Object.Identity())
 	}
 	return out, err
 }
@@ -80,7 +80,7 @@ func (c *regoCheck) evaluate(ctx context.Context, e *evaluator, s *Subject, o *O
 	}
 	results, err := e.query.Eval(ctx, rego.EvalInput(jsonValue(map[string]any(o.Object))), rego.EvalTransaction(txn), rego.EvalTime(c.rules.now))
 	if err != nil {
-		return nil, fmt.Errorf("the rules in %s/*.rego on %s: %w", Dir, o.Object.Identity(), err)
+		return nil, fmt.Errorf("the rules in %s/*.rego on %s: %w", c.engine.dir, o.Object.Identity(), err)
 	}
 	if len(results) != 1 {
 		return nil, nil

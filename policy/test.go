@@ -32,6 +32,19 @@ func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestR
 	if err != nil {
 		return nil, err
 	}
+	return e.test(ctx, run)
+}
+
+// TestOwn runs the tests of the own policy of a workspace; see Test.
+func TestOwn(ctx context.Context, dir string, files []File, run string, o Options) ([]TestResult, error) {
+	e, err := LoadOwn(ctx, dir, files, o)
+	if err != nil {
+		return nil, err
+	}
+	return e.test(ctx, run)
+}
+
+func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 	if len(e.rego.modules) == 0 {
 		return nil, nil
 	}
@@ -47,7 +60,7 @@ func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestR
 	}
 	results, err := runner.RunTests(ctx, txn)
 	if err != nil {
-		return nil, fmt.Errorf("tests in policy/: %w", err)
+		return nil, fmt.Errorf("tests in %s/: %w", e.dir, err)
 	}
 	var out []TestResult
 	for r := range results {

@@ -19,8 +19,11 @@ func workspaceOf(app string) string {
 	return name
 }
 
-// OfWorkspace reports whether a rule holds workspaces to their bounds. Its severity is always error.
-func OfWorkspace(rule string) bool { return strings.HasPrefix(rule, "workspace-") }
+// OfWorkspace reports whether a rule holds workspaces to their bounds. Its severity is always error. A rule of a workspace's own policy is
+// none of these, whatever the workspace is called.
+func OfWorkspace(rule string) bool {
+	return strings.HasPrefix(rule, "workspace-") && !strings.Contains(rule, "/")
+}
 
 func workspaceRules() []Rule {
 	rule := func(id, title string) Rule {

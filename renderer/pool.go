@@ -92,6 +92,15 @@ type Caller interface {
 	Call(ctx context.Context, c worker.Call) ([]byte, error)
 }
 
+// CallerOf returns the worker processes of a renderer. It reports false if the renderer has none of its own.
+func CallerOf(r Renderer) (Caller, bool) {
+	if l, ok := r.(*lane); ok {
+		return l.pool, true
+	}
+	c, ok := r.(Caller)
+	return c, ok
+}
+
 // The renderers with worker processes implement Caller. An Engine renders in this process, and a Remote is in a
 // worker already.
 var (

@@ -2,7 +2,8 @@
 // hydrate.Gate.
 //
 // If the fleet enforces its policy, every finding of severity error forbids the change. Otherwise only a plaintext
-// Secret and an object outside the bounds of its workspace do. The gate judges only objects that differ from the branch,
+// Secret, an object outside the bounds of its workspace and, unless spec.policy.enforce is false, an error of the
+// workspace's own policy do. The gate judges only objects that differ from the branch,
 // and those of rendered targets of workspaces, so that its cost follows the change. Findings that the fleet's policy
 // exempts pass.
 package enforce
@@ -47,7 +48,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
+	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own), own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
 	if err := j.compare(ctx); err != nil {
 		return nil, err
 	}
@@ -96,6 +97,7 @@ type judgement struct {
 	gate        *Gate
 	change      hydrate.Change
 	enforced    bool
+	own         bool // the workspaces' own policies are enforced
 	reader      *objects.Reader
 	differences map[trees]*objects.Difference // of all targets of change
 }
@@ -125,21 +127,36 @@ func (j *judgement) compare(ctx context.Context) error {
 	return nil
 }
 
-// subjects returns the changed objects of each target; unless all, only the Secrets, because nothing else is refused without enforcement.
+// changedKey identifies the objects of targets that are judged: of equal trees, all of them or only the Secrets.
+type changedKey struct {
+	trees
+	whole bool
+}
+
+// hasOwn reports whether a target belongs to a workspace with a policy of its own.
+func (j *judgement) hasOwn(t *hydrate.ChangedTarget) bool {
+	w, ok := j.change.Fleet.Workspace(fleet.WorkspaceOf(t.Target.App.Name))
+	return ok && w.PolicyDir() != ""
+}
+
+// subjects returns the changed objects of each target; unless all, only the Secrets, because nothing else is refused without enforcement. Of
+// a workspace with a policy of its own, all are judged.
 func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarget, all bool) ([]policy.Subject, error) {
-	changed := map[trees][]policy.Object{}
+	changed := map[changedKey][]policy.Object{}
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
 	var out []policy.Subject
 	for i := range targets {
 		t := &targets[i]
 		pair := treesOf(t)
-		list, known := changed[pair]
+		whole := all || j.own && j.hasOwn(t)
+		key := changedKey{pair, whole}
+		list, known := changed[key]
 		if !known {
 			var err error
-			if list, err = j.changed(ctx, j.differences[pair], all); err != nil {
+			if list, err = j.changed(ctx, j.differences[pair], whole); err != nil {
 				return nil, err
 			}
-			changed[pair] = list
+			changed[key] = list
 		}
 		if len(list) == 0 {
 			continue
@@ -207,13 +224,18 @@ func (j *judgement) apps(clusters map[string]gitstore.Hash) objects.Apps {
 	}
 }
 
+// forbids reports whether an error of a rule stops the change.
+func (j *judgement) forbids(f *policy.Finding) bool {
+	return j.enforced || f.Rule == policy.RulePlaintextSecret || policy.OfWorkspace(f.Rule) || j.own && f.Own
+}
+
 // violations groups the findings that forbid the change by cluster.
 func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 	var out []hydrate.Violation
 	index := map[string]int{}
 	for i := range findings {
 		f := &findings[i]
-		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.enforced && f.Rule != policy.RulePlaintextSecret && !policy.OfWorkspace(f.Rule) {
+		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.forbids(f) {
 			continue
 		}
 		key := fmt.Sprintf("%q", []string{f.Rule, f.App, f.Object.String(), f.Path, f.Message})

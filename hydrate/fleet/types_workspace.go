@@ -42,6 +42,14 @@ type WorkspaceSpec struct {
 	HostAccess bool `json:"hostAccess,omitempty"`
 	// Quotas bound the workspace on each cluster.
 	Quotas Quotas `json:"quotas,omitzero"`
+	// Policy of the workspace itself: rules about the objects of its own apps, in addition to those of the fleet. Default: none.
+	Policy WorkspacePolicy `json:"policy,omitzero"`
+}
+
+// WorkspacePolicy is where a workspace has rules of its own.
+type WorkspacePolicy struct {
+	// Path of the folder with the rules, in the folder of the workspace.
+	Path string `json:"path" jsonschema:"required"`
 }
 
 // Administrators are people who answer for a workspace.

@@ -59,8 +59,16 @@ func (w *Workspace) holds(name string) bool { return within(w.Root, name) }
 // rendered gives the part of the declaration that decides what is rendered and what is allowed.
 func (w *Workspace) rendered() WorkspaceSpec {
 	out := w.Spec
-	out.Administrators, out.Approvers = Administrators{}, WorkspaceApprovers{}
+	out.Administrators, out.Approvers, out.Policy = Administrators{}, WorkspaceApprovers{}, WorkspacePolicy{}
 	return out
+}
+
+// PolicyDir is the folder of the workspace's own policy in the fleet's tree; "" if it has none.
+func (w *Workspace) PolicyDir() string {
+	if w.Spec.Policy.Path == "" {
+		return ""
+	}
+	return path.Join(w.Root, w.Spec.Policy.Path)
 }
 
 func within(root, name string) bool {

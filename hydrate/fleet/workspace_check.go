@@ -48,10 +48,24 @@ func (l tenancy) checkBounds(w *Workspace) {
 	}
 	l.checkPatterns(w)
 	l.checkApprovers(w)
+	l.checkOwnPolicy(w)
 	for field, n := range map[string]int{"objects": w.Spec.Quotas.Objects, "targets": w.Spec.Quotas.Targets} {
 		if n < 0 {
 			l.errorf(w.doc, []string{"spec", "quotas", field}, "0 is no bound", "a quota cannot be negative")
 		}
+	}
+}
+
+// checkOwnPolicy checks where the workspace's own policy is.
+func (l tenancy) checkOwnPolicy(w *Workspace) {
+	p, at := w.Spec.Policy.Path, []string{"spec", "policy", "path"}
+	if p == "" {
+		return
+	}
+	l.checkPath(w.doc, at, p)
+	first, _, _ := strings.Cut(path.Clean(p), "/")
+	if slices.Contains([]string{".", "..", "apps", "layers"}, first) {
+		l.errorf(w.doc, at, "such as policy", "the policy of the workspace %s needs a folder of its own", w.Name)
 	}
 }
 

@@ -106,6 +106,9 @@ type View struct {
 	contents *contents
 }
 
+// Mounted is the tree of the commit with the content of other repositories in fleet.MountDir.
+func (v *View) Mounted() gitstore.Hash { return v.mounted }
+
 // Trust returns the signers that charts are held against.
 func (v *View) Trust() *Trust { return v.contents.trust }
 

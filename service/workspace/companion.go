@@ -74,7 +74,26 @@ func untrustedWith(ctx context.Context, w *Workspace, trunk gitstore.Hash, p Pin
 	if err != nil {
 		return nil, err
 	}
+	p.Base = slices.Concat(p.Base, pinsOnTrunk(ctx, w, trunk, p))
 	return reading(s, p, w.Credentials), nil
+}
+
+// pinsOnTrunk returns the commits at which the trunk pins the repositories of p: the own policies of workspaces in them are from there.
+func pinsOnTrunk(ctx context.Context, w *Workspace, trunk gitstore.Hash, p Pins) []source.Pinned {
+	v, err := w.Open(ctx, trunk)
+	if err != nil {
+		return nil // the review reports an invalid fleet
+	}
+	var out []source.Pinned
+	for _, r := range v.Fleet.Repositories {
+		pin, ok := v.Pin(r)
+		commit, err := gitstore.ParseHash(pin.Commit)
+		named := slices.ContainsFunc(p.Head, func(one source.Pinned) bool { return one.Name == r.Name && one.URL == r.URL })
+		if ok && err == nil && named {
+			out = append(out, source.Pinned{Name: r.Name, URL: r.URL, Commit: commit})
+		}
+	}
+	return out
 }
 
 // reading returns a session that reads the pinned commits although it refuses other repositories.

@@ -212,7 +212,7 @@ func (p *parent) renderWithin(limit time.Duration) (err error) {
 
 // isLarge reports whether answers to a question can have many megabytes.
 func isLarge(question string) bool {
-	return question == askObjects || question == askArchive || question == renderer.QuestionRender
+	return question == askObjects || question == askArchive || question == askPolicy || question == renderer.QuestionRender
 }
 
 // answer answers one question. Several goroutines call it.
@@ -271,6 +271,8 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 		return nil, p.verify(ctx, input)
 	case askSchema:
 		return p.schema(ctx, input)
+	case askPolicy:
+		return judgeOwn(ctx, p.session.Renderer, input)
 	}
 	return nil, fmt.Errorf("unknown question %.40q", name)
 }

@@ -31,6 +31,7 @@ import (
 const (
 	JobReview  = "review"  // reviews a change
 	JobExplain = "explain" // explains where the values of a target come from
+	JobPolicy  = "policy"  // judges objects of a workspace by its own policy
 )
 
 // The questions of a job.
@@ -42,6 +43,7 @@ const (
 	askArchive = "archive" // JSON archiveQuestion → the archive
 	askVerify  = "verify"  // JSON verifyQuestion → nothing
 	askSchema  = "schema"  // JSON schemaQuestion → folder
+	askPolicy  = "policy"  // JSON ownTask → JSON ownAnswer
 )
 
 // workerTask is the part of the input that every job has.
@@ -94,7 +96,9 @@ type schemaQuestion struct {
 }
 
 // Jobs returns the jobs of this package, for the child process.
-func Jobs() worker.Jobs { return worker.Jobs{JobReview: reviewJob, JobExplain: explainJob} }
+func Jobs() worker.Jobs {
+	return worker.Jobs{JobReview: reviewJob, JobExplain: explainJob, JobPolicy: policyJob}
+}
 
 // reviewJob reviews a change in the worker process.
 func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
@@ -138,7 +142,8 @@ func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 			Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: t.Jobs, Version: t.Version,
 			Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 		}),
-		Store: store, runtime: Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}},
+		ownPolicy: func(ctx context.Context, input []byte) ([]byte, error) { return ask(ctx, askPolicy, input) },
+		Store:     store, runtime: Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}},
 	}, nil
 }
 

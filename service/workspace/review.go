@@ -37,6 +37,7 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 		options.Fleet = f.Name
 	}
 	var broken policy.Problems
+	var own []string
 	switch {
 	case o.Policy.IsZero():
 	case o.BoundsOnly:
@@ -61,13 +62,18 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 			return nil, nil, err
 		}
 		broken = append(broken, proposed...)
+		if o.Compare.Against == compare.AgainstCommit { // a promotion brings an older commit, and the policies of the trunk stay
+			if own, err = proposedOwn(ctx, s, o.Policy, o.Compare.Head.Tree); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	r, preview, err := review.Make(ctx, s.Hydrator, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(broken) > 0 {
-		r.Errors = append(r.Errors, broken.Strings()...)
+	if len(broken)+len(own) > 0 {
+		r.Errors = append(append(r.Errors, broken.Strings()...), own...)
 		r.Verdict = review.Verdict(r)
 	}
 	return r, preview, nil
@@ -168,11 +174,17 @@ func policyOptions(ctx context.Context, s *Session, tree gitstore.Hash) policy.O
 	for _, w := range f.Workspaces {
 		o.Workspaces[w.Name] = boundsOf(f, w)
 	}
-	o.Environments = make([]string, len(f.Spec.Environments))
-	for i, e := range f.Spec.Environments {
-		o.Environments[i] = e.Name
-	}
+	o.Own = ownPoliciesOf(s, tree, f)
+	o.Environments = environmentsOf(f)
 	return o
+}
+
+func environmentsOf(f *fleet.Fleet) []string {
+	out := make([]string, len(f.Spec.Environments))
+	for i, e := range f.Spec.Environments {
+		out[i] = e.Name
+	}
+	return out
 }
 
 // boundsOf returns what a workspace may contain. Clusters that the fleet does not have yet count by their labels.

@@ -102,14 +102,17 @@ type Session struct {
 	key     []byte
 	plain   []string // registries to contact over HTTP
 	shared  *resources
+
+	ownPolicy func(ctx context.Context, input []byte) ([]byte, error) // runs JobPolicy; nil: worker processes of the renderer do
 }
 
 // resources are shared by sessions that derive from one another.
 type resources struct {
-	once  sync.Once
-	store *gitstore.Store
-	pool  *renderer.Pool // nil: somebody else owns the renderer
-	git   gitstore.Auth  // for reading the source repository; a session that pushes has another credential in its runtime
+	once   sync.Once
+	store  *gitstore.Store
+	pool   *renderer.Pool // nil: somebody else owns the renderer
+	struck *struck        // own policies of workspaces
+	git    gitstore.Auth  // for reading the source repository; a session that pushes has another credential in its runtime
 }
 
 func (r *resources) close() {
@@ -154,7 +157,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.plain = o.PlainHTTP
 	s.Fetcher = signature.Archives{Fetcher: s.runtime.fetcher(o.PlainHTTP)}
-	s.shared = &resources{store: s.Store, git: s.runtime.Git}
+	s.shared = &resources{store: s.Store, struck: newStruck(), git: s.runtime.Git}
 	r := o.Renderer
 	if r == nil {
 		s.shared.pool = NewPool(s.runtime.Child, o)

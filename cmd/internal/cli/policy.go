@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 func newPolicy(o IO) *cobra.Command {
@@ -25,8 +28,10 @@ func newPolicyList(o IO) *cobra.Command {
 	var k common
 	c := &cobra.Command{
 		Use: "list", Short: "List all rules with their severity",
-		Long: `Lists the built-in rules and those of the folder policy/, with the severity that the fleet gives them. The files of the
-working tree are read.`,
+		Long: `Lists the built-in rules, those of the folder policy/ with the severity that the fleet gives them, and those of the
+policies that workspaces have of their own. The files of the working tree are read.
+
+Exit status: 0; 1 if a policy cannot be read.`,
 		Example: "  sluice policy list\n  sluice policy list -o json",
 		Args:    noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -50,45 +55,69 @@ func (c *common) policyList(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	rules := engine.Rules()
+	own, mistakes, err := ownRules(ctx, s, tree)
+	if err != nil {
+		return err
+	}
+	rules = append(rules, own...)
 	if c.structured() {
-		return c.encode(o.Out, engine.Rules())
+		err = c.encode(o.Out, rules)
+	} else {
+		for _, r := range rules {
+			fmt.Fprintf(o.Out, "%-24s %-8s %s\n", r.ID, r.Severity, safetext.Line(r.Title))
+		}
 	}
-	for _, r := range engine.Rules() {
-		fmt.Fprintf(o.Out, "%-24s %-8s %s\n", r.ID, r.Severity, safetext.Line(r.Title))
+	for _, m := range mistakes {
+		fmt.Fprintln(o.Err, safetext.Lines(m))
 	}
-	return nil
+	if err != nil || len(mistakes) == 0 {
+		return err
+	}
+	return &exitError{code: ExitFailed}
+}
+
+// ownRules lists the rules of the workspaces. A folder without a fleet has none, as far as its policy can be read.
+func ownRules(ctx context.Context, s *app.Session, tree gitstore.Hash) ([]policy.Rule, []string, error) {
+	rules, mistakes, err := workspace.OwnRules(ctx, s, tree)
+	if problems, ok := errors.AsType[fleet.Problems](err); ok && problems.Absent() {
+		return nil, nil, nil
+	}
+	return rules, mistakes, err
 }
 
 func newPolicyTest(o IO) *cobra.Command {
 	var k common
-	var run string
+	var run, name string
 	c := &cobra.Command{
 		Use: "test", Short: "Run the tests of the fleet's own rules (policy/*_test.rego)",
 		Long: `Runs the rules named test_… in policy/*.rego, as conftest verify and opa test do, with the fleet's own rules and with
-data.sluice.parameters. Tests supply other facts themselves: with data.sluice.cluster as {…}.
+data.sluice.parameters. Tests supply other facts themselves: with data.sluice.cluster as {…}. --workspace runs those of the
+policy that a workspace has of its own.
 
 Exit status: 0; 1 if a test fails or the policy does not compile.`,
-		Example: "  sluice policy test\n  sluice policy test --run deny_latest",
+		Example: "  sluice policy test\n  sluice policy test --run deny_latest\n  sluice policy test --workspace team-a",
 		Args:    noArgs("select tests with --run"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := k.check(); err != nil {
 				return err
 			}
-			return k.policyTest(c.Context(), o, run)
+			return k.policyTest(c.Context(), o, name, run)
 		},
 	}
 	k.readFlags(c, "text", "json")
+	c.Flags().StringVar(&name, "workspace", "", "run the tests of the own policy of this `workspace`")
 	c.Flags().StringVar(&run, "run", "", "only tests whose name matches this regular `expression`")
 	return c
 }
 
-func (c *common) policyTest(ctx context.Context, o IO, run string) error {
+func (c *common) policyTest(ctx context.Context, o IO, name, run string) error {
 	s, tree, err := openTree(ctx, o, c, "")
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	results, err := testPolicy(ctx, s, tree, run)
+	results, err := testPolicy(ctx, s, tree, name, run)
 	if err != nil {
 		return err
 	}
@@ -116,8 +145,12 @@ func (c *common) policyTest(ctx context.Context, o IO, run string) error {
 	return &exitError{code: ExitFailed}
 }
 
-func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, run string) ([]policy.TestResult, error) {
-	results, err := s.TestPolicy(ctx, tree, run)
+func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, name, run string) (results []policy.TestResult, err error) {
+	if name != "" {
+		results, err = workspace.TestOwnPolicy(ctx, s, tree, name, run)
+	} else {
+		results, err = s.TestPolicy(ctx, tree, run)
+	}
 	if results == nil {
 		results = []policy.TestResult{}
 	}

@@ -1,0 +1,343 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
+)
+
+// Limits of the own policy of one workspace.
+const (
+	ownTimeout = 30 * time.Second // of one call
+	ownRule    = 5 * time.Second  // of all its rules on one object
+	ownInput   = 8 << 20          // bytes of objects in one call, less than a question to the parent may have
+	ownCalls   = 16               // of one check
+	ownObject  = 12 << 20         // bytes of one object, with its old state
+	ownOutput  = 16 << 20
+)
+
+// ownPolicies implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit, or from the
+// commit at which its sluice.lock pins the workspace's repository. They are read, compiled and evaluated in a worker process.
+type ownPolicies struct {
+	session *Session
+	tree    gitstore.Hash
+	fleet   *fleet.Fleet
+	struck  *struck
+}
+
+// struck are policies that exceeded a limit, so that the next checks do not wait for them again. It is safe for concurrent use.
+type struck struct {
+	cache *lru.Cache[string, strike] // by the digest of the files
+}
+
+type strike struct {
+	at   time.Time
+	text string
+}
+
+const (
+	maxStruck  = 1000
+	struckLife = 10 * time.Minute // a busy machine can make a policy slow
+)
+
+func newStruck() *struck {
+	cache, err := lru.New[string, strike](maxStruck)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &struck{cache}
+}
+
+// reason returns the limit that a policy exceeded; "" if it did not.
+func (s *struck) reason(files []policy.File, now time.Time) string {
+	if one, ok := s.cache.Get(digestOf(files)); ok && now.Sub(one.at) < struckLife {
+		return one.text
+	}
+	return ""
+}
+
+func (s *struck) add(files []policy.File, now time.Time, text string) {
+	s.cache.Add(digestOf(files), strike{now, text})
+}
+
+func digestOf(files []policy.File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %d\n", f.Name, len(f.Data))
+		h.Write(f.Data)
+	}
+	return string(h.Sum(nil))
+}
+
+// ownPolicies returns the own policies of a fleet's workspaces; nil if no workspace has one.
+func ownPoliciesOf(s *Session, tree gitstore.Hash, f *fleet.Fleet) policy.Own {
+	for _, w := range f.Workspaces {
+		if w.PolicyDir() != "" {
+			return newOwnPolicies(s, tree, f)
+		}
+	}
+	return nil
+}
+
+func newOwnPolicies(s *Session, tree gitstore.Hash, f *fleet.Fleet) *ownPolicies {
+	out := &ownPolicies{session: s, tree: tree, fleet: f}
+	if s.shared != nil {
+		out.struck = s.shared.struck
+	}
+	if out.struck == nil { // in a worker process
+		out.struck = newStruck()
+	}
+	return out
+}
+
+// Judge implements policy.Own.
+func (o *ownPolicies) Judge(ctx context.Context, workspace string, subjects []policy.Subject) (*policy.OwnResult, error) {
+	w, ok := o.fleet.Workspace(workspace)
+	if !ok || w.PolicyDir() == "" {
+		return nil, nil //nolint:nilnil // it has no policy
+	}
+	out := &policy.OwnResult{}
+	answers, err := o.ask(ctx, w, subjects)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		if text := a.failure(); text != "" {
+			return &policy.OwnResult{Failed: text}, nil
+		}
+		out.Findings, out.Notes = append(out.Findings, a.Findings...), append(out.Notes, a.Notes...)
+	}
+	return out, nil
+}
+
+// ask judges subjects in as many calls as their size needs. The last answer has the failure, if there is one.
+func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject) ([]ownAnswer, error) {
+	files, problem, err := o.files(ctx, w)
+	if err != nil || problem != "" {
+		return []ownAnswer{{Failed: problem}}, err
+	}
+	now := o.session.runtime.Clock()
+	if text := o.struck.reason(files, now); text != "" {
+		return []ownAnswer{{Failed: text}}, nil
+	}
+	task := ownTask{
+		Workspace: w.Name, Dir: o.fleet.Locate(w.PolicyDir()), Files: files, Now: now, Environments: environmentsOf(o.fleet),
+	}
+	parts, err := divided(subjects)
+	if err != nil {
+		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
+	}
+	var out []ownAnswer
+	for i := range parts {
+		task.ownPart = parts[i]
+		answer, err := callOwn(ctx, o.session, task)
+		if err != nil {
+			return nil, err
+		}
+		if answer.Limit {
+			o.struck.add(files, now, answer.Failed)
+		}
+		if out = append(out, answer); answer.failure() != "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// files reads the files of a workspace's policy. The names are those that people know. The problem is why they cannot be judged by.
+func (o *ownPolicies) files(ctx context.Context, w *fleet.Workspace) (list []policy.File, problem string, err error) {
+	if w.Err != nil {
+		return nil, w.Err.Error(), nil //nolint:nilerr // files that cannot be read hold their workspace
+	}
+	v, err := o.session.Open(ctx, o.tree)
+	if err != nil {
+		return nil, "", err
+	}
+	list, err = policy.OwnFiles(o.session.Store.Snapshot(ctx, v.Mounted()), w.PolicyDir())
+	if problems, ok := errors.AsType[policy.Problems](err); ok {
+		return nil, o.fleet.Locate(summary(problems)), nil
+	}
+	for i := range list {
+		list[i].Name = o.fleet.Locate(list[i].Name)
+	}
+	return list, "", err
+}
+
+// summary is one line for the mistakes in a policy.
+func summary(p policy.Problems) string {
+	switch len(p) {
+	case 1:
+		return p[0].String()
+	case 2:
+		return p[0].String() + ", and 1 more mistake"
+	}
+	return fmt.Sprintf("%s, and %d more mistakes", p[0], len(p)-1)
+}
+
+// callOwn runs JobPolicy. What the policy itself does wrong is part of the answer.
+func callOwn(ctx context.Context, s *Session, task ownTask) (ownAnswer, error) {
+	input, err := json.Marshal(task)
+	if err != nil {
+		return ownAnswer{}, err
+	}
+	var data []byte
+	if s.ownPolicy != nil {
+		data, err = s.ownPolicy(ctx, input)
+	} else {
+		data, err = judgeOwn(ctx, s.Renderer, input)
+	}
+	if err != nil {
+		return ownAnswer{}, fmt.Errorf("policy of workspace %s: %w", task.Workspace, err)
+	}
+	var out ownAnswer
+	if err := json.Unmarshal(data, &out); err != nil {
+		return ownAnswer{Failed: worker.ErrProtocol.Error(), Limit: true}, nil //nolint:nilerr // as a policy that breaks its process
+	}
+	return out, nil
+}
+
+// judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository. A renderer without worker processes is one
+// of this process, and so is the job.
+func judgeOwn(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, error) {
+	caller, ok := renderer.CallerOf(r)
+	if !ok {
+		return policyJob(ctx, input, nil)
+	}
+	data, err := caller.Call(ctx, worker.Call{Job: JobPolicy, Input: input, Timeout: ownTimeout, CPU: ownTimeout, MaxOutput: ownOutput})
+	_, refused := errors.AsType[*worker.JobError](err)
+	if refused || worker.IsLimit(err) || errors.Is(err, worker.ErrProtocol) {
+		return json.Marshal(ownAnswer{Failed: err.Error(), Limit: true})
+	}
+	return data, err
+}
+
+// OwnRules lists the rules of the workspaces' own policies, and what is wrong with these policies.
+func OwnRules(ctx context.Context, s *Session, tree gitstore.Hash) ([]policy.Rule, []string, error) {
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := newOwnPolicies(s, tree, f)
+	var rules []policy.Rule
+	var mistakes []string
+	for _, w := range f.Workspaces {
+		if w.PolicyDir() == "" {
+			continue
+		}
+		answers, err := o.ask(ctx, w, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, a := range answers {
+			if text := a.failure(); text != "" {
+				mistakes = append(mistakes, fmt.Sprintf("the policy of workspace %s could not be evaluated: %s", w.Name, text))
+				continue
+			}
+			for _, r := range a.Rules {
+				r.ID, r.Title, r.BuiltIn = policy.OwnRule(w.Name, r.ID), policy.OwnText(r.Title), false
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules, mistakes, nil
+}
+
+// TestOwnPolicy runs the tests of the own policy of a workspace, in this process: for the files of the person who runs them.
+func TestOwnPolicy(ctx context.Context, s *Session, tree gitstore.Hash, workspace, run string) ([]policy.TestResult, error) {
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	w, ok := f.Workspace(workspace)
+	if !ok {
+		return nil, fmt.Errorf("the fleet has no workspace %q", workspace)
+	}
+	if w.PolicyDir() == "" {
+		return nil, fmt.Errorf("%s:%d: workspace %s has no policy of its own (set spec.policy.path)", w.File, w.Line, w.Name)
+	}
+	files, problem, err := newOwnPolicies(s, tree, f).files(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if problem != "" {
+		return nil, errors.New(problem)
+	}
+	return policy.TestOwn(ctx, f.Locate(w.PolicyDir()), files, run, policy.Options{Now: s.runtime.Clock(), Environments: environmentsOf(f)})
+}
+
+// proposedOwn returns the mistakes in the own policies of the head's workspaces, if they differ from those of the review. They apply after the
+// merge, and each would then hold its workspace.
+func proposedOwn(ctx context.Context, s *Session, judging, head gitstore.Hash) ([]string, error) {
+	after, _, err := s.Fleet(ctx, head)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the report has the problems of the fleet
+	}
+	if ownPoliciesOf(s, head, after) == nil {
+		return nil, nil
+	}
+	before, _, err := s.Fleet(ctx, judging)
+	if err != nil {
+		before = &fleet.Fleet{}
+	}
+	o := newOwnPolicies(s, head, after)
+	var out []string
+	for _, w := range after.Workspaces {
+		if w.PolicyDir() == "" || w.Err != nil {
+			continue
+		}
+		same, err := sameOwn(ctx, s, judging, head, before, w)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			continue
+		}
+		answers, err := o.ask(ctx, w, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range answers {
+			if text := a.failure(); text != "" {
+				out = append(out, fmt.Sprintf("the policy of workspace %s cannot be evaluated after the merge: %s", w.Name, policy.OwnText(text)))
+			}
+		}
+	}
+	return out, nil
+}
+
+// sameOwn reports whether a workspace has the same policy in two trees.
+func sameOwn(ctx context.Context, s *Session, judging, head gitstore.Hash, before *fleet.Fleet, w *fleet.Workspace) (bool, error) {
+	old, ok := before.Workspace(w.Name)
+	if !ok || old.Err != nil || old.PolicyDir() == "" {
+		return false, nil //nolint:nilerr // what cannot be read differs
+	}
+	was, err := s.Open(ctx, judging)
+	if err != nil {
+		return false, err
+	}
+	is, err := s.Open(ctx, head)
+	if err != nil {
+		return false, err
+	}
+	a, err := s.Store.Snapshot(ctx, was.Mounted()).Entry(old.PolicyDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	b, err := s.Store.Snapshot(ctx, is.Mounted()).Entry(w.PolicyDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return a.Hash == b.Hash, nil
+}
