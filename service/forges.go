@@ -230,11 +230,7 @@ func (f *connected) output(source forge.Repository, address string) (repo forge.
 func addressed(forges map[string]*connected, address string) (hint.Place, bool) {
 	for _, name := range slices.Sorted(maps.Keys(forges)) {
 		f := forges[name]
-		for _, one := range []string{address, "ssh://" + strings.Replace(giturl.Plain(address), ":22/", "/", 1)} {
-			repo, ok := giturl.Below(f.Git, one)
-			if !ok {
-				continue
-			}
+		if repo, ok := giturl.Below(f.Git, address); ok {
 			if spelled, ok := f.spelled(repo); ok {
 				return hint.NewPlace(name, spelled), true
 			}

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Plain returns the host and path of an address, without the parts that do not distinguish repositories: scheme,
-// user, a prefix `git::`, `.git` and a trailing slash. It is equal for https://git@GitHub.com/acme/base.git,
-// git@github.com:acme/base and github.com/acme/base. The host is in lower case. Forges ignore the case of paths, but
-// the path may continue inside the repository, where case matters.
+// Plain returns the host and path of an address, without the parts that do not distinguish repositories: scheme and
+// its default port, user, a prefix `git::`, `.git` and a trailing slash. It is equal for
+// https://git@GitHub.com/acme/base.git, git@github.com:acme/base, ssh://git@ssh.github.com:443/acme/base and
+// github.com/acme/base. The host is in lower case. Forges ignore the case of paths, but the path may continue inside
+// the repository, where case matters.
 func Plain(address string) string {
 	address = strings.TrimPrefix(strings.TrimSpace(address), "git::")
-	_, rest, hasScheme := strings.Cut(address, "://")
+	scheme, rest, hasScheme := strings.Cut(address, "://")
 	if !hasScheme {
 		rest = address
 	}
@@ -25,8 +26,35 @@ func Plain(address string) string {
 			host, inner = name, strings.TrimPrefix(first+"/"+inner, "/")
 		}
 	}
-	plain := strings.TrimSuffix(strings.ToLower(host)+"/"+inner, "/")
+	host = strings.ToLower(host)
+	if hasScheme {
+		host = withoutPort(strings.ToLower(scheme), host)
+	}
+	plain := strings.TrimSuffix(host+"/"+inner, "/")
 	return strings.TrimSuffix(plain, ".git")
+}
+
+// withoutPort removes the port that a scheme implies. On port 443, forges accept SSH at hosts of their own, for networks without port 22.
+// Sources: https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port and
+// https://about.gitlab.com/blog/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/
+func withoutPort(scheme, host string) string {
+	switch scheme {
+	case "http":
+		return strings.TrimSuffix(host, ":80")
+	case "https":
+		return strings.TrimSuffix(host, ":443")
+	case "git":
+		return strings.TrimSuffix(host, ":9418")
+	case "ssh":
+		switch host {
+		case "ssh.github.com:443":
+			return "github.com"
+		case "altssh.gitlab.com:443":
+			return "gitlab.com"
+		}
+		return strings.TrimSuffix(host, ":22")
+	}
+	return host
 }
 
 // Key returns Plain in lower case, which is equal for all addresses of one repository.
