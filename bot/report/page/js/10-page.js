@@ -11,17 +11,18 @@ const plural = (n, word) => n.toLocaleString("en-US") + " " + word + (n === 1 ? 
 const entities = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&#34;": '"', "&#39;": "'", "&#43;": "+"};
 const plainText = (markup) => markup.replace(/<[^>]*>/g, " ").replace(/&(?:lt|gt|amp|#34|#39|#43);/g, (e) => entities[e]);
 
+// opening reads the attributes of an object, in the order of the template.
+const opening = /^<article class="obj" id="([^"]*)" data-kind="([^"]*)" data-risk="([^"]*)"/;
 // An entry is one object: an element, or the markup of one that waits for its first use.
 class Entry {
   constructor(group, element, markup) {
     this.group = group;
     this.node = element;
     this.markup = markup;
-    const opening = element ? null : markup.slice(0, markup.indexOf(">"));
-    const attribute = (name) => element ? element.getAttribute(name) : plainText((new RegExp(" " + name + '="([^"]*)"').exec(opening) || ["", ""])[1]);
-    this.id = attribute("id");
-    this.kind = attribute("data-kind");
-    this.risk = attribute("data-risk");
+    const [id, kind, risk] = element ? ["id", "data-kind", "data-risk"].map((name) => element.getAttribute(name)) : (opening.exec(markup) || ["", "", "", ""]).slice(1).map(plainText);
+    this.id = id;
+    this.kind = kind;
+    this.risk = risk;
   }
   get text() {
     if (this.lower === undefined) this.lower = (this.node && !this.markup ? this.node.textContent : plainText(this.markup)).toLowerCase();
@@ -39,7 +40,7 @@ class Entry {
   }
 }
 
-const BATCH = 24;
+const BATCH = 24, FIRST = 4; // FIRST for a key: the rest follows after the frame
 
 // A group draws a window of its matching entries, and grows it when the reader comes near its end.
 class Group {
@@ -88,16 +89,18 @@ class Group {
   draw(least) {
     this.entries;
     const until = Math.min(Math.max(least || BATCH, this.drawn), this.shown.length);
-    const children = this.shown.slice(0, until).map((e) => e.element);
-    if (until < this.shown.length) {
+    const added = this.shown.slice(this.drawn, until).map((e) => e.element), more = until < this.shown.length;
+    if (more) {
       this.button ||= this.growButton();
       this.button.textContent = "Show more of " + plural(this.shown.length, "object");
-      children.push(this.button);
     }
+    // What is drawn stays: forget precedes another list of objects.
+    if (!this.drawn) this.box.replaceChildren(...added, ...(more ? [this.button] : []), ...this.rest);
+    else if (this.button?.parentElement === this.box) { this.button.before(...added); if (!more) this.button.remove(); }
     this.box.classList.toggle("long", until > 4);
-    this.box.replaceChildren(...children, ...this.rest);
     this.drawn = until;
-    for (const e of this.shown.slice(0, until)) watch.observe(e.element);
+    for (const e of added) watch.observe(e);
+    if (more) { watch.unobserve(this.button); watch.observe(this.button); } // it may still be near the screen
   }
   // forget empties the group until the reader comes near it again.
   forget() {
@@ -110,23 +113,31 @@ class Group {
     const b = el("button", "more");
     b.type = "button";
     b.addEventListener("click", () => this.draw(this.drawn + BATCH));
-    watch.observe(b);
     return b;
   }
   reveal(entry) {
-    this.draw(this.shown.indexOf(entry) + 1);
+    const n = this.shown.indexOf(entry) + 1;
+    if (n > this.drawn) this.draw(n + FIRST);
   }
 }
 
 const groups = [...document.querySelectorAll("section.group")].map((s) => new Group(s));
 const groupOf = new Map(groups.map((g) => [g.id, g]));
 const near = {rootMargin: "900px 0px"};
+// soon does work in slices of time, so that a key's frame comes first.
+const waiting = [];
+const drain = () => {
+  for (const began = performance.now(); waiting.length && performance.now() - began < 8;) waiting.shift()();
+  if (waiting.length) setTimeout(drain);
+};
+const soon = (work) => { if (waiting.push(work) === 1) setTimeout(drain); };
 // watch finishes what comes near the screen: hunks become rows, windows grow.
 const watch = new IntersectionObserver((seen) => {
   for (const s of seen) {
     if (!s.isIntersecting) continue;
-    if (s.target.classList.contains("more")) s.target.click();
-    else { watch.unobserve(s.target); rows(s.target); }
+    const more = s.target.classList.contains("more");
+    if (!more) watch.unobserve(s.target);
+    soon(() => { if (more) s.target.click(); else rows(s.target); });
   }
 }, near);
 const arrive = new IntersectionObserver((seen) => {

@@ -27,7 +27,7 @@ const listed = () => hits;
 const step = (by) => {
   const open = listed();
   if (!open.length) return;
-  if (!current || !open.includes(current.group)) { const g = open[from] || open[0]; g.draw(); if (g.shown.length) select(g.shown[0], true); return; }
+  if (!current || !open.includes(current.group)) { const g = open[from] || open[0]; g.draw(FIRST); if (g.shown.length) select(g.shown[0], true); return; }
   let g = current.group, i = g.shown.indexOf(current) + by, n = open.indexOf(g);
   while (g && (i < 0 || i >= g.shown.length)) {
     n += by;
@@ -44,7 +44,7 @@ const stepGroup = (by) => {
   const open = listed(), n = current ? open.indexOf(current.group) + by : 0, g = open[Math.max(0, Math.min(open.length - 1, n))];
   if (!g) return;
   uncover(g);
-  g.draw();
+  g.draw(FIRST);
   if (g.shown.length) select(g.shown[0], true);
 };
 let caution = -1;
