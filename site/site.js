@@ -46,7 +46,7 @@ const times = () => {
     if ("ago" in t.dataset) {
       const seconds = (Date.now() - at) / 1000;
       const [unit, size] = units.find(([u, s]) => seconds >= s * (u === "day" ? 2 : 1)) || ["", 0], n = size ? Math.floor(seconds / size) : 0;
-      t.textContent = size ? n + " " + unit + (n === 1 ? "" : "s") + " ago" : "just now";
+      t.textContent = size ? n.toLocaleString("en-US") + " " + unit + (n === 1 ? "" : "s") + " ago" : "just now";
       t.title = local;
     } else { t.textContent = local; t.title = t.dateTime; }
   }
