@@ -63,7 +63,7 @@ func kindOf(trailers []gitstore.Trailer) string {
 	kind := kindForeign
 	for _, t := range trailers {
 		switch {
-		case t.Key == branch.TrailerRollback:
+		case t.Key == branch.TrailerRollback, t.Key == branch.TrailerTakenBack:
 			return kindRollback
 		case t.Key == branch.TrailerNow, t.Key == branch.TrailerPolicyException, t.Key == branch.TrailerUnmerged:
 			return kindNow

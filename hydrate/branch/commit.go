@@ -31,8 +31,10 @@ const (
 	TrailerNow        = "Sluice-Now"      // the reason why a promotion did not wait for its gates
 	TrailerReason     = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
 	TrailerRollback   = "Sluice-Rollback" // the reason of a rollback
-	TrailerWave       = "Sluice-Wave"
-	TrailerClusters   = "Sluice-Clusters" // the clusters that a partial rollback names
+	// TrailerTakenBack is the reason why a rollout continues without the changes of the workspaces that TrailerWorkspaces names.
+	TrailerTakenBack = "Sluice-Taken-Back"
+	TrailerWave      = "Sluice-Wave"
+	TrailerClusters  = "Sluice-Clusters" // the clusters that a partial rollback names
 	// TrailerAppSource names an app on a cluster branch and its source commit, if that commit differs from
 	// TrailerSource. There is one for each such app.
 	TrailerAppSource = "Sluice-App-Source"

@@ -138,6 +138,9 @@ func (ec environmentChecks) conditions(p Promotion, at []string) {
 			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist", pattern)
 		}
 	}
+	if why := p.workspacesTogether(); p.OnWorkspaceFailure != "" && why != "" {
+		ec.errorf(ec.file, append(slices.Clone(at), "onWorkspaceFailure"), "remove it, or what it cannot stand beside", "%s", why)
+	}
 	for i, key := range p.AvoidTogether {
 		if !validLabelKey(key) {
 			ec.errorf(ec.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is not a label key", key)

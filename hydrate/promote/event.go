@@ -35,6 +35,7 @@ const (
 	EventRequestDone     EventKind = "requestDone"     // the environment runs what was requested
 	EventFailed          EventKind = "failed"          // health turned red, and the environment halts
 	EventFailedBack      EventKind = "failedBack"      // health turned red, and the environment is rolled back
+	EventTakenBack       EventKind = "takenBack"       // workspaces alone turned red, and go back alone
 	EventRolledBack      EventKind = "rolledBack"      // a rollback is done
 	EventRollbackDropped EventKind = "rollbackDropped" // a rollback cannot be done
 	EventHolds           EventKind = "holds"           // the remaining holds
@@ -62,13 +63,14 @@ type Event struct {
 	Workspaces []string
 	Now        bool
 	Restores   bool      // moved: a rollback moved the branch
-	To         PastState // rollback, failedBack: the state to restore
+	From       string    // moved: the tree that every cluster ran before; "" if that is unknown
+	To         PastState // rollback, failedBack, takenBack: the state to restore
 	Wave       string    // rollback, resume: the wave that Clusters belong to
 	Clusters   []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
-	Stopped    []string  // rollback: clusters that the current rollout has not reached
+	Stopped    []string  // rollback, takenBack: clusters that the current rollout has not reached
 	Members    []string  // resume with a scope: all clusters of the environment
 	Teams      []string  // approve: of the person
-	Tree       string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now
+	Tree       string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now; takenBack: of the branch then
 	Target     string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
 	Until      time.Time
 	Current    int    // clusters: number of moved clusters
@@ -223,6 +225,8 @@ func (r *Record) observation(e Event) error {
 		return r.dropRollback(e)
 	case EventRolledBack:
 		return r.rolledBack(e)
+	case EventTakenBack:
+		return r.takenBack(e)
 	default:
 		return r.rollout(e)
 	}
@@ -267,7 +271,7 @@ func (r *Record) rollout(e Event) error {
 }
 
 func (r *Record) moved(e Event) {
-	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
+	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b
 		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree // what ran when the branch moved, not when the rollback was requested
@@ -309,6 +313,9 @@ func (r *Record) dropRollback(e Event) error {
 func (r *Record) rolledBack(e Event) error {
 	if r.Rollback == nil {
 		return errors.New("no rollback was asked for")
+	}
+	if r.Rollback.Continues != "" {
+		return r.continued(e)
 	}
 	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
 		e.Restores = true

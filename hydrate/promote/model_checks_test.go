@@ -44,7 +44,7 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	old := w.prod.source
 	for _, m := range w.members {
-		for _, app := range []string{"", "a", "b"} {
+		for _, app := range append([]string{""}, w.apps...) {
 			if at(a.Source.On(m.Name).Of(app)) < at(old.On(m.Name).Of(app)) {
 				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app), a.Source.On(m.Name).Of(app))
 			}
@@ -150,8 +150,13 @@ func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}
+	return w.healthyMoves()
+}
+
+// healthyMoves checks that the clusters that have moved are healthy.
+func (w *world) healthyMoves() error {
 	for name := range w.changed {
-		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name]) && !w.restores {
+		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name] || w.redApp(name) != "") && !w.restores {
 			return fmt.Errorf("%s has moved, and is not healthy", name)
 		}
 	}
@@ -162,6 +167,7 @@ func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 // hold: a commit that changes every app must end them.
 func (w *world) arrive() error {
 	w.r = rand.New(rand.NewPCG(1, 1))
+	w.broken = map[string]bool{}
 	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
 	for i := range w.members {
 		w.members[i].State = ""

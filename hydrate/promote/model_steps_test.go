@@ -91,7 +91,7 @@ func (w *world) resume(cluster string) {
 	case 0:
 		e.Clusters = []string{cluster}
 	case 1:
-		e.Apps = []string{"a"}
+		e.Apps = w.apps[:1]
 	}
 	halted, holds := w.record.Halt != nil, len(w.record.Holds)
 	ok := w.apply(e)
@@ -104,7 +104,7 @@ func (w *world) resume(cluster string) {
 		w.done["resumed hold"]++
 	}
 	for _, m := range w.members {
-		for _, app := range []string{"a", "b"} {
+		for _, app := range w.apps {
 			if (len(e.Clusters) == 0 || slices.Contains(e.Clusters, m.Name)) && (len(e.Apps) == 0 || slices.Contains(e.Apps, app)) {
 				delete(w.bad, m.Name+"/"+app)
 			}
@@ -115,7 +115,7 @@ func (w *world) resume(cluster string) {
 func (w *world) ask() {
 	e := promote.Event{Kind: promote.EventPromote, By: "ann", Source: promote.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0}
 	if w.r.IntN(3) == 0 {
-		e.Apps = []string{pick(w.r, "a", "b")}
+		e.Apps = []string{pick(w.r, w.apps...)}
 	}
 	ok := w.apply(e)
 	if ok {
@@ -136,11 +136,11 @@ func (w *world) goBack(cluster string) {
 	case 0:
 		e.Clusters = []string{cluster}
 	case 1:
-		e.Apps = []string{pick(w.r, "a", "b")}
+		e.Apps = []string{pick(w.r, w.apps...)}
 	case 2:
 		e.Wave, e.Clusters = "canary", []string{"c0"}
 	case 3:
-		e.Clusters, e.Apps = []string{cluster}, []string{"a"}
+		e.Clusters, e.Apps = []string{cluster}, w.apps[:1]
 	}
 	if w.r.IntN(3) == 0 {
 		e.To = w.past[w.r.IntN(len(w.past))]
@@ -307,6 +307,9 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 		if w.wasFrozen[name] {
 			w.done["thawed"]++
 		}
+		if slices.ContainsFunc(d.Record.Holds, func(h promote.Hold) bool { return h.Tree != w.id && len(h.Workspaces) > 0 && w.continues == w.id }) {
+			w.done["went on without a workspace"]++
+		}
 	}
 	return nil
 }
@@ -330,25 +333,20 @@ func (w *world) back(a promote.Action) error {
 			return err
 		}
 	}
-	switch {
-	case whole:
-		w.done["rollback of all"]++
+	if w.countBack(a); whole {
 		next = to
-	case len(a.Clusters) > 0:
-		w.done["rollback of clusters"]++
-	default:
-		w.done["rollback of apps"]++
 	}
-	if len(a.Stopped) > 0 {
-		w.done["stopped"]++
-	}
-	if id := w.keep(next); id != w.id {
+	if id := w.keep(next); a.Continues != "" {
+		if err := w.goesOn(a, id, next); err != nil {
+			return err
+		}
+	} else if id != w.id {
 		w.begin(id, next, false, w.restoredWith(a.Clusters), true)
 	}
-	cut := w.r.IntN(8) == 0 // before the record is stored
+	cut := w.r.IntN(8) == 0 || a.Continues != "" && w.r.IntN(3) == 0 // before the record is stored
 	for _, m := range w.members {
-		scope := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
-		if scope && !slices.Contains(a.Stopped, m.Name) && !slices.Contains(a.Frozen, m.Name) && w.r.IntN(4) > 0 {
+		scope := len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
+		if scope && !slices.Contains(slices.Concat(a.Later, a.Stopped, a.Frozen), m.Name) && w.r.IntN(4) > 0 {
 			w.move(m.Name)
 		}
 	}
@@ -364,6 +362,26 @@ func (w *world) back(a promote.Action) error {
 	}
 	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.source, Tree: w.id, Clusters: left})
 	return nil
+}
+
+// countBack counts a rollback by its kind.
+func (w *world) countBack(a promote.Action) {
+	switch {
+	case a.Continues != "":
+		w.done["workspace back"]++
+		if a.Continues == w.id {
+			w.done["workspace back, interrupted"]++
+		}
+	case len(a.Clusters) > 0:
+		w.done["rollback of clusters"]++
+	case len(a.Apps) > 0:
+		w.done["rollback of apps"]++
+	default:
+		w.done["rollback of all"]++
+	}
+	if len(a.Stopped) > 0 {
+		w.done["stopped"]++
+	}
 }
 
 // restoredWith returns the clusters that a rollback of clusters restores, with those of a rollback under way; nil means any.

@@ -81,7 +81,7 @@ func TestModel(t *testing.T) {
 	for _, k := range []string{
 		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off",
 		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held", "released", "resumed hold", "declined",
-		"refused second rollback",
+		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused", "went on without a workspace",
 	} {
 		if done[k] == 0 && *seedFlag == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
@@ -143,6 +143,10 @@ type world struct {
 	done     map[string]int
 	now      time.Time
 	env      fleet.Environment
+	apps     []string          // that every cluster has
+	tenants  bool              // two of the apps belong to workspaces, which may go back alone
+	broken   map[string]bool   // app@version that is red wherever it runs
+	ran      map[string]string // what clusters ran when the rollout began
 	members  []promote.Cluster
 	trunk    promote.Trunk
 	touches  map[string]map[string]bool // commit → cluster/app
@@ -172,6 +176,7 @@ type world struct {
 	changed    map[string]bool
 
 	wasFrozen map[string]bool
+	continues string // the tree of a rollout that continues without a workspace
 
 	staging    promote.Source
 	stagingLog []ran
@@ -194,6 +199,7 @@ func newWorld(seed uint64) *world {
 		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
 		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"), bad: map[string]map[string]bool{},
 		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
+		apps: []string{"a", "b"}, broken: map[string]bool{},
 	}
 	p := fleet.Promotion{
 		Mode: pick(w.r, "auto", "auto", "manual", "request"), Bake: fleet.Duration(pick(w.r, "", "30m", "1h")),
@@ -213,6 +219,9 @@ func newWorld(seed uint64) *world {
 	}
 	if w.r.IntN(3) == 0 {
 		p.Approvers = fleet.Approvers{Teams: []string{"sre"}, Count: 1 + w.r.IntN(2)}
+	}
+	if seed%4 == 3 {
+		w.settle(&p)
 	}
 	w.env = fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p}
 	for i := range 6 {
@@ -251,14 +260,19 @@ func (w *world) commit(all bool) {
 	c := fmt.Sprintf("S%03d", w.commits)
 	w.commits++
 	w.touches[c] = map[string]bool{}
-	apps := pick(w.r, []string{"a"}, []string{"b"}, []string{"a", "b"}, []string{"a", "b"})
+	apps := pick(w.r, w.apps[:1], w.apps[1:2], w.apps, w.apps)
 	for _, m := range w.members {
-		for _, app := range []string{"a", "b"} {
+		for _, app := range w.apps {
 			w.touches[c][m.Name+"/"+app] = all || slices.Contains(apps, app) && w.r.IntN(6) > 0
 		}
 	}
 	w.trunk = append(w.trunk, c)
 	w.logf("commit %s of %v", c, apps)
+	if w.tenants && !all && w.r.IntN(4) == 0 {
+		app := pick(w.r, w.apps[:2]...)
+		w.broken[app+"@"+c] = true
+		w.logf("%s of %s is broken", app, c)
+	}
 }
 
 func (w *world) stage() {
@@ -269,7 +283,7 @@ func (w *world) stage() {
 // content is what a cluster gets from source commits.
 func (w *world) content(cluster string, s promote.ClusterSource) string {
 	sub := cluster
-	for _, app := range []string{"a", "b"} {
+	for _, app := range w.apps {
 		sub += " " + app + "@" + w.version(cluster, app, s.Of(app))
 	}
 	return sub
@@ -346,6 +360,9 @@ func (w *world) situation() (promote.Situation, error) {
 		s.Clusters = append(s.Clusters, promote.ClusterState{
 			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name], Statuses: status(w.red[m.Name], w.pending[m.Name]),
 		})
+	}
+	if err := w.tenantsOf(&s); err != nil {
+		return s, err
 	}
 	next, err := promote.Next(s)
 	if err != nil || next == nil {
@@ -429,7 +446,7 @@ func (w *world) begin(id string, t tree, overtakes bool, restored []string, rest
 	w.id, w.prod, w.tip = id, t, fmt.Sprintf("%s#%d", id, w.r.Uint32())
 	w.past = append([]promote.PastState{{Source: t.source, Tree: id, At: w.now}}, w.past...)
 	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.now, overtakes, restored, restores, map[string]bool{}
-	w.expedited = false
+	w.expedited, w.ran = false, maps.Clone(w.clusters)
 	for _, c := range w.members {
 		if w.clusters[c.Name] != t.subs[c.Name] {
 			w.changed[c.Name] = true

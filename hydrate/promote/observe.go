@@ -37,11 +37,11 @@ func (x *observer) observeMove() error {
 	}
 	q := x.rec.Request
 	done := q != nil && x.order.knows(run.Source) && x.order.knows(q.Source) && x.order.contains(run.Source, q.Source, q.Apps)
-	if p := x.rec.Progress; p == nil || p.Tree != run.Tree {
-		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: x.toMove(), Now: run.Overtakes, Restores: run.Restores}
-		if err := x.emit(e); err != nil {
-			return err
-		}
+	if x.takingBack() {
+		return nil
+	}
+	if err := x.observeTree(); err != nil {
+		return err
 	}
 	if b := x.rec.Rollback; b != nil && b.whole() && b.Tree == run.Tree {
 		if err := x.emit(Event{Kind: EventRolledBack}); err != nil {
@@ -63,6 +63,22 @@ func (x *observer) observeMove() error {
 		return err
 	}
 	return x.emit(Event{Kind: EventRequestDone})
+}
+
+// observeTree begins a new rollout if the environment branch has another tree.
+func (x *observer) observeTree() error {
+	run, p, b := x.s.Running, x.rec.Progress, x.rec.Rollback
+	if p != nil && p.Tree == run.Tree {
+		return nil
+	}
+	if b != nil && b.Continues != "" {
+		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "the environment branch moved meanwhile"}); err != nil {
+			return err
+		}
+	}
+	return x.emit(Event{
+		Kind: EventMoved, Source: run.Source, Tree: run.Tree, From: x.settled(), Clusters: x.toMove(), Now: run.Overtakes, Restores: run.Restores,
+	})
 }
 
 // observeHolds ends holds, for each app that the environment runs at the held commit or a newer one on all of the
@@ -130,7 +146,7 @@ func (x *observer) observeRequest() error {
 }
 
 func (x *observer) observeWaves() error {
-	if x.rec.Progress == nil {
+	if x.rec.Progress == nil || x.takingBack() {
 		return nil
 	}
 	moved := len(x.movedClusters())

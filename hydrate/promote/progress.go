@@ -60,6 +60,11 @@ func (x *rollout) failure() (bool, error) {
 	}
 	reason := fmt.Sprintf("%s failed: %s", p.Source, gates[i])
 	x.d.WaveGates = gates
+	if back, refused, err := x.takeBack(); back || err != nil {
+		return true, err
+	} else if refused != "" {
+		reason += "; no workspace goes back alone: " + refused
+	}
 	if to, ok := x.previous(); ok && x.p.OnFailure == "rollback" {
 		if err := x.emit(Event{Kind: EventFailedBack, Reason: reason, To: to}); err != nil {
 			return false, err

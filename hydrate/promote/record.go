@@ -131,10 +131,14 @@ type Rollback struct {
 	// Workspaces are those whose apps were meant. Apps contains them.
 	Workspaces []string `yaml:"workspaces,omitempty"`
 	// Stopped are other clusters, which the rollout had not reached. They keep what they run.
-	Stopped []string  `yaml:"stopped,omitempty"`
-	Reason  string    `yaml:"reason,omitempty"`
-	By      string    `yaml:"by,omitempty"`
-	At      time.Time `yaml:"at"`
+	Stopped []string `yaml:"stopped,omitempty"`
+	// Continues is the tree of the environment branch with which the rollout under way continues, without the changes of Workspaces.
+	Continues string `yaml:"continues,omitempty"`
+	// Later are clusters that the rollout had not reached. They move with their waves.
+	Later  []string  `yaml:"later,omitempty"`
+	Reason string    `yaml:"reason,omitempty"`
+	By     string    `yaml:"by,omitempty"`
+	At     time.Time `yaml:"at"`
 }
 
 // whole reports whether the rollback restores the whole environment.
@@ -142,8 +146,10 @@ func (r Rollback) whole() bool { return len(r.Clusters)+len(r.Apps) == 0 }
 
 // Progress is the state of a rollout, from the move of the environment branch on.
 type Progress struct {
-	Source   Source     `yaml:"source"`
-	Tree     string     `yaml:"tree"` // of the environment branch; another tree begins a new rollout
+	Source Source `yaml:"source"`
+	Tree   string `yaml:"tree"` // of the environment branch; another tree begins a new rollout
+	// From is the tree that every cluster ran when the rollout began. It is known only where a workspace may go back alone.
+	From     string     `yaml:"from,omitempty"`
 	Now      bool       `yaml:"now,omitempty"`
 	NowBy    string     `yaml:"nowBy,omitempty"` // who expedited the rollout while it was under way, and why
 	NowWhy   string     `yaml:"nowWhy,omitempty"`

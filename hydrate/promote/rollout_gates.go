@@ -53,7 +53,11 @@ func (x *rolloutGates) healthGates() []Gate {
 		return nil
 	}
 	h := judge(x.p.Health, moved)
-	return append([]Gate{{Name: GateHealth, State: h.state, Reason: h.reason, Since: p.LastMove}}, checks(x.s, p.LastMove)...)
+	health := Gate{Name: GateHealth, State: h.state, Reason: h.reason, Since: p.LastMove}
+	if alone := x.redAlone(); h.state == Red && alone.state == Waiting {
+		health.State, health.Until, health.Reason = Waiting, alone.until, h.reason+"; "+alone.reason
+	}
+	return append([]Gate{health}, checks(x.s, p.LastMove)...)
 }
 
 // bakeGate reports whether a wave has been healthy for its bake time.

@@ -24,6 +24,8 @@ type Situation struct {
 	// Changes describes what the proposed source changes in holds. Without it, everything that a hold covers stays
 	// held.
 	Changes *Changes
+	// Without is the state of the environment without the changes of the workspaces that alone are red. It is nil if RedAlone returns nil.
+	Without *Without
 	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
 	RequestKnown bool
@@ -160,6 +162,8 @@ type Action struct {
 	Clusters   []string // moveWave; rollback of clusters
 	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
 	Stopped    []string // rollback: clusters that keep what they run, and shall run it
+	Continues  string   // rollback of workspaces: exactly this tree, with which the rollout continues
+	Later      []string // rollback of workspaces: clusters that move with their waves
 	Apps       []string // promotion or rollback of apps
 	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
 	Overtakes  bool     // by --now: to be written in the trailer

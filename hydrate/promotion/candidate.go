@@ -127,6 +127,11 @@ func (p *proposals) tooManyDeletions(ctx context.Context, st *branch.State, tree
 	if !st.Exists() {
 		return "", nil
 	}
+	return p.deletes(ctx, st, tree)
+}
+
+// deletes refuses a tree that has too few of the objects of a state.
+func (p *proposals) deletes(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
 	changes, err := p.hydrator.Store.Changes(ctx, st.Tip.Tree, tree)
 	if err != nil {
 		return "", err

@@ -61,6 +61,7 @@ func (e HistoryEntry) What() string {
 		{branch.TrailerNow, "skipped its gates: "},
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
+		{branch.TrailerTakenBack, "taken back: "},
 		{branch.TrailerWorkspaces, "workspaces: "},
 		{branch.TrailerApps, "apps: "},
 		{branch.TrailerClusters, "clusters: "},

@@ -28,7 +28,11 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	if err := p.evidence.collect(ctx, e, s); err != nil {
 		return err
 	}
-	if _, err := p.authors.expedition(ctx, e, s); err != nil {
+	_, err := p.authors.expedition(ctx, e, s)
+	if err != nil {
+		return err
+	}
+	if s.Without, err = p.without(ctx, e, s); err != nil {
 		return err
 	}
 	next, err := p.next(ctx, e, s)

@@ -56,6 +56,9 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a promote
 			return err
 		}
 	}
+	if a.Continues != "" && tree.String() != a.Continues {
+		return b.drop(ctx, e, fmt.Errorf("the state without workspace %s is another one than was judged", promote.Few(a.Workspaces)), out)
+	}
 	after, err := branch.ReadTree(ctx, b.hydrator.Store, tree)
 	if err != nil {
 		return err
@@ -99,7 +102,7 @@ func inScope(a promote.Action, after *branch.State, s *promote.Situation) []stri
 	for _, c := range s.Clusters {
 		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, c.Name)
 		stopped := slices.Contains(a.Stopped, c.Name) && !slices.Contains(a.Clusters, c.Name)
-		if named && !stopped && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
+		if named && !stopped && !slices.Contains(a.Later, c.Name) && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
 			out = append(out, c.Name)
 		}
 	}
@@ -140,6 +143,9 @@ func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, mo
 		verb = "are"
 	}
 	out := []string{fmt.Sprintf("%s %s back at %s (%s)", scopeOf(e, a), verb, to, hydrate.Count(len(moved), "cluster"))}
+	if a.Continues != "" {
+		out = append(out, "the rollout continues without these changes: "+a.Reason)
+	}
 	if len(a.Stopped) > 0 {
 		out = append(out, "the rollout stops; not reached, and unchanged: "+strings.Join(a.Stopped, ", "))
 	}
@@ -148,7 +154,7 @@ func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, mo
 
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
 // everything else from the current state. The record names the source commits of each part.
-func (b *rollbacks) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
+func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
 	st := b.states[e.Name]
 	kept, runs := map[string]*branch.State{}, map[string]promote.ClusterSource{}
 	for _, name := range a.Stopped {

@@ -35,7 +35,10 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 	if a.Kind == promote.MoveEnvironment && !a.Overtakes {
 		add(branch.TrailerReason, a.Reason)
 	}
-	if a.Kind == promote.DoRollback {
+	if a.Continues != "" { // it is part of a rollout, which moves in waves
+		add(branch.TrailerTakenBack, a.Reason)
+		add(branch.TrailerWave, a.Wave)
+	} else if a.Kind == promote.DoRollback {
 		add(branch.TrailerRollback, cmp.Or(a.Reason, "yes"))
 		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
 		add(branch.TrailerWave, a.Wave)

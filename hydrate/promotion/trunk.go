@@ -50,6 +50,13 @@ func neededCommits(states map[string]*branch.State, records map[string]promote.R
 		for _, h := range r.Holds {
 			add(h.Source)
 		}
+		if p := r.Progress; p != nil && p.From != "" {
+			for _, past := range r.Ran {
+				if past.Tree == p.From {
+					add(past.Source)
+				}
+			}
+		}
 	}
 	return needed
 }

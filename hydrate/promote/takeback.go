@@ -1,0 +1,277 @@
+package promote
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// Without is the state of an environment in which the workspaces that alone are red have what they had before the rollout.
+type Without struct {
+	Workspaces []string
+	Apps       []string // of these workspaces, whose manifests the rollout changes
+	From       string   // the tree of the environment branch
+	Tree       string   // the tree with which the rollout continues
+	Refused    string   // why no workspace goes back alone; "" if they may
+}
+
+// RedWorkspaces are the workspaces that alone turned a rollout red.
+type RedWorkspaces struct {
+	Names  []string
+	On     map[string][]string // by cluster: those that are red on it
+	Before PastState           // what every cluster ran before the rollout
+}
+
+// RedAlone returns the workspaces that alone turned the rollout under way red, as far as the statuses show it. It returns nil if there is none,
+// or if the environment fails as a whole.
+func RedAlone(s Situation) (*RedWorkspaces, error) {
+	if !s.Environment.Promotion.SeparatesWorkspaces() {
+		return nil, nil //nolint:nilnil // every workspace belongs to the whole
+	}
+	x, err := prepare(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.observer.observe(); err != nil {
+		return nil, err
+	}
+	red := x.rolloutGates.redAlone()
+	before, known := x.before()
+	if red.state != Green || !known {
+		return nil, nil //nolint:nilnil // nothing goes back alone
+	}
+	return &RedWorkspaces{Names: red.workspaces, On: red.on, Before: before}, nil
+}
+
+// Changed returns the apps of the workspaces whose manifests differ between two trees. refused says which workspace is red on a cluster on which
+// its manifests do not differ, so that they are not the cause.
+func (r *RedWorkspaces) Changed(before, after string, clusters []string, read Contents) (apps []string, refused string, err error) {
+	all := map[string]bool{}
+	for _, cluster := range clusters {
+		differing, err := differ(before, after, cluster, read)
+		if err != nil {
+			return nil, "", err
+		}
+		changed := map[string]bool{}
+		for app := range differing {
+			if w := fleet.WorkspaceOf(app); slices.Contains(r.Names, w) {
+				all[app], changed[w] = true, true
+			}
+		}
+		for _, w := range r.On[cluster] {
+			if !changed[w] {
+				return nil, fmt.Sprintf("the rollout does not change workspace %s on %s, which is red there", w, cluster), nil
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), "", nil
+}
+
+// alone is the judgement of a red rollout. Red means that the environment fails as a whole, waiting that statuses are missing, and green that
+// workspaces alone are the cause.
+type alone struct {
+	state      State
+	workspaces []string
+	on         map[string][]string // by cluster
+	reason     string
+	until      time.Time
+}
+
+// redAlone judges whether workspaces alone turned the rollout red. Everything else on the clusters that have moved must be green, by statuses of
+// its own, and another workspace must be green on each cluster on which one is red: what turns all of them red is not their own.
+func (x *rolloutGates) redAlone() alone {
+	if !x.mayTakeBack() {
+		return alone{state: Red}
+	}
+	out := alone{state: Green, on: map[string][]string{}}
+	moved := x.movedClusters()
+	for _, c := range moved {
+		if red := redOn(x.p.Health.CommitStatuses, c); len(red) > 0 {
+			out.on[c.Name] = red
+			out.workspaces = sorted(append(out.workspaces, red...))
+		}
+	}
+	if len(out.workspaces) == 0 {
+		return alone{state: Red}
+	}
+	states := make([]State, 0, len(moved))
+	for _, c := range moved {
+		states = append(states, restOf(x.p.Health.CommitStatuses, c, out.workspaces, len(out.on[c.Name]) > 0))
+	}
+	for _, g := range checks(x.s, x.rec.Progress.LastMove) {
+		states = append(states, g.State)
+	}
+	names := workspaceNoun(out.workspaces) + Few(out.workspaces)
+	out.until = x.rec.Progress.LastMove.Add(silentAfter)
+	switch state := worst(states...); {
+	case state == Green:
+		out.reason = "only " + names + " is red, everything else is green"
+	case state == Red, !x.s.Now.Before(out.until):
+		return alone{state: Red}
+	default:
+		out.state = Waiting
+		out.reason = fmt.Sprintf("only %s is red so far; Sluice waits until %s for the statuses of everything else", names, Stamp(out.until))
+	}
+	return out
+}
+
+// mayTakeBack reports whether the rollout under way is one from which a workspace may go back alone: every cluster ran the same earlier state
+// before, nobody has asked for anything else, and no branch is out of reach.
+func (x *rolloutGates) mayTakeBack() bool {
+	p, r := x.rec.Progress, x.rec
+	switch {
+	case !x.p.SeparatesWorkspaces(), !p.underWay(), p.From == "", p.Rollback, p.Now, p.Tree != x.s.Running.Tree:
+		return false
+	case r.Halt != nil, r.Rollback != nil, r.Request != nil, len(r.Holds) >= maxHolds-1:
+		return false
+	}
+	if open, _, _ := Open(nil, x.freezes, x.s.Now); !open {
+		return false
+	}
+	return !slices.ContainsFunc(x.names(), func(name string) bool {
+		c := x.clusters[name]
+		return x.frozen(name) || c.Foreign != "" || c.Tree == "" || c.Desired == ""
+	})
+}
+
+// redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart.
+func redOn(patterns []string, c ClusterState) []string {
+	each := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return !strings.Contains(p, AppReference) })
+	var out []string
+	for _, app := range c.Apps {
+		one := c
+		one.Apps = []string{app}
+		if state, _ := ofCluster(each, one); state == Red && fleet.WorkspaceOf(app) != "" {
+			out = append(out, fleet.WorkspaceOf(app))
+		}
+	}
+	return sorted(out)
+}
+
+// restOf judges a cluster without some workspaces. others means that it must have another workspace. A status that a pattern of the left out
+// apps matches as well counts only against the rest, never for it.
+func restOf(patterns []string, c ClusterState, without []string, others bool) State {
+	rest, left := c, c
+	rest.Apps, left.Apps = nil, nil
+	other := false
+	for _, app := range c.Apps {
+		if w := fleet.WorkspaceOf(app); slices.Contains(without, w) {
+			left.Apps = append(left.Apps, app)
+		} else {
+			rest.Apps, other = append(rest.Apps, app), other || w != ""
+		}
+	}
+	if c.Apps != nil && others && !other {
+		return Red
+	}
+	if c.Apps != nil && rest.Apps == nil {
+		rest.Apps = []string{} // nil would mean that they are unknown
+	}
+	all, _ := ofCluster(patterns, rest)
+	theirs := eachApp(slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return !strings.Contains(p, AppReference) }), left.Apps)
+	rest.Statuses = slices.DeleteFunc(slices.Clone(c.Statuses), func(s Status) bool {
+		return slices.ContainsFunc(theirs, func(p string) bool { return glob(p, s.Name) })
+	})
+	own, _ := ofCluster(patterns, rest)
+	return worst(all, own)
+}
+
+// takeBack lets the rollout continue without the changes of the workspaces that alone are red. refused says why it does not.
+func (x *rollout) takeBack() (done bool, refused string, err error) {
+	red, w := x.rolloutGates.redAlone(), x.s.Without
+	before, known := x.before()
+	switch {
+	case red.state != Green || w == nil || !known:
+		return false, "", nil
+	case w.Refused != "":
+		return false, w.Refused, nil
+	case w.From != x.s.Running.Tree || w.Tree == "" || len(w.Apps) == 0 || !slices.Equal(w.Workspaces, red.workspaces):
+		return false, "the state without the workspace is not known", nil
+	}
+	var later []string
+	for _, name := range x.names() {
+		if x.clusters[name].behind() {
+			later = append(later, name)
+		}
+	}
+	cluster := slices.Sorted(maps.Keys(red.on))[0]
+	_, why := ofCluster(x.p.Health.CommitStatuses, x.clusters[cluster])
+	e := Event{
+		Kind: EventTakenBack, Workspaces: w.Workspaces, Apps: w.Apps, To: before, Tree: w.Tree, Stopped: later,
+		Reason: fmt.Sprintf("%s (%s: %s)", red.reason, cluster, why),
+	}
+	if err := x.emit(e); err != nil {
+		return false, "", err
+	}
+	x.rollback()
+	return true, "", nil
+}
+
+// before returns the state that every cluster ran when the rollout began.
+func (x *facts) before() (PastState, bool) {
+	if x.rec.Progress == nil || x.rec.Progress.From == "" {
+		return PastState{}, false
+	}
+	for _, r := range slices.Backward(x.rec.Ran) {
+		if r.Tree == x.rec.Progress.From {
+			return r, x.order.knows(r.Source)
+		}
+	}
+	return PastState{}, false
+}
+
+// settled returns the tree that every cluster runs at the end of a complete rollout; "" if one may run another, or if it does not matter.
+func (x *facts) settled() string {
+	p := x.rec.Progress
+	if !x.p.SeparatesWorkspaces() || p == nil || p.Done.IsZero() || len(p.CatchUp) > 0 {
+		return ""
+	}
+	return p.Tree
+}
+
+// takingBack reports whether workspaces are going back: the environment branch has the tree before or after. An interrupted run may have moved
+// it without recording that, so the rollout continues only when the record says that it does.
+func (x *facts) takingBack() bool {
+	b, p, tree := x.rec.Rollback, x.rec.Progress, x.s.Running.Tree
+	return b != nil && b.Continues != "" && p != nil && p.Tree == b.FromTree && (tree == b.FromTree || tree == b.Continues)
+}
+
+// takenBack applies the decision that workspaces go back alone. The record has it before the branches have.
+func (r *Record) takenBack(e Event) error {
+	p := r.Progress
+	switch {
+	case p == nil || !p.underWay():
+		return errors.New("no rollout is under way")
+	case e.To.Tree == "" || e.Tree == "" || len(e.Apps) == 0:
+		return errors.New("the state without the workspaces is unknown")
+	case r.Rollback != nil:
+		return errors.New("a rollback is under way")
+	}
+	r.Rollback = &Rollback{
+		To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
+		Continues: e.Tree, Later: sorted(e.Stopped), Reason: e.Reason, At: e.At,
+	}
+	return nil
+}
+
+// continued ends the return of workspaces: what they had is held, and the rollout continues. The clusters that it had reached must become
+// healthy again, and their waves bake again, because no cluster has run this combination before.
+func (r *Record) continued(e Event) error {
+	b, old := r.Rollback, r.Progress
+	if e.Tree != b.Continues || old == nil || old.Tree != b.FromTree {
+		return fmt.Errorf("the environment branch has the tree %s, and not %s", e.Tree, b.Continues)
+	}
+	e.Clusters = slices.Concat(old.Changed, e.Clusters, b.Later)
+	e.From, e.Restores, e.Now = old.From, false, false
+	r.moved(e)
+	r.Rollback = nil
+	r.hold(Hold{
+		Cause: CauseFailed, Source: b.From.WithoutGaps(), Tree: b.FromTree, Apps: b.Apps, Workspaces: b.Workspaces, Reason: b.Reason, Since: e.At,
+	})
+	return nil
+}
