@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
 // Change is a path whose entry differs between two trees. A zero Hash means that the tree does not have the path.
@@ -85,6 +83,9 @@ func (s *Store) entries(ctx context.Context, h Hash) ([]Entry, error) {
 // as unmodified if the index has the blob, and the size and time that Git recorded when it wrote the file. Modified
 // does not run filters, because a filter may be any command.
 func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
+	if same, err := asIndexed(ctx, s, dir, tree); err != nil || same {
+		return false, err
+	}
 	now, err := s.WorkingTree(ctx, dir)
 	if err != nil || now == tree {
 		return false, err
@@ -93,12 +94,8 @@ func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	root, err := filepath.Abs(dir)
+	w, err := newWalker(ctx, s, dir)
 	if err != nil {
-		return false, err
-	}
-	w := walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
-	if err := w.readIndex(); err != nil {
 		return false, err
 	}
 	for _, c := range changes {
@@ -107,6 +104,22 @@ func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, erro
 		}
 	}
 	return false, nil
+}
+
+// asIndexed reports whether the files of a folder are those of a tree. It reads only files that changed since Git wrote the index, as
+// `git status` does, and stores nothing.
+func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, error) {
+	info, err := os.Stat(filepath.Join(s.gitDir, "index"))
+	if err != nil {
+		return false, nil //nolint:nilerr // without an index, every file is read
+	}
+	w, err := newWalker(ctx, s, dir)
+	if err != nil {
+		return false, err
+	}
+	w.indexed, w.keep = info.ModTime(), hashObject
+	now, err := w.tree()
+	return now == tree, err
 }
 
 // unmodified reports whether the index has the recorded size and time of a file that differs from its blob.

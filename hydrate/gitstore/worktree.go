@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
@@ -18,14 +19,25 @@ import (
 // repositories that are not submodules. It runs no filters, such as Git LFS and line ending conversion. It does not
 // change the repository; new objects stay in memory.
 func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
-	root, err := filepath.Abs(dir)
+	w, err := newWalker(ctx, s, dir)
 	if err != nil {
 		return Hash{}, err
 	}
-	w := walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
-	if err := w.readIndex(); err != nil {
-		return Hash{}, err
+	w.keep = w.keepMissing
+	return w.tree()
+}
+
+func newWalker(ctx context.Context, s *Store, dir string) (*walker, error) {
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
 	}
+	w := &walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
+	return w, w.readIndex()
+}
+
+// tree walks the folder and returns the hash of its tree.
+func (w *walker) tree() (Hash, error) {
 	rules, err := w.excludes()
 	if err != nil {
 		return Hash{}, err
@@ -55,6 +67,10 @@ type walker struct {
 	tracked map[string]*index.Entry // by path from root
 	folders map[string]bool         // folders with tracked files
 	top     node
+	// indexed is the time before which files of the recorded size and time have the content that the index names. It is zero for a walk that
+	// reads every file.
+	indexed time.Time
+	keep    func(kind string, data []byte) Hash // hashes an object, and stores it if somebody may read it
 }
 
 // readIndex reads the tracked files, if root is in the repository's working tree.
@@ -151,14 +167,22 @@ func (w *walker) dir(at []string, above ignoring) error {
 		return err
 	}
 	dir := filepath.Join(w.root, filepath.Join(at...))
-	own, err := readIgnore(filepath.Join(dir, ".gitignore"), slices.Concat(w.prefix, at))
-	if err != nil {
-		return err
-	}
-	here := ignoring{rules: append(slices.Clip(above.rules), own...), all: above.all}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
+	}
+	here := above
+	for _, item := range list {
+		switch name := item.Name(); {
+		case name == ".git" && len(at) > 0:
+			return nil // another repository
+		case strings.EqualFold(name, ".gitignore"): // on a file system that folds case, Git reads this one too
+			own, err := readIgnore(filepath.Join(dir, ".gitignore"), slices.Concat(w.prefix, at))
+			if err != nil {
+				return err
+			}
+			here.rules = append(slices.Clip(above.rules), own...)
+		}
 	}
 	for _, item := range list {
 		if strings.EqualFold(item.Name(), ".git") {
@@ -180,9 +204,9 @@ func (w *walker) dir(at []string, above ignoring) error {
 func (w *walker) item(where []string, item fs.DirEntry, above ignoring) error {
 	file := filepath.Join(w.root, filepath.Join(where...))
 	if item.IsDir() {
-		return w.subdir(where, file, above)
+		return w.subdir(where, above)
 	}
-	e, err := w.file(file, item)
+	e, err := w.file(strings.Join(where, "/"), file, item)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero() {
 		return nil // removed meanwhile, or a socket or device
 	}
@@ -192,18 +216,16 @@ func (w *walker) item(where []string, item fs.DirEntry, above ignoring) error {
 	return err
 }
 
-func (w *walker) subdir(where []string, dir string, above ignoring) error {
+func (w *walker) subdir(where []string, above ignoring) error {
 	if known := w.tracked[strings.Join(where, "/")]; known != nil && Mode(known.Mode) == ModeSubmodule {
 		w.add(where, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
 		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-		return nil // another repository
-	}
 	return w.dir(where, above)
 }
 
-func (w *walker) file(name string, item fs.DirEntry) (Entry, error) {
+// file returns the entry of a file; path is its path from root, and name its name on the disk.
+func (w *walker) file(path, name string, item fs.DirEntry) (Entry, error) {
 	info, err := item.Info()
 	if err != nil {
 		return Entry{}, err
@@ -220,19 +242,32 @@ func (w *walker) file(name string, item fs.DirEntry) (Entry, error) {
 	case info.Size() > maxObject:
 		return Entry{}, fmt.Errorf("%s: %w: ignore it in .gitignore", name, ErrTooLarge)
 	}
+	e := Entry{Mode: ModeFile}
+	if info.Mode()&0o100 != 0 {
+		e.Mode = ModeExecutable
+	}
+	if known := w.tracked[path]; known != nil && w.unchanged(known, info) {
+		e.Hash = Hash(known.Hash)
+		return e, nil
+	}
 	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
 	if err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Mode: ModeFile, Hash: w.keep("blob", data)}
-	if info.Mode()&0o100 != 0 {
-		e.Mode = ModeExecutable
-	}
+	e.Hash = w.keep("blob", data)
 	return e, nil
 }
 
-// keep stores an object in memory if the repository does not have it.
-func (w *walker) keep(kind string, data []byte) Hash {
+// unchanged reports whether Git wrote or read a file with the size and time that it has now, and no later change can have the same time: the
+// time is before that of the index. It needs times of nanoseconds.
+func (w *walker) unchanged(e *index.Entry, info fs.FileInfo) bool {
+	isFile := Mode(e.Mode) == ModeFile || Mode(e.Mode) == ModeExecutable
+	return isFile && !w.indexed.IsZero() && int64(e.Size) == info.Size() && e.ModifiedAt.Nanosecond() != 0 &&
+		e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(w.indexed)
+}
+
+// keepMissing stores an object in memory if the repository does not have it.
+func (w *walker) keepMissing(kind string, data []byte) Hash {
 	if h := hashObject(kind, data); w.store.Has(h) {
 		return h
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // sameAsGit compares the tree with that of `git add --all`.
@@ -151,4 +152,70 @@ func TestModifiedIgnoresFilters(t *testing.T) {
 			t.Errorf("%s: a new file is not seen", name)
 		}
 	}
+}
+
+// A file that Git has read is read again only if its size or time differ, or if it may have changed after Git read it within one tick of the clock.
+func TestIndexedFilesAreNotReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-q", "-b", "main")
+	const name = "sub/a.yaml"
+	written, indexed := time.Unix(1_700_000_000, 123), time.Unix(1_700_000_100, 456)
+	set := func(text string, at time.Time) {
+		t.Helper()
+		write(t, dir, name, text)
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	indexedAt := func(at time.Time) {
+		t.Helper()
+		if err := os.Chtimes(filepath.Join(dir, ".git", "index"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("one", written)
+	runGit(t, dir, "add", "-A")
+	tree, err := ParseHash(runGit(t, dir, "write-tree"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, want bool) {
+		t.Helper()
+		s := open(t, Options{Dir: dir})
+		got, err := asIndexed(t.Context(), s, dir, tree)
+		if err != nil || got != want {
+			t.Errorf("%s: %v %v", what, got, err)
+		}
+		if len(s.overlay) > 0 {
+			t.Errorf("%s: %d objects are stored", what, len(s.overlay))
+		}
+	}
+	indexedAt(indexed)
+	check("a clean tree", true)
+	set("two", written)
+	check("the same size and time: nobody can tell without reading it", true)
+	indexedAt(written)
+	check("the same tick as the index", false)
+	set("one", written)
+	check("the same tick as the index, and the same content", true)
+	indexedAt(indexed)
+	set("two", written.Add(1))
+	check("another time", false)
+	set("three", written)
+	check("another size", false)
+	set("one", written)
+	write(t, dir, "new.yaml", "a: b\n")
+	check("a new file", false)
+	if err := os.Remove(filepath.Join(dir, "new.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	check("another mode", false)
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	check("a removed file", false)
 }
