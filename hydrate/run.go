@@ -70,18 +70,18 @@ type run struct {
 	result  *Result
 	writers []*gitstore.Writer
 	refs    *admit.Refs   // nil before they are listed
+	trunks  *admit.Trunks // of the source's remote, with the branches that prepare listed; nil if there is no remote, or they are out of date
 	admit   admit.Checker // checks each environment before it is rendered
 	signers signers.List  // spec.signers of the trunk
 }
 
 // prepare reads the signers of the trunk. A run that writes nothing admits commits that no trunk contains.
 func (r *run) prepare(ctx context.Context) error {
-	var trunks *admit.Trunks
 	if r.h.Source != nil {
-		trunks = r.h.Trunks(r.h.Source)
+		r.trunks = r.h.Trunks(r.h.Source)
 	}
 	var err error
-	if r.signers, err = admit.Signers(ctx, trunks, r.view.Fleet); err != nil {
+	if r.signers, err = admit.Signers(ctx, r.trunks, r.view.Fleet); err != nil {
 		return fmt.Errorf("spec.signers of the trunk: %w", err)
 	}
 	r.admit = admit.Checker{
@@ -92,7 +92,7 @@ func (r *run) prepare(ctx context.Context) error {
 		},
 	}
 	if r.request.Write {
-		r.admit.Trunks = trunks
+		r.admit.Trunks = r.trunks
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 		if r.refs == nil {
 			r.h.Progress("list branches", 0, 0)
 			var err error
-			if r.refs, err = admit.List(ctx, r.h.Branches, r.view.Fleet); err != nil {
+			if r.refs, err = r.trunks.ListOutput(ctx, r.h.Branches, r.view.Fleet); err != nil {
 				return nil, err
 			}
 		}
@@ -117,7 +117,7 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 		if err != nil || result.Status != StatusConflict || try > 1 {
 			return result, err
 		}
-		r.refs = nil
+		r.refs, r.trunks = nil, nil // list the branches again
 	}
 }
 

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -26,14 +27,30 @@ func List(ctx context.Context, remote gitstore.Branches, f *fleet.Fleet) (*Refs,
 	if err != nil {
 		return nil, err
 	}
-	out := &Refs{Output: all, Own: map[string]gitstore.Hash{}}
+	return selectRefs(all, f), nil
+}
+
+// selectRefs divides branches into a fleet's outputs and Sluice's own, and leaves out all others.
+func selectRefs(all map[string]gitstore.Hash, f *fleet.Fleet) *Refs {
+	out := &Refs{Output: map[string]gitstore.Hash{}, Own: map[string]gitstore.Hash{}}
+	prefixes := f.BranchPrefixes()
 	for name, tip := range all {
-		if name == promote.StateBranch || strings.HasPrefix(name, creatingPrefix) {
+		switch {
+		case name == promote.StateBranch || strings.HasPrefix(name, creatingPrefix):
 			out.Own[name] = tip
-			delete(all, name)
+		case name != defaultBranch && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
+			out.Output[name] = tip
 		}
 	}
-	return out, nil
+	return out
+}
+
+// ListOutput is List for a remote whose branches may have been listed already: to find the trunk of the same repository.
+func (t *Trunks) ListOutput(ctx context.Context, remote gitstore.Branches, f *fleet.Fleet) (*Refs, error) {
+	if t == nil || t.refs == nil || t.remote.String() != remote.String() {
+		return List(ctx, remote, f)
+	}
+	return selectRefs(t.refs, f), nil
 }
 
 // Marker returns the name of an environment's marker branch, and its tip if the branch exists.
