@@ -23,10 +23,11 @@ type Inventory struct {
 	mu       sync.Mutex
 	clusters map[string]map[string]gitstore.Hash
 	files    map[gitstore.Hash]map[string]gitstore.Hash
-	kept     int                // entries in clusters and files
-	limit    int                // of kept
-	indexed  string             // the cluster of index
-	index    map[string][]place // files by name
+	kept     int                      // entries in clusters and files
+	limit    int                      // of kept
+	cluster  string                   // of index
+	indexed  map[string]gitstore.Hash // the apps in index, with their trees
+	index    map[string][]place       // files by name
 }
 
 // place is a file of an app.
@@ -132,27 +133,62 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 	return slices.Compact(out), nil
 }
 
-// indexFiles makes the index one of the files of a cluster. It keeps the index of the last cluster only.
+// indexFiles makes the index one of the files of a cluster. It changes what differs from the cluster before, because most apps have equal
+// trees on many clusters.
 func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
-	if v.index != nil && v.indexed == cluster {
+	if v.index != nil && v.cluster == cluster {
 		return nil
 	}
-	v.index = nil
 	apps, err := v.appsOf(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	index := map[string][]place{}
-	for app, tree := range apps {
-		names, err := v.filesOf(ctx, tree)
+	if v.index == nil || len(changedApps(v.indexed, apps)) > len(apps)/8 { // removing many files costs more than a new index
+		v.index, v.indexed = map[string][]place{}, map[string]gitstore.Hash{}
+	}
+	if err := v.moveIndex(ctx, apps); err != nil {
+		v.index = nil
+		return err
+	}
+	v.cluster = cluster
+	return nil
+}
+
+// changedApps returns the apps of a cluster that another one does not have, or has with another tree.
+func changedApps(from, to map[string]gitstore.Hash) []string {
+	var out []string
+	for app, tree := range from {
+		if to[app] != tree {
+			out = append(out, app)
+		}
+	}
+	return out
+}
+
+// moveIndex makes the index one of other apps.
+func (v *Inventory) moveIndex(ctx context.Context, apps map[string]gitstore.Hash) error {
+	for _, app := range changedApps(v.indexed, apps) {
+		names, err := v.filesOf(ctx, v.indexed[app])
+		if err != nil {
+			return err
+		}
+		for name := range names {
+			if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == app }); len(v.index[name]) == 0 {
+				delete(v.index, name)
+			}
+		}
+		delete(v.indexed, app)
+	}
+	for _, app := range changedApps(apps, v.indexed) {
+		names, err := v.filesOf(ctx, apps[app])
 		if err != nil {
 			return err
 		}
 		for name, hash := range names {
-			index[name] = append(index[name], place{app, hash})
+			v.index[name] = append(v.index[name], place{app, hash})
 		}
+		v.indexed[app] = apps[app]
 	}
-	v.index, v.indexed = index, cluster
 	return nil
 }
 

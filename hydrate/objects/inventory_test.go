@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -79,6 +80,51 @@ func TestInventoryIsBounded(t *testing.T) {
 		}
 		if have := len(v.clusters) + len(v.files); have > v.limit || len(v.index) != 1 {
 			t.Fatalf("%d clusters and trees, %d names in the index", have, len(v.index))
+		}
+	}
+}
+
+// The owners on a cluster do not depend on the cluster that was asked about before: apps come, go and change between clusters.
+func TestOwnersOfManyClusters(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	apps := map[string]map[string]gitstore.Hash{}
+	owners := map[string]map[string][]string{} // cluster → object → apps
+	for c := range 30 {
+		cluster := fmt.Sprint(c)
+		apps[cluster], owners[cluster] = map[string]gitstore.Hash{}, map[string][]string{}
+		for a := range 40 {
+			app, spread := fmt.Sprintf("app-%02d", a), 1 // one app in ten differs between clusters; every tenth cluster differs in all apps
+			if a%10 == 0 || c%10 == 9 {
+				spread = 3
+			}
+			object := fmt.Sprintf("x-%d", a%7+r.IntN(spread))
+			if spread > 1 && r.IntN(3) == 0 {
+				continue
+			}
+			blob, err := w.Blob(fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: team}\n", object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, err := w.Tree([]gitstore.Entry{{Name: "configmap-" + object + ".yaml", Mode: gitstore.ModeFile, Hash: blob}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			apps[cluster][app] = tree
+			owners[cluster][object] = append(owners[cluster][object], app)
+		}
+	}
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (map[string]gitstore.Hash, error) { return apps[cluster], nil })
+	for i := range 200 {
+		cluster, object := fmt.Sprint(r.IntN(30)), fmt.Sprintf("x-%d", r.IntN(9))
+		got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
+		if err != nil || !slices.Equal(got, owners[cluster][object]) {
+			t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
 		}
 	}
 }
