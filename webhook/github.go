@@ -147,14 +147,17 @@ func githubMergeGroup(p *githubMergeGroupEvent) ([]hint.Hint, error) {
 	return nil, errors.New("merge_group.head_ref is not the branch of a merge queue")
 }
 
-var mergeGroupPattern = regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]{1,400}/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`)
+// mergeGroupPattern has no bound for the name of the branch: expanding it would cost every start of Sluice 400 kB.
+var mergeGroupPattern = regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]+/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`)
+
+const longestGroup = 512 // bytes of the ref
 
 // mergeGroup parses the ref of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>. The
 // number is that of the group's last pull request: a new group with the same number replaces the previous
 // one.
 func mergeGroup(ref string) (number int, name string) {
 	m := mergeGroupPattern.FindStringSubmatch(ref)
-	if m == nil {
+	if m == nil || len(ref) > longestGroup {
 		return 0, ""
 	}
 	number, err := strconv.Atoi(m[2])
