@@ -55,3 +55,17 @@ func sameInputs(t *testing.T, data []byte) {
 		t.Errorf("%q is read as %+v, as YAML it is %+v", data, got, want)
 	}
 }
+
+func TestIsDigest(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		text := []byte(digestName + strings.Repeat("0f", 32))
+		text[len(text)-7] = byte(c)
+		if got, want := isDigest(string(text)), strings.ContainsRune("0123456789abcdef", rune(c)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if isDigest(digestName + strings.Repeat("0", 63)) {
+		t.Error("63 digits")
+	}
+}

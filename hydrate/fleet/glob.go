@@ -67,8 +67,40 @@ func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
 	for i := range globs {
 		start = w.enter(start, globState{i, 0})
 	}
+	if links, ok := tree.(*linkTree); ok && len(globs) == 1 {
+		return w.below(links, globs[0])
+	}
 	err := w.dir(".", start)
 	return slices.Sorted(maps.Keys(w.found)), err
+}
+
+// below walks one glob from the last folder that it names without a pattern. It lists no folder above, which may have many entries: that of
+// the workspaces is listed once for each of them otherwise.
+func (w *globWalk) below(tree *linkTree, g glob) ([]string, error) {
+	n := 0
+	for n < len(g)-1 && isLiteral(g[n]) {
+		n++
+	}
+	dir := path.Join(append([]string{"."}, g[:n]...)...)
+	if dir != "." {
+		found := tree.resolve(dir, 0)
+		if found.err != nil {
+			if errors.Is(found.err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(found.err)}
+		}
+		if info, err := tree.Tree.Stat(dir); found.name != dir || err != nil || !info.IsDir() {
+			return nil, nil //nolint:nilerr // a file or a link, which no walk follows
+		}
+	}
+	err := w.dir(dir, w.enter(nil, globState{0, n}))
+	return slices.Sorted(maps.Keys(w.found)), err
+}
+
+// isLiteral reports whether a segment of a glob matches only itself.
+func isLiteral(segment string) bool {
+	return segment != "" && segment != "." && !strings.ContainsAny(segment, `*?[]{}\`)
 }
 
 type globWalk struct {

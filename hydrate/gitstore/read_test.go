@@ -101,3 +101,19 @@ func TestChangesEqualGitsOwn(t *testing.T) {
 		t.Errorf("too many: %v", got)
 	}
 }
+
+// Entries are found as their sort keys order them.
+func TestCompareSortKey(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "a.b", "a0", "a-", "ab", "b", "a.", "a/", "a//", "", "é"}
+	for _, name := range names {
+		for _, mode := range []Mode{ModeFile, ModeTree, ModeSymlink} {
+			e := Entry{Name: name, Mode: mode}
+			for _, key := range append(names, "ab/", "b/", "a.b/", "a0/") {
+				if got, want := compareSortKey(e, key), strings.Compare(e.sortKey(), key); got != want {
+					t.Errorf("%q (%v) and %q: %d, want %d", name, mode, key, got, want)
+				}
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package gitstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,12 +60,24 @@ func (s *Snapshot) Entry(name string) (Entry, error) {
 // find searches a tree's entries. Git sorts directories as if their names ended with a slash.
 func find(entries []Entry, name string) (Entry, bool) {
 	for _, key := range []string{name, name + "/"} {
-		i, ok := slices.BinarySearchFunc(entries, key, func(e Entry, key string) int { return strings.Compare(e.sortKey(), key) })
+		i, ok := slices.BinarySearchFunc(entries, key, compareSortKey)
 		if ok && entries[i].Name == name {
 			return entries[i], true
 		}
 	}
 	return Entry{}, false
+}
+
+// compareSortKey compares the sort key of an entry with another key.
+func compareSortKey(e Entry, key string) int {
+	n := min(len(e.Name), len(key))
+	if c := strings.Compare(e.Name[:n], key[:n]); c != 0 || e.Mode != ModeTree {
+		return cmp.Or(c, cmp.Compare(len(e.Name), len(key)))
+	}
+	if n == len(key) {
+		return 1 // the slash of the folder follows
+	}
+	return strings.Compare("/", key[n:])
 }
 
 // Entries returns a directory in the order of the tree.
@@ -153,11 +166,14 @@ func (s *Snapshot) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(entries, byName) { // Git sorts a folder as if its name ended with a slash
+		entries = slices.SortedFunc(slices.Values(entries), byName)
+	}
 	out := make([]fs.DirEntry, len(entries))
 	for i, e := range entries {
 		out[i] = info{e}
 	}
-	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return out, nil
 }
 
