@@ -135,12 +135,12 @@ licenses: ## writes LICENSES.md: the license of every module in a released binar
 	$(GO) build -C tools/licenses -o $(BIN)/licenses .
 	$(BIN)/licenses > $(BIN)/LICENSES.md && mv $(BIN)/LICENSES.md LICENSES.md
 
-reproducible: ## builds the released binary twice, in two folders and without a shared cache, and compares
-	@rm -rf $(BIN)/first $(BIN)/second; mkdir -p $(BIN)/first $(BIN)/second
+reproducible: ## builds the released binary of HEAD twice, in two clones and without a shared cache, and compares
+	@rm -rf $(BIN)/first $(BIN)/second $(BIN)/first-cache $(BIN)/second-cache; mkdir -p $(BIN)
 	@set -e; commit=$$(git rev-parse HEAD); for folder in first second; do \
-	  git archive $$commit | tar -x -C $(BIN)/$$folder; \
-	  ( cd $(BIN)/$$folder && GOCACHE=$(BIN)/$$folder/.cache CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o ../sluice-$$folder ./cmd/sluice ); \
-	  rm -rf $(BIN)/$$folder; \
+	  git clone -q --no-checkout . $(BIN)/$$folder; git -C $(BIN)/$$folder checkout -q --detach $$commit; \
+	  ( cd $(BIN)/$$folder && GOCACHE=$(BIN)/$$folder-cache $(GO) build -buildvcs=true -ldflags '$(LDFLAGS)' -o ../sluice-$$folder ./cmd/sluice ); \
+	  rm -rf $(BIN)/$$folder $(BIN)/$$folder-cache; \
 	done; cd $(BIN) && sha256sum sluice-first sluice-second && cmp sluice-first sluice-second && rm sluice-first sluice-second
 
 schema: ## writes docs/schema from the Go types

@@ -53,7 +53,7 @@ func (s *hostileService) talks() {
 		}
 		s.t.Run(all[i].Name, func(t *testing.T) {
 			before := s.guarded()
-			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), replaced: map[string]string{}, left: map[string]string{}}
+			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), asked: map[string]int{}, replaced: map[string]string{}, left: map[string]string{}}
 			for _, step := range d.c.Steps {
 				d.step(step)
 			}
@@ -94,6 +94,7 @@ type dialogue struct {
 	branch       string
 	number, twin int
 	said         int64
+	asked        map[string]int // how often people gave a command, by its verb
 	rounds       int
 	replaced     map[string]string // commits of replaced branches, before
 	left         map[string]string // and afterwards
@@ -171,6 +172,9 @@ func (d *dialogue) step(s talkStep) {
 			time.Sleep(2 * time.Second) // forges date comments in whole seconds, and trust counts only for what was there before
 		}
 		d.said, err = d.Comment(d.number, s.Say.By, s.Say.Text)
+		if fields := strings.Fields(s.Say.Text); fields[0] == "/sluice" && s.Say.By != "robot" && s.Say.By != "sluice-bot" {
+			d.asked[fields[1]]++
+		}
 	case s.Edit.By != "":
 		err = d.Edit(d.number, d.said, s.Edit.By, s.Edit.Text)
 	case s.Push:
@@ -197,7 +201,8 @@ func (d *dialogue) step(s talkStep) {
 	d.must(err)
 }
 
-// check waits until the service has answered a question that was asked after everything else.
+// check waits until the service has answered all commands, and a question that was asked after everything else. The question alone is not
+// enough: a command that waits for Git can be answered after it.
 func (d *dialogue) check() {
 	d.t.Helper()
 	_, err := d.Comment(d.number, "mia", "/sluice help")
@@ -208,9 +213,15 @@ func (d *dialogue) check() {
 	} else {
 		want = *d.c.Harmless
 	}
-	d.until(fmt.Sprintf("the question is answered, and a comment contains %q", want), func() bool {
+	d.asked["help"]++
+	d.until(fmt.Sprintf("the commands %v are answered, and a comment contains %q", d.asked, want), func() bool {
 		seen := d.seen()
-		return strings.Contains(seen, "| `/sluice help` | `mia` |") && strings.Contains(seen, want)
+		for verb, n := range d.asked {
+			if strings.Count(seen, "| `/sluice "+verb) < n {
+				return false
+			}
+		}
+		return strings.Contains(seen, want)
 	})
 	seen := d.seen()
 	if d.c.Lacks != "" && strings.Contains(seen, d.c.Lacks) {
