@@ -41,9 +41,14 @@ type Defaults struct {
 
 // Explain lists the positions that set a value of one of the target's Helm sources: the value itself or, for a
 // mapping, every value below it. An empty path means every value. Fleet-wide values are below `global`. A list counts
-// as one value.
+// as one value. The values of an imported target are one layer.
 func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
 	layers := []explained{{origin: Origin{Layer: "defaults", File: defaults.File}, data: defaults.Data}}
+	given, err := f.importedValues(t, source)
+	if err != nil {
+		return nil, err
+	}
+	layers = append(layers, given)
 	for _, file := range f.ValuesFiles(t) {
 		if file.Source != "" && file.Source != source {
 			continue
@@ -96,6 +101,8 @@ type explained struct {
 	below  []string
 	node   *yaml.Node
 	known  map[*yaml.Node]map[string]*yaml.Node // members of mappings, by key
+
+	literal bool // references stay as they are
 }
 
 func (e *explained) member(n *yaml.Node, key string) *yaml.Node {
@@ -143,8 +150,8 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		o.Line, o.Column = node.Line, node.Column
 		o.Deletes = node.Tag == "!!null" || !exact
 		if exact {
-			o.Set = t.shown(node)
-			if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "${") {
+			o.Set = layer.shown(t, node)
+			if !layer.literal && node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "${") {
 				o.Raw = node.Value
 			}
 		}
@@ -292,6 +299,13 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 		}
 	}
 	return nil
+}
+
+func (e *explained) shown(t Target, n *yaml.Node) any {
+	if v, err := freeValue(n); e.literal && err == nil {
+		return v
+	}
+	return t.shown(n)
 }
 
 // shown returns a node's value with references replaced; it keeps references that cannot be replaced.

@@ -34,7 +34,9 @@ func newExplain(o IO) *cobra.Command {
 it overrides those above it. Without --value, explain shows all values.
 
 For an app that is imported from Flux or Argo CD, shows first where its object is written, and which Kustomizations or
-Applications apply that object. "sluice import -o json" has the same as JSON.
+Applications apply that object. "sluice import -o json" has the same as JSON. The values that the object gives the chart
+are one layer. A value has its own line if the object contains it as it is; otherwise, as with values from a ConfigMap or a
+values file, it has the line of the object.
 
 With --all-clusters, shows for each value what applies on which clusters; clusters with the same value from the same
 line are one row.`,

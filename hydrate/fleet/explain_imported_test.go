@@ -1,0 +1,70 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// oneRelease imports one chart with values.
+type oneRelease struct{ target Imported }
+
+func (o oneRelease) Import(context.Context, Tree, ImportRequest) ([]Imported, Problems, error) {
+	return []Imported{o.target}, nil, nil
+}
+
+func (o oneRelease) Detect(context.Context, Tree) ([]byte, error) { return nil, nil }
+
+// A value of an imported chart overrides the chart's default. Its line is its own if the object contains it as it is, otherwise the object's.
+func TestExplainImported(t *testing.T) {
+	t.Parallel()
+	const fleetText = base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}}}}]\n"
+	values := map[string]any{
+		"replicas": 3.0, "image": map[string]any{"tag": "2", "name": "${cluster.name}"}, "host": "prod.example.com", "args": []any{"-a"}, "other": true, "none": nil,
+	}
+	release := "kind: ConfigMap\n---\n# the app\nkind: HelmRelease\nspec:\n  values:\n    replicas: 3\n    image: {tag: \"2\",\n      name: \"${cluster.name}\"}\n    host: ${ENV}.example.com\n    args: [-a]\n    none: null\n"
+	application := "kind: Application\nspec:\n  sources:\n  - ref: values\n  - helm:\n      valuesObject:\n        replicas: 3\n"
+	for _, c := range []struct {
+		target Imported
+		source string
+		want   []string // the last origin of each value
+	}{
+		{
+			Imported{Kind: "HelmRelease", File: "release.yaml", Line: 4, Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: values}}},
+			"",
+			[]string{
+				"args release.yaml:11 [-a] 1", "extra chart/values.yaml:3 1 1", "host release.yaml:4 prod.example.com 1", "image.name release.yaml:9 ${cluster.name} 1",
+				"image.tag release.yaml:8 2 1", "none release.yaml:12 <nil> 1", "other release.yaml:4 true 1", "replicas release.yaml:7 3 2",
+			},
+		},
+		{
+			Imported{Kind: "Application", File: "application.yaml", Line: 1, Sources: []ImportedSource{{Objects: "{}"}, {Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}}},
+			"1",
+			[]string{"extra chart/values.yaml:3 1 1", "replicas application.yaml:7 3 2"},
+		},
+		{
+			Imported{Kind: "ResourceSet", File: "gone.yaml", Line: 5, Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}}},
+			"",
+			[]string{"extra chart/values.yaml:3 1 1", "replicas gone.yaml:5 3 2"},
+		},
+	} {
+		c.target.Cluster, c.target.App = "prod", "web"
+		f, problems := Loader{Importer: oneRelease{c.target}}.Load(t.Context(), newMemTree(map[string]string{"sluice.yaml": fleetText, "release.yaml": release, "application.yaml": application}))
+		if err := problems.Err(); err != nil {
+			t.Fatal(err)
+		}
+		chains, err := f.Explain(tinyTarget(t, f, "prod"), c.source, "", Defaults{"chart/values.yaml", []byte("# defaults\nreplicas: 1\nextra: 1\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, chain := range chains {
+			last := chain.Origins[len(chain.Origins)-1]
+			got = append(got, fmt.Sprintf("%s %s:%d %v %d", chain.Path, last.File, last.Line, last.Set, len(chain.Origins)))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%q\nwant\n%q", c.target.File, got, c.want)
+		}
+	}
+}
