@@ -63,8 +63,7 @@ func (l tenancy) checkOwnPolicy(w *Workspace) {
 		return
 	}
 	l.checkPath(w.doc, at, p)
-	first, _, _ := strings.Cut(path.Clean(p), "/")
-	if slices.Contains([]string{".", "..", "apps", "layers"}, first) {
+	if first, _, _ := strings.Cut(path.Clean(p), "/"); slices.Contains([]string{".", "apps", "layers"}, first) {
 		l.errorf(w.doc, at, "such as policy", "the policy of the workspace %s needs a folder of its own", w.Name)
 	}
 }

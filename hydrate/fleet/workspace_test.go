@@ -51,6 +51,15 @@ func names(targets []Target) []string {
 	return out
 }
 
+func TestTheFolderOfAnOwnPolicy(t *testing.T) {
+	for text, want := range map[string]string{"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules", "  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep"} {
+		f := load(t, tenants(map[string]string{"workspaces/team-a.yaml": workspaceYAML + text}))
+		if w, ok := f.Workspace("team-a"); !ok || w.PolicyDir() != want {
+			t.Errorf("%q: %+v", text, w)
+		}
+	}
+}
+
 func TestAWorkspaceHoldsAppsOfItsOwn(t *testing.T) {
 	f := load(t, tenants(nil))
 	if got := strings.Join(names(f.Targets()), " "); got != "a/team-a/web a/web b/web" {
@@ -218,6 +227,9 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"own changes":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n  approvers: {users: [mia]}\n", "repositories/team-a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: team-a}\nspec: {url: https://example.com/a.git, branch: main}\n"}, "the authors of changes in the repository team-a are not known here"},
 		"no approver":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
 		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
+		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "leaves the repository"},
+		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
+		"policy is all":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"}, "needs a folder of its own"},
 		"quota":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"}, "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {

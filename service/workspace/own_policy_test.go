@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -254,5 +255,57 @@ func TestOwnPolicyExemptsOnlyFromItself(t *testing.T) {
 	rules, mistakes, err := OwnRules(t.Context(), s, commit.Tree)
 	if err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].ID != "team-a/main.deny_red" || rules[0].Title != "nothing is red" || rules[0].File != "workspaces/team-a/policy/own.rego" {
 		t.Errorf("%+v %q %v", rules, mistakes, err)
+	}
+}
+
+// If the workspace is in another repository, the rules of the commit that the trunk pins count: a merge request there cannot change the rules
+// that judge it. That holds for a stranger's merge request too, of which only the compared commits and the pinned one are read.
+func TestOwnPolicyOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	h := newGitHost(t)
+	team := map[string]string{
+		"apps/web/app.yaml": ownBase + "App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {manifests: {path: m}}}\n",
+		"m/web.yaml":        painted("blue"), "policy/own.rego": denyRed, "policy/own.yaml": ownParameters,
+	}
+	pinned := h.commit("team", team)
+	base := h.commit("team", map[string]string{"m/web.yaml": painted("green")})
+	head := h.commit("team", map[string]string{"m/web.yaml": painted("red"), "policy/own.rego": "package main\n"})
+	h.commit("fleet", map[string]string{
+		"sluice.yaml":            ownBase + "Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n",
+		"clusters/dev.yaml":      ownBase + "Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n",
+		"repositories/team.yaml": h.repository("team"),
+		"sluice.lock":            h.lock(map[string]string{"team": pinned}),
+		"workspaces/team-a.yaml": ownBase + "Workspace\nmetadata: {name: team-a}\nspec: {repository: team, clusters: {}, namespaces: [team-a], policy: {path: policy}}\n",
+	})
+	s := ownRepo(t, h)
+	trunk := tip(t, s)
+	none := func(string) gitstore.Auth { return gitstore.Auth{} }
+	url := h.URL + "/team/.git"
+	at := func(commit string) []source.Pinned {
+		hash, err := gitstore.ParseHash(commit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Store.FetchPinned(t.Context(), url, none(url), hash); err != nil {
+			t.Fatal(err)
+		}
+		return []source.Pinned{{Name: "team", URL: url, Commit: hash}}
+	}
+	at(pinned)
+	pins := Pins{Base: at(base), Head: at(head)}
+	whole := pins
+	whole.Base = slices.Concat(pins.Base, pinsOnTrunk(t.Context(), &Workspace{Session: s}, trunk.Tree, pins))
+	for name, one := range map[string]*Session{"by a member": s, "by a stranger": reading(s.withoutCredentials(), whole, none)} {
+		r, err := inProcess(t, one, ReviewOptions{Compare: compare.Request{Base: trunk, Head: trunk, Key: []byte("k")}, Policy: trunk.Tree, Pins: pins, Offline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := errorsOf(r); !slices.Equal(got, []string{"team-a/main.deny_red team-a/web"}) {
+			t.Errorf("%s: %q %q", name, got, r.Errors)
+		}
+	}
+	rules, mistakes, err := OwnRules(t.Context(), s, trunk.Tree)
+	if want := "team@" + pinned[:7] + ":policy/own.rego"; err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].File != want {
+		t.Errorf("%+v %q %v, want %s", rules, mistakes, err, want)
 	}
 }
