@@ -83,7 +83,7 @@ func verbs() []verb {
 		{groupRender, newVerify},
 		{groupPromote, newStatus},
 		{groupPromote, newHistory},
-		{groupPromote, newSite},
+		{groupFleet, newSite},
 		{groupFleet, newConform},
 		{groupPromote, newPromote},
 		{groupPromote, newApprove},

@@ -18,8 +18,11 @@ func newFreeze(o IO) *cobra.Command {
 	var p promotionFlags
 	var until, why string
 	c := &cobra.Command{
-		Use:     "freeze ENV|CLUSTER",
-		Short:   "Keep an environment or a cluster as it is, until a time or until unfreeze",
+		Use:   "freeze ENV|CLUSTER",
+		Short: "Keep an environment or a cluster as it is, until a time or until unfreeze",
+		Long: `Records a freeze of an environment or of one cluster. Until it ends, the cluster branches do not move, not even by a rollback,
+and promotions to a frozen environment wait. The freeze ends at --until, or with "sluice unfreeze", which moves the branches to
+the desired state. The command freezes environments with "after" and their clusters; for other clusters, set spec.state: frozen.`,
 		Example: "  sluice freeze prod --until 2026-12-27 --reason \"the holidays\"\n  sluice freeze eu-1a --until 4h --reason \"an incident\"",
 		Args:    exactArgs("ENV|CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +71,9 @@ func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind
 		}
 		if err := c.Aim(f, target); err != nil {
 			return nil, usagef("%w%s", err, didYouMean(target, slices.Concat(environmentNames(f), clusterNames(f))))
+		}
+		if e, ok := f.Environment(c.Environment); ok && len(e.After) == 0 {
+			return nil, usagef("%s follows the trunk: set spec.state to frozen, or to active, in the files of its clusters", e.Name)
 		}
 		return c, nil
 	})

@@ -60,7 +60,7 @@ a cluster.`,
 	i.readFlags(c, "text", "json")
 	c.Flags().StringVar(&i.commit, "commit", "", "`revision` to read (default: the working tree)")
 	c.Flags().BoolVar(&i.detect, "detect", false, "print the sluice.yaml for a repository that has none")
-	c.Flags().BoolVar(&i.write, "write", false, "write that file")
+	c.Flags().BoolVar(&i.write, "write", false, "with --detect, write the file instead of printing it")
 	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what the libraries of Flux or Argo CD build")
 	c.MarkFlagsMutuallyExclusive("detect", "check")
 	c.AddCommand(newImportHelmfile(o))

@@ -46,6 +46,8 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 		"status --local prd":                       "did you mean prod?",
 		"status --local stage":                     `the fleet has no environment "stage"; it has dev, prod`,
 		"freeze --local prd-1 --reason incident":   `"prd-1" is neither an environment nor a cluster, did you mean prod-1?`,
+		"freeze --local dev-1 --reason incident":   "dev follows the trunk: set spec.state to frozen",
+		"unfreeze --local dev":                     "set spec.state",
 		"rollback --local dev":                     "dev follows the trunk: change or revert the commit on the trunk, ",
 		"promote --local dev":                      "and run `sluice hydrate --push`",
 		"explain --app hello --cluster production": `the fleet has no cluster "production"`,

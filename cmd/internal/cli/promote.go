@@ -61,7 +61,7 @@ timeout passed, and 5 if a red gate or a halt stops it.`,
 	listFlag(c, command.VerbPromote, "workspace", &p.workspaces)
 	f.BoolVar(&p.dry, "dry-run", false, "print the plan, and change nothing")
 	f.BoolVar(&p.wait, "wait", false, "continue until the promotion is complete, refused or failed")
-	f.DurationVar(&p.timeout, "timeout", time.Hour, "most `time` for --wait")
+	f.DurationVar(&p.timeout, "timeout", time.Hour, "`time` limit of --wait")
 	switchFlag(c, command.VerbPromote, "now", &p.now)
 	textFlag(c, command.VerbPromote, "reason", &p.reason)
 	c.MarkFlagsMutuallyExclusive("from", "commit")

@@ -24,12 +24,12 @@ type searchFlags struct {
 
 func (s *searchFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.query.Image, "image", "", "targets whose branches have an image with these `words`, such as \"log4j 2.14\"")
-	f.StringVar(&s.query.Chart, "chart", "", "targets of a chart, with version, or of a path: `words`")
-	f.StringVar(&s.query.Type, "kind", "", "targets that have objects of a kind or API version, such as policy/v1beta1: `words`")
-	f.StringVar(&s.query.Object, "object", "", "targets that have an object, as kind and namespace/name: `words`")
-	f.StringVar(&s.query.Namespace, "namespace", "", "targets that have objects in a namespace: `words`")
-	f.StringVar(&s.query.Value, "value", "", "targets for which a layer sets a value: `path`")
+	f.StringVar(&s.query.Image, "image", "", "only targets with an image that contains these `words`, such as \"log4j 2.14\"")
+	f.StringVar(&s.query.Chart, "chart", "", "only targets whose chart with version, or path, contains these `words`")
+	f.StringVar(&s.query.Type, "kind", "", "only targets with objects whose kind or API version contains these `words`, such as policy/v1beta1")
+	f.StringVar(&s.query.Object, "object", "", "only targets with an object whose kind and namespace/name contain these `words`")
+	f.StringVar(&s.query.Namespace, "namespace", "", "only targets with objects in a namespace that contains these `words`")
+	f.StringVar(&s.query.Value, "value", "", "only targets for which a layer sets the value at this `path`")
 	f.StringVar(&s.remote, "remote", "origin", "`name` of the remote whose branches are searched")
 	f.BoolVar(&s.local, "local", false, "search the branches of this clone")
 	for _, name := range []string{"image", "chart", "kind", "object", "namespace", "value"} {
