@@ -40,7 +40,7 @@ const (
 //	forge push|draft|ready|close|merge N
 //	forge job mr N | push BRANCH | followup N | queue N
 //	forge show N               writes comments and statuses to files of these names
-//	forge fail toolong|limit|broken|lost|denied [TIMES]
+//	forge fail toolong|limit|broken|outage|lost|denied [TIMES]
 //	forge say N LOGIN TEXT…    comments, and sets $COMMENT
 //	forge status BRANCH STATE NAME   sets a commit status on the tip of a branch
 func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
@@ -283,7 +283,7 @@ func (f *scriptForge) fail(ts *testscript.TestScript, args []string) {
 	}
 	if f.hub != nil {
 		one, ok := map[string]fakegithub.Fault{
-			"toolong": {Kind: fakegithub.TooLong, Method: "!GET", Path: "/comments"}, "limit": {Kind: fakegithub.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegithub.BadGateway, Method: "GET"},
+			"toolong": {Kind: fakegithub.TooLong, Method: "!GET", Path: "/comments"}, "limit": {Kind: fakegithub.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegithub.BadGateway, Method: "GET"}, "outage": {Kind: fakegithub.BadGateway},
 			"lost": {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"}, "denied": {Kind: fakegithub.Denied, Method: "!GET"},
 		}[args[1]]
 		if !ok {
@@ -294,7 +294,7 @@ func (f *scriptForge) fail(ts *testscript.TestScript, args []string) {
 		return
 	}
 	one, ok := map[string]fakegitlab.Fault{
-		"toolong": {Kind: fakegitlab.TooLong, Method: "!GET", Path: "/notes"}, "limit": {Kind: fakegitlab.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegitlab.BadGateway, Method: "GET"},
+		"toolong": {Kind: fakegitlab.TooLong, Method: "!GET", Path: "/notes"}, "limit": {Kind: fakegitlab.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegitlab.BadGateway, Method: "GET"}, "outage": {Kind: fakegitlab.BadGateway},
 		"lost": {Kind: fakegitlab.Lost, Method: "POST", Path: "/notes"}, "denied": {Kind: fakegitlab.Denied, Method: "!GET"},
 	}[args[1]]
 	if !ok {
