@@ -146,13 +146,20 @@ func (l *listing) of(tree string) map[string][]dirEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if tree == "" || l.tree != tree {
+		l.tree, l.dirs = "", nil // two large trees are never held at once
 		return map[string][]dirEntry{}
 	}
 	return maps.Clone(l.dirs)
 }
 
+// maxKeptDirs bounds the directories that a process keeps between jobs.
+const maxKeptDirs = 50_000
+
 // keep replaces what is known. It must not be changed afterwards.
 func (l *listing) keep(tree string, dirs map[string][]dirEntry) {
+	if len(dirs) > maxKeptDirs {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tree, l.dirs = tree, dirs
