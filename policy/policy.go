@@ -128,7 +128,7 @@ type Comparison struct {
 
 // Compare separates the findings that a change introduces from those that existed before. A finding of a rule of
 // workspaces is always introduced: its identity leaves out the value at the path, and the change may replace one
-// violation with a worse one.
+// violation with a worse one. So is an own policy that could not be evaluated: nobody knows what it would find.
 func Compare(before, after []Finding) Comparison {
 	var out Comparison
 	had := map[findingKey]int{}
@@ -143,7 +143,7 @@ func Compare(before, after []Finding) Comparison {
 		switch {
 		case f.Exemption != nil:
 			out.Exempted = append(out.Exempted, f)
-		case had[k] > 0 && !OfWorkspace(f.Rule):
+		case had[k] > 0 && !OfWorkspace(f.Rule) && !f.unjudged():
 			had[k]--
 			out.Existing = append(out.Existing, f)
 			continue
@@ -162,6 +162,11 @@ func Compare(before, after []Finding) Comparison {
 	}
 	slices.Reverse(out.Resolved)
 	return out
+}
+
+// unjudged reports whether the finding is an own policy that could not be evaluated.
+func (f *Finding) unjudged() bool {
+	return f.Own && strings.HasSuffix(f.Rule, "/"+RulePolicyError)
 }
 
 type findingKey struct {

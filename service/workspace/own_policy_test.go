@@ -304,6 +304,14 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 			t.Errorf("%s: %q %q", name, got, r.Errors)
 		}
 	}
+	// Rules that cannot be read do not pass, although they can be read on neither side.
+	unread, err := inProcess(t, reading(s.withoutCredentials(), pins, none), ReviewOptions{Compare: compare.Request{Base: trunk, Head: trunk, Key: []byte("k")}, Policy: trunk.Tree, Pins: pins, Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := errorsOf(unread); !slices.Equal(got, []string{"team-a/policy-error team-a/web"}) || unread.Verdict != report.VerdictFail {
+		t.Errorf("without the rules: %s %q", unread.Verdict, got)
+	}
 	rules, mistakes, err := OwnRules(t.Context(), s, trunk.Tree)
 	if want := "team@" + pinned[:7] + ":policy/own.rego"; err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].File != want {
 		t.Errorf("%+v %q %v, want %s", rules, mistakes, err, want)
