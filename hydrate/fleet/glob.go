@@ -82,19 +82,14 @@ func (w *globWalk) below(tree *linkTree, g glob) ([]string, error) {
 		n++
 	}
 	dir := path.Join(append([]string{"."}, g[:n]...)...)
-	if dir != "." {
-		found := tree.resolve(dir, 0)
-		if found.err != nil {
-			if errors.Is(found.err, fs.ErrNotExist) {
-				return nil, nil
-			}
-			return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(found.err)}
-		}
-		if info, err := tree.Tree.Stat(dir); found.name != dir || err != nil || !info.IsDir() {
-			return nil, nil //nolint:nilerr // a file or a link, which no walk follows
-		}
+	info, err := tree.Tree.Stat(dir) // which follows no links, as a walk does not
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+		return nil, nil
+	case err != nil:
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(err)}
 	}
-	err := w.dir(dir, w.enter(nil, globState{0, n}))
+	err = w.dir(dir, w.enter(nil, globState{0, n}))
 	return slices.Sorted(maps.Keys(w.found)), err
 }
 

@@ -28,6 +28,9 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if linked, err := walkGlobs(t.Context(), &linkTree{Tree: tree}, []glob{g}); err != nil || !slices.Equal(linked, got) {
+			t.Errorf("%s: from its last literal folder %q %v, from the top %q", pattern, linked, err, got)
+		}
 		want, err := doublestar.Glob(tree, strings.TrimPrefix(pattern, "./"), doublestar.WithFilesOnly(), doublestar.WithNoFollow())
 		if err != nil {
 			t.Fatal(err)
@@ -87,4 +90,42 @@ func TestHostileGlobs(t *testing.T) {
 			t.Errorf("%.40s: want %q, got %s", pattern, want, problems.Error())
 		}
 	}
+}
+
+// A folder that a glob names is not followed if it or a parent is a link, even one that leads nowhere or outside; one that the storage
+// cannot give is an error, because its clusters would count as gone.
+func TestGlobOfAFolderThatIsNone(t *testing.T) {
+	t.Parallel()
+	tree := newMemTree(map[string]string{
+		"real/clusters/a.yaml": "", "file": "", "folder": linkTo + "real", "dangling": linkTo + "nowhere", "outside": linkTo + "../../etc",
+	})
+	for _, pattern := range []string{"folder/*/*.yaml", "folder/clusters/*.yaml", "dangling/*.yaml", "dangling/clusters/*.yaml", "outside/*.yaml", "file/*.yaml", "file/x/*.yaml", "missing/*.yaml"} {
+		g, err := parseGlob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		linked := &linkTree{Tree: tree}
+		if got, err := walkGlobs(t.Context(), linked, []glob{g}); err != nil || len(got) > 0 || linked.fault.Load() != nil {
+			t.Errorf("%s: %q %v", pattern, got, err)
+		}
+	}
+	g, err := parseGlob("real/clusters/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := &linkTree{Tree: tree}
+	if _, err := linked.ReadDir("real/clusters"); err != nil { // a later answer of the storage counts, not what is known of the path
+		t.Fatal(err)
+	}
+	linked.Tree = failing{tree}
+	if got, err := walkGlobs(t.Context(), linked, []glob{g}); err == nil || linked.fault.Load() == nil {
+		t.Errorf("a storage that fails: %q %v", got, err)
+	}
+}
+
+// failing is a storage that answers no questions about files.
+type failing struct{ *memTree }
+
+func (failing) Stat(name string) (fs.FileInfo, error) {
+	return nil, &fs.PathError{Op: "stat", Path: name, Err: errors.New("the server does not answer")}
 }
