@@ -166,11 +166,7 @@ func (f *Farm) join(b *Bundle) (*waiting, *shard) {
 
 // count adds the bytes of a bundle. Contents that another bundle of the shard has count once.
 func (s *shard) count(b *Bundle) {
-	for i := range b.Sources {
-		if h := b.Sources[i].Helm; h != nil {
-			s.bytes += len(h.Values)
-		}
-	}
+	s.bytes += b.inputSize()
 	b.contents(func(c *Content) {
 		if _, ok := s.contents[c.Digest]; !ok {
 			s.contents[c.Digest] = c.size()

@@ -13,9 +13,11 @@ import (
 
 // Limits of one call to a child that renders several bundles. Only light bundles share a call. A call costs the wake-up of both
 // processes, after which each Go runtime looks for work every 20 µs for a while. Calls of 64 bundles take an eighth less processor time
-// than calls of 16. The bundles of one call have at most maxBatch × LightBytes of YAML.
+// than calls of 16. The bundles of one call have at most maxBatch × LightBytes of YAML. Their values are bounded too: the child reads
+// those of all bundles, and the parent sends them again for the bundles without an answer.
 const (
 	maxBatch     = 64
+	batchInput   = 1 << 20               // bytes of values and the like; a bundle with more has a call of its own
 	batchTime    = 50 * time.Millisecond // the child answers after the bundle during which this ends
 	batchTimeout = 5 * time.Second       // then the child is stopped, and each bundle is rendered alone, with its full time
 )
@@ -41,6 +43,7 @@ type pending struct {
 	ctx     context.Context //nolint:containedctx // that of the call
 	bundle  *Bundle
 	content struck
+	input   int           // bytes
 	alone   bool          // shares no call
 	done    chan struct{} // closed when out and err are set
 	out     *Rendering
@@ -58,7 +61,7 @@ func (l *lane) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if err := l.pool.strikes.check(content); err != nil {
 		return nil, err
 	}
-	p := &pending{ctx: ctx, bundle: b, content: content, alone: !b.Light || l.pool.strikes.suspects(content), done: make(chan struct{})}
+	p := &pending{ctx: ctx, bundle: b, content: content, input: b.inputSize(), alone: !b.Light || l.pool.strikes.suspects(content), done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, p)
 	start := l.running < l.n
@@ -102,9 +105,11 @@ func (l *lane) next() []*pending {
 		share = 1
 	}
 	var batch, rest []*pending
+	input := 0
 	for _, p := range l.waiting {
-		if len(batch) < share && (len(batch) == 0 || !p.alone) {
+		if len(batch) == 0 || len(batch) < share && !p.alone && input+p.input <= batchInput {
 			batch = append(batch, p)
+			input += p.input
 		} else {
 			rest = append(rest, p)
 		}

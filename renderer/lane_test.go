@@ -19,7 +19,7 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 	cancel()
 	for name, c := range map[string]struct {
 		n       int
-		waiting string // one letter for each: l light, a alone, g gone
+		waiting string // one letter for each: l light, a alone, g gone, v a third of the input of a call, w more than a call has
 		batches string
 	}{
 		"one":                {2, "l", "l"},
@@ -29,12 +29,19 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 		"alone between":      {1, "lal", "ll a"},
 		"nobody waits still": {1, "gglg", "l"},
 		"all are gone":       {1, "ggg", ""},
+		"much input":         {1, "vvvvvvv", "lll lll l"},
+		"too much input":     {1, "lwlwvl", "llll l l"},
 	} {
 		l := &lane{n: c.n, running: 1}
 		for _, kind := range c.waiting {
 			p := &pending{ctx: t.Context(), alone: kind == 'a'}
-			if kind == 'g' {
+			switch kind {
+			case 'g':
 				p.ctx = gone
+			case 'v':
+				p.input = batchInput / 3
+			case 'w':
+				p.input = batchInput + 1
 			}
 			l.waiting = append(l.waiting, p)
 		}

@@ -242,6 +242,25 @@ func (b *Bundle) contents(visit func(*Content)) {
 	}
 }
 
+// inputSize returns the bytes of the parts of a stripped bundle that can be large.
+func (b *Bundle) inputSize() int {
+	total := textSize(b.APIVersions)
+	for i := range b.Sources {
+		if h := b.Sources[i].Helm; h != nil {
+			total += len(h.Values) + textSize(h.APIVersions)
+		}
+	}
+	return total
+}
+
+func textSize(texts []string) int {
+	total := 0
+	for _, text := range texts {
+		total += len(text)
+	}
+	return total
+}
+
 // stripped returns a copy of the bundle whose contents have only names and digests.
 func (b *Bundle) stripped() Bundle {
 	out := *b
