@@ -25,15 +25,17 @@ func addCompletions(root *cobra.Command, o IO) {
 	n := &names{io: o}
 	clusters, apps := n.of(func(f *fleetNames) []string { return f.Clusters }), n.of(func(f *fleetNames) []string { return f.Apps })
 	environments, waves := n.of(func(f *fleetNames) []string { return f.Environments }), n.of(func(f *fleetNames) []string { return f.Waves })
-	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Environments, f.Clusters) })
+	promoted := n.of(func(f *fleetNames) []string { return f.Promoted })
+	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Promoted, f.PromotedClusters) })
+	classes := n.of(func(f *fleetNames) []string { return f.Classes })
 	flags := map[string]completion{
-		"cluster": clusters, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }), "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
+		"cluster": clusters, "class": classes, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }), "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
 		"wave": waves, "commit": n.revisions, "to": n.revisions, "against": n.against,
 		"remote": completeNothing, "by": completeNothing, "reason": completeNothing, "until": completeNothing, "value": completeNothing,
 		"jobs": completeNothing, "render-timeout": completeNothing, "render-memory": completeNothing,
 	}
 	arguments := map[string]completion{
-		"promote": first(environments), "approve": first(environments), "rollback": first(environments), "halt": first(environments), "resume": first(environments),
+		"promote": first(promoted), "approve": first(promoted), "rollback": first(promoted), "halt": first(promoted), "resume": first(promoted),
 		"status": first(environments), "history": first(environments), "freeze": first(targets), "unfreeze": first(targets),
 		"diff": first(n.spans), "affected": first(n.spans), "check": first(n.revisions), "init": first(completeFolders),
 	}
@@ -179,12 +181,22 @@ func (k *keptNames) write(file string) error {
 type fleetNames struct {
 	Clusters, Apps, Workspaces, Environments, Waves []string
 	Branches                                        []string // of the environments
+	Promoted, PromotedClusters                      []string // environments that do not follow the trunk, and their clusters
+	Classes                                         []string // of clusters
 }
 
 func namesOf(f *fleet.Fleet) fleetNames {
-	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f), Environments: environmentNames(f), Waves: waveNames(f)}
+	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f), Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f)}
 	for _, e := range f.Spec.Environments {
 		out.Branches = append(out.Branches, f.EnvironmentBranch(e.Name))
+		if len(e.After) > 0 {
+			out.Promoted = append(out.Promoted, e.Name)
+		}
+	}
+	for _, c := range f.Clusters {
+		if slices.Contains(out.Promoted, c.Environment) {
+			out.PromotedClusters = append(out.PromotedClusters, c.Name)
+		}
 	}
 	return out
 }
@@ -263,6 +275,16 @@ func environmentNames(f *fleet.Fleet) []string {
 	out := make([]string, len(f.Spec.Environments))
 	for i, e := range f.Spec.Environments {
 		out[i] = e.Name
+	}
+	return out
+}
+
+func classNames(f *fleet.Fleet) []string {
+	var out []string
+	for _, c := range f.Clusters {
+		if c.Class != "" && !slices.Contains(out, c.Class) {
+			out = append(out, c.Class)
+		}
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,18 +61,14 @@ func (f *conformOptions) run(ctx context.Context, o IO, limited bool) error {
 	if err != nil {
 		return err
 	}
-	var classes []string
 	labels := map[string]bool{}
 	for _, c := range fl.Clusters {
-		if c.Class != "" && !slices.Contains(classes, c.Class) {
-			classes = append(classes, c.Class)
-		}
 		for key := range c.Labels {
 			labels[key] = true
 		}
 	}
 	if f.class != "" {
-		if err := mustKnow("class", f.class, classes); err != nil {
+		if err := mustKnow("class", f.class, classNames(fl)); err != nil {
 			return err
 		}
 	}
