@@ -33,6 +33,11 @@ func Decide(s Situation) (Decision, error) {
 		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}); err != nil {
 			return Decision{}, err
 		}
+		if x.s.Running.Foreign == "" { // no hold ends while a rollback is pending
+			if err := x.observer.observeHolds(); err != nil {
+				return Decision{}, err
+			}
+		}
 	}
 	switch {
 	case x.s.Running.Foreign != "":

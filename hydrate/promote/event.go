@@ -135,20 +135,7 @@ func (r *Record) command(e Event) error {
 		}
 		r.Approvals = append(r.Approvals, a)
 	case EventRollback:
-		if e.To.Tree == "" {
-			return errors.New("the earlier state is unknown: name one that `sluice history` shows")
-		}
-		if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
-			return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
-		}
-		if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // this rollback may add two; at the limit, a hold would be dropped
-			return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
-		}
-		r.Rollback = &Rollback{
-			To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
-			Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,
-		}
-		r.Request = nil // it is older than the rollback
+		return r.rollback(e)
 	case EventHalt:
 		if r.Halt == nil || r.Halt.By == "" {
 			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At}
@@ -156,6 +143,28 @@ func (r *Record) command(e Event) error {
 	case EventResume:
 		return r.resume(e)
 	}
+	return nil
+}
+
+// rollback requests a rollback.
+func (r *Record) rollback(e Event) error {
+	if e.To.Tree == "" {
+		return errors.New("the earlier state is unknown: name one that `sluice history` shows")
+	}
+	if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
+		return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
+	}
+	if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // this rollback may add two; at the limit, a hold would be dropped
+		return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
+	}
+	if b := r.Rollback; b != nil && b.FromTree != e.Tree {
+		r.holdParts(*b, e.At) // the branch moved with it, although the record does not say so
+	}
+	r.Rollback = &Rollback{
+		To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
+		Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,
+	}
+	r.Request = nil // it is older than the rollback
 	return nil
 }
 
@@ -329,27 +338,7 @@ func (r *Record) rolledBack(e Event) error {
 	if r.Halt != nil && r.Halt.By == "" {
 		r.Halt = nil // the failed rollout has ended
 	}
-	cause := CauseRolledBack
-	if b.By == "" {
-		cause = CauseFailed
-	}
-	if b.From.Empty() {
-		return nil
-	}
-	from := b.From.WithoutGaps()
-	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
-		from = from.Among(b.Clusters)
-	}
-	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: e.At}
-	r.hold(one)
-	if len(b.Stopped) > 0 {
-		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
-		one.Workspaces = nil
-		if len(b.From.Clusters) > 0 {
-			one.Source = one.Source.Among(b.Stopped)
-		}
-		r.hold(one)
-	}
+	r.holdParts(*b, e.At)
 	return nil
 }
 

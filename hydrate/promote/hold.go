@@ -227,6 +227,31 @@ func (r *Record) hold(h Hold) {
 	r.Holds = append(r.Holds, h)
 }
 
+// holdParts holds what a rollback took back, and the clusters that it stopped.
+func (r *Record) holdParts(b Rollback, at time.Time) {
+	cause := CauseRolledBack
+	if b.By == "" {
+		cause = CauseFailed
+	}
+	if b.From.Empty() {
+		return
+	}
+	from := b.From.WithoutGaps()
+	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
+		from = from.Among(b.Clusters)
+	}
+	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at}
+	r.hold(one)
+	if len(b.Stopped) > 0 {
+		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
+		one.Workspaces = nil
+		if len(b.From.Clusters) > 0 {
+			one.Source = one.Source.Among(b.Stopped)
+		}
+		r.hold(one)
+	}
+}
+
 // resumeGrace is the time after the end of a halt in which another person's `resume` must name the hold that it ends.
 const resumeGrace = 2 * time.Minute
 

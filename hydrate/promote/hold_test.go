@@ -107,3 +107,33 @@ func TestManyHolds(t *testing.T) {
 		t.Errorf("%d holds, the first is of %v", n, r.Holds[0].Clusters)
 	}
 }
+
+// A run can end after it has carried out a rollback of an app, and before it stores that. A rollback of the environment then takes its place in
+// the record. What the first one took back stays held.
+func TestReplacedRollbackThatIsDone(t *testing.T) {
+	t.Parallel()
+	back := func(by, from, tree string, apps ...string) promote.Event {
+		return promote.Event{
+			Kind: promote.EventRollback, By: by, At: at(), Source: promote.Source{Commit: from}, Tree: tree, Apps: apps,
+			To: promote.PastState{Source: promote.Source{Commit: "s0"}, Tree: "t0"},
+		}
+	}
+	for name, c := range map[string]struct {
+		tree string // of the environment branch when the second rollback is requested
+		want int
+	}{"done": {"t2", 1}, "not done": {"t1", 0}} {
+		r := promote.NewRecord("prod")
+		for _, e := range []promote.Event{back("ann", "s1", "t1", "cart"), back("bob", "s2", c.tree)} {
+			var err error
+			if r, err = promote.Apply(r, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.Holds) != c.want || r.Rollback == nil || r.Rollback.By != "bob" {
+			t.Errorf("%s: holds %v, rollback %+v", name, r.Holds, r.Rollback)
+		}
+		if c.want == 1 && (len(r.Holds) != 1 || r.Holds[0].Source.Commit != "s1" || r.Holds[0].By != "ann" || fmt.Sprint(r.Holds[0].Apps) != "[cart]") {
+			t.Errorf("%s: %+v", name, r.Holds)
+		}
+	}
+}

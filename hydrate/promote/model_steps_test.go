@@ -57,7 +57,7 @@ func (w *world) happen() {
 		if w.r.IntN(8) == 0 {
 			w.record, w.lost = promote.NewRecord("prod"), true
 			clear(w.bad)
-			w.declined, w.merged = "", ""
+			w.declined, w.merged, w.forgotten = "", "", w.request
 			w.done["lost record"]++
 			w.logf("the record is lost")
 		}
@@ -76,7 +76,9 @@ func (w *world) decideRequest() {
 	switch {
 	case w.request == nil:
 	case w.r.IntN(3) == 0:
-		w.declined = w.request.Source.Commit
+		if w.record.Opened != nil { // nobody can know that a merge request was closed after the record of it was lost
+			w.declined = w.request.Source.Commit
+		}
 		w.logf("a person closes the merge request of %s", w.request.Source)
 		w.request = nil
 		w.done["declined"]++
@@ -143,7 +145,9 @@ func (w *world) goBack(cluster string) {
 		e.Clusters, e.Apps = []string{cluster}, w.apps[:1]
 	}
 	if w.r.IntN(3) == 0 {
-		e.To = w.past[w.r.IntN(len(w.past))]
+		if e.To = w.past[w.r.IntN(len(w.past))]; e.To.Tree == w.id {
+			return // package promotion refuses the state that runs
+		}
 	} else if e.To, err = promote.RollbackTarget(s, w.past, e.Clusters, e.Apps, w.read); err != nil {
 		if _, twice := errors.AsType[*promote.RolledBackError](err); twice {
 			w.done["refused second rollback"]++

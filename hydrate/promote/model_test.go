@@ -167,11 +167,12 @@ type world struct {
 	bad        map[string]map[string]bool // cluster/app → contents that went back and that nobody asked for since
 	declined   string                     // newest commit of a merge request that a person closed
 	merged     string
-	lost       bool      // the record was lost
-	progress   time.Time // of the last move of prod's branch
-	overtakes  bool      // whether that move overtook its gates
-	expedited  bool      // whether somebody asked for that move with --now before it landed by a merge
-	restored   []string  // clusters that a rollback named
+	forgotten  *promote.MergeRequest // the open merge request when the record was lost
+	lost       bool                  // the record was lost
+	progress   time.Time             // of the last move of prod's branch
+	overtakes  bool                  // whether that move overtook its gates
+	expedited  bool                  // whether somebody asked for that move with --now before it landed by a merge
+	restored   []string              // clusters that a rollback named
 	restores   bool
 	changed    map[string]bool
 
@@ -433,7 +434,9 @@ func (w *world) merge() {
 	t, ok := w.trees[w.request.Tree]
 	w.logf("merge request of %s merged", w.request.Source)
 	if ok {
-		w.merged = t.source.Commit
+		if w.request != w.forgotten { // with the record, the holds were lost, so that another merge request brings the held parts
+			w.merged = t.source.Commit
+		}
 		w.begin(w.request.Tree, t, false, nil, false)
 		q := w.record.Request // one with --now expedites the rollout, although no move of Sluice overtook anything
 		w.expedited = q != nil && q.Now && len(q.Apps) == 0 && t.source.Equal(q.Source)

@@ -20,7 +20,7 @@ func wider() map[string]int {
 	return map[string]int{
 		"bot.job":                        65,
 		"bot/forge/github.Forge":         37,
-		"bot/forge/gitlab.Forge":         32,
+		"bot/forge/gitlab.Forge":         35,
 		"bot/queue.Queue":                38,
 		"hydrate/fleet.Fleet":            69,
 		"hydrate/gitstore.Store":         68,
