@@ -177,8 +177,12 @@ func RollbackTarget(s Situation, history []PastState, clusters, apps []string, r
 		scope = x.names()
 	}
 	t := &targetSearch{holds: x.rec.Holds, scope: scope, apps: apps, now: history[0].Tree, read: read}
-	skipped := false
-	for i, past := range history[1:] {
+	own := max(x.ownStates(history), 1)
+	skipped := own > 1
+	for i, past := range history {
+		if i < own {
+			continue
+		}
 		differs, err := t.differs(past.Tree)
 		if err != nil {
 			return PastState{}, err
@@ -188,12 +192,12 @@ func RollbackTarget(s Situation, history []PastState, clusters, apps []string, r
 			return PastState{}, err
 		}
 		switch {
-		case bad, differs && i == 0 && s.Running.Restores: // the result of a rollback, even if no record has it
+		case bad, differs && i == 1 && s.Running.Restores: // the result of a rollback, even if no record has it
 			skipped = true
 		case differs:
 			return past, nil
 		case skipped:
-			choices, err := t.choices(history[i+2:])
+			choices, err := t.choices(history[i+1:])
 			if err != nil {
 				return PastState{}, err
 			}

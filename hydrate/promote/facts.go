@@ -110,7 +110,9 @@ func (x *facts) frozen(name string) bool {
 
 // previous returns the last earlier state that is not held.
 func (x *facts) previous() (PastState, bool) {
-	for _, r := range slices.Backward(x.rec.Ran) {
+	past := slices.Clone(x.rec.Ran)
+	slices.Reverse(past)
+	for _, r := range past[x.ownStates(past):] {
 		bad := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return h.Tree == r.Tree || h.Source.Equal(r.Source) })
 		if r.Tree != x.s.Running.Tree && r.Tree != "" && !bad && !r.Source.Equal(x.rec.Progress.Source) {
 			return r, true

@@ -54,8 +54,10 @@ func (x *rolloutGates) healthGates() []Gate {
 	}
 	h := judge(x.p.Health, moved)
 	health := Gate{Name: GateHealth, State: h.state, Reason: h.reason, Since: p.LastMove}
-	if alone := x.redAlone(); h.state == Red && alone.state == Waiting {
-		health.State, health.Until, health.Reason = Waiting, alone.until, h.reason+"; "+alone.reason
+	if h.state == Red {
+		if alone := x.redAlone(); alone.state == Waiting {
+			health.State, health.Until, health.Reason = Waiting, alone.until, h.reason+"; "+alone.reason
+		}
 	}
 	return append([]Gate{health}, checks(x.s, p.LastMove)...)
 }

@@ -85,11 +85,14 @@ type alone struct {
 // redAlone judges whether workspaces alone turned the rollout red. Everything else on the clusters that have moved must be green, by statuses of
 // its own, and another workspace must be green on each cluster on which one is red: what turns all of them red is not their own.
 func (x *rolloutGates) redAlone() alone {
-	if !x.mayTakeBack() {
+	if !x.p.SeparatesWorkspaces() || x.rec.Progress == nil {
 		return alone{state: Red}
 	}
 	out := alone{state: Green, on: map[string][]string{}}
 	moved := x.movedClusters()
+	if judge(x.p.Health, moved).state != Red {
+		return alone{state: Red}
+	}
 	for _, c := range moved {
 		if red := redOn(x.p.Health.CommitStatuses, c); len(red) > 0 {
 			out.on[c.Name] = red
@@ -98,6 +101,9 @@ func (x *rolloutGates) redAlone() alone {
 	}
 	if len(out.workspaces) == 0 {
 		return alone{state: Red}
+	}
+	if why := x.keepsWorkspaces(); why != "" {
+		return alone{state: Red, reason: why}
 	}
 	states := make([]State, 0, len(moved))
 	for _, c := range moved {
@@ -111,8 +117,10 @@ func (x *rolloutGates) redAlone() alone {
 	switch state := worst(states...); {
 	case state == Green:
 		out.reason = "only " + names + " is red, everything else is green"
-	case state == Red, !x.s.Now.Before(out.until):
-		return alone{state: Red}
+	case state == Red:
+		return alone{state: Red, reason: "something else is red, too, or no other workspace is on the same cluster"}
+	case !x.s.Now.Before(out.until):
+		return alone{state: Red, reason: "not everything else is green"}
 	default:
 		out.state = Waiting
 		out.reason = fmt.Sprintf("only %s is red so far; Sluice waits until %s for the statuses of everything else", names, Stamp(out.until))
@@ -120,23 +128,38 @@ func (x *rolloutGates) redAlone() alone {
 	return out
 }
 
-// mayTakeBack reports whether the rollout under way is one from which a workspace may go back alone: every cluster ran the same earlier state
-// before, nobody has asked for anything else, and no branch is out of reach.
-func (x *rolloutGates) mayTakeBack() bool {
+// keepsWorkspaces returns why no workspace may go back alone from the rollout under way, whatever the statuses are; "" if one may. Every cluster must have
+// run the same earlier state before, nobody may have asked for anything else, and no branch may be out of reach.
+func (x *rolloutGates) keepsWorkspaces() string {
 	p, r := x.rec.Progress, x.rec
 	switch {
-	case !x.p.SeparatesWorkspaces(), !p.underWay(), p.From == "", p.Rollback, p.Now, p.Tree != x.s.Running.Tree:
-		return false
-	case r.Halt != nil, r.Rollback != nil, r.Request != nil, len(r.Holds) >= maxHolds-1:
-		return false
+	case !p.underWay(), p.Rollback, p.Tree != x.s.Running.Tree, r.Rollback != nil:
+		return "no rollout of a promotion is under way"
+	case r.Halt != nil:
+		return "the environment is halted"
+	case p.Now:
+		return "the rollout skips gates"
+	case p.From == "":
+		return "it is not known that every cluster ran the same state before the rollout"
+	case r.Request != nil:
+		return "somebody has asked for another promotion"
+	case len(r.Holds) >= maxHolds-1:
+		return "too many parts are held back already"
 	}
 	if open, _, _ := Open(nil, x.freezes, x.s.Now); !open {
-		return false
+		return "the environment is frozen"
 	}
-	return !slices.ContainsFunc(x.names(), func(name string) bool {
-		c := x.clusters[name]
-		return x.frozen(name) || c.Foreign != "" || c.Tree == "" || c.Desired == ""
-	})
+	for _, name := range x.names() {
+		switch c := x.clusters[name]; {
+		case x.frozen(name):
+			return "cluster " + name + " is frozen"
+		case c.Foreign != "":
+			return "Sluice may not move cluster " + name
+		case c.Tree == "", c.Desired == "":
+			return "cluster " + name + " is new, or has nothing to run"
+		}
+	}
+	return ""
 }
 
 // redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart.
@@ -186,8 +209,10 @@ func (x *rollout) takeBack() (done bool, refused string, err error) {
 	red, w := x.rolloutGates.redAlone(), x.s.Without
 	before, known := x.before()
 	switch {
-	case red.state != Green || w == nil || !known:
-		return false, "", nil
+	case red.state != Green:
+		return false, red.reason, nil
+	case w == nil || !known:
+		return false, "the state before the rollout is not known", nil
 	case w.Refused != "":
 		return false, w.Refused, nil
 	case w.From != x.s.Running.Tree || w.Tree == "" || len(w.Apps) == 0 || !slices.Equal(w.Workspaces, red.workspaces):
@@ -223,6 +248,19 @@ func (x *facts) before() (PastState, bool) {
 		}
 	}
 	return PastState{}, false
+}
+
+// ownStates returns how many of the newest past states, the one that runs included, belong to the last rollout. What it had until a workspace went
+// back was never complete, so nothing goes back to it. Without a known state before the rollout, it returns 0.
+func (x *facts) ownStates(newestFirst []PastState) int {
+	p, b := x.rec.Progress, x.rec.Rollback
+	if p == nil || p.From == "" || len(newestFirst) == 0 {
+		return 0
+	}
+	if now := newestFirst[0].Tree; now != p.Tree && (b == nil || now != b.Continues) { // an interrupted run may have moved the branch to the latter
+		return 0
+	}
+	return 1 + slices.IndexFunc(newestFirst[1:], func(r PastState) bool { return r.Tree == p.From })
 }
 
 // settled returns the tree that every cluster runs at the end of a complete rollout; "" if one may run another, or if it does not matter.
@@ -266,7 +304,7 @@ func (r *Record) continued(e Event) error {
 	if e.Tree != b.Continues || old == nil || old.Tree != b.FromTree {
 		return fmt.Errorf("the environment branch has the tree %s, and not %s", e.Tree, b.Continues)
 	}
-	e.Clusters = slices.Concat(old.Changed, e.Clusters, b.Later)
+	e.Clusters = slices.Concat(old.Changed, b.Later) // the health of clusters that it does not change matters as little as before
 	e.From, e.Restores, e.Now = old.From, false, false
 	r.moved(e)
 	r.Rollback = nil

@@ -200,8 +200,8 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 		"not asked for":          {change: set(func(s *promote.Situation) { s.Environment.Promotion.OnWorkspaceFailure = "" })},
 		"approvals":              {change: set(func(s *promote.Situation) { s.Environment.Promotion.Approvers.Users = []string{"mia"} })},
 		"a second person":        {change: set(func(s *promote.Situation) { s.Environment.Promotion.Rights = []fleet.Rights{{SecondPerson: true}} })},
-		"every workspace is red": {change: func(w *tenancy) { w.post("failure", till) }},
-		"the fleet is red":       {change: func(w *tenancy) { w.post("failure", dns) }},
+		"every workspace is red": {says: "no other workspace is on the same cluster", change: func(w *tenancy) { w.post("failure", till) }},
+		"the fleet is red":       {says: "something else is red", change: func(w *tenancy) { w.post("failure", dns) }},
 		"another pattern is red": {change: set(func(s *promote.Situation) {
 			s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
 		})},
@@ -209,10 +209,10 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 			s.Environment.Promotion.Checks = []fleet.Check{{Name: "web"}}
 			s.Checks = []promote.CheckResult{{Name: "web", State: promote.Red, At: s.Now}}
 		})},
-		"a cluster is frozen": {change: set(func(s *promote.Situation) { s.Clusters[1].State = "frozen" })},
-		"a foreign commit":    {change: set(func(s *promote.Situation) { s.Clusters[1].Foreign = "somebody else's" })},
-		"a new cluster":       {change: set(func(s *promote.Situation) { s.Clusters[1].Tree = "" })},
-		"somebody asked for more": {change: func(w *tenancy) {
+		"a cluster is frozen": {says: "cluster b is frozen", change: set(func(s *promote.Situation) { s.Clusters[1].State = "frozen" })},
+		"a foreign commit":    {says: "Sluice may not move cluster b", change: set(func(s *promote.Situation) { s.Clusters[1].Foreign = "somebody else's" })},
+		"a new cluster":       {says: "cluster b is new", change: set(func(s *promote.Situation) { s.Clusters[1].Tree = "" })},
+		"somebody asked for more": {says: "somebody has asked for another promotion", change: func(w *tenancy) {
 			w.apply(promote.Event{Kind: promote.EventPromote, By: "mia", Source: promote.Source{Commit: "c3"}})
 		}},
 		"no place for another hold": {change: set(func(s *promote.Situation) {
@@ -228,9 +228,9 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 		"another state was judged":   {change: func(w *tenancy) { w.s.Record.Progress.From = "t0" }},
 		"the earlier state is lost":  {change: func(w *tenancy) { w.s.Record.Ran = w.s.Record.Ran[1:] }},
 		"the record was lost":        {before: func(s *promote.Situation) { s.Record = promote.NewRecord("prod") }},
-		"before it was not complete": {before: func(s *promote.Situation) { s.Record.Progress.Done = time.Time{} }},
+		"before it was not complete": {says: "it is not known that every cluster ran the same state", before: func(s *promote.Situation) { s.Record.Progress.Done = time.Time{} }},
 		"a cluster had to catch up":  {before: func(s *promote.Situation) { s.Record.Progress.CatchUp = []string{"b"} }},
-		"somebody expedited it":      {change: func(w *tenancy) { w.s.Record.Progress.Now = true }},
+		"somebody expedited it":      {says: "the rollout skips gates", change: func(w *tenancy) { w.s.Record.Progress.Now = true }},
 		"it overtook gates":          {before: func(s *promote.Situation) { s.Running.Overtakes = true }},
 		"no other workspace": {change: set(func(s *promote.Situation) {
 			for i := range s.Clusters {
@@ -426,5 +426,59 @@ func TestRedWorkspaceUpstream(t *testing.T) {
 	d := w.look()
 	if i := slices.IndexFunc(d.Gates, func(g promote.Gate) bool { return g.Name == promote.GateBefore+"staging" }); i < 0 || d.Gates[i].State != promote.Red {
 		t.Errorf("%+v", d.Gates)
+	}
+}
+
+// A rollout that continues without a workspace goes back to what the clusters ran before it, never to what the workspace failed in: not even after
+// somebody ended the hold.
+func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
+	t.Parallel()
+	w := newTenancy(t, nil)
+	w.s.Environment.Promotion.OnFailure = "rollback"
+	w.post("success", till, dns)
+	w.post("failure", cart)
+	w.takes(w.look().Actions[0], true)
+	history := []promote.PastState{{Source: w.s.Running.Source, Tree: without}, {Source: promote.Source{Commit: "c2"}, Tree: "t2"}, {Source: promote.Source{Commit: "c1"}, Tree: "t1"}}
+	read := func(tree, cluster string) (map[string]string, error) {
+		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree, dns: tree}, nil
+	}
+	target := func(when string) {
+		t.Helper()
+		if to, err := promote.RollbackTarget(w.s, history, nil, nil, read); err != nil || to.Tree != "t1" {
+			t.Errorf("%s, a command goes back to %s: %v", when, to.Tree, err)
+		}
+	}
+	target("before the record says that the workspace is back")
+	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.s.Running.Source, Tree: without})
+	w.apply(promote.Event{Kind: promote.EventResume, By: "mia"})
+	target("without the hold")
+	w.post("success", cart, till)
+	w.post("failure", dns)
+	if d := w.decide(); d.Actions[0].Kind != promote.DoRollback || d.Actions[0].Tree != "t1" {
+		t.Errorf("it goes back to %s", d.Actions[0].Tree)
+	}
+}
+
+// A cluster that the rollout does not change is no part of it when a workspace goes back, either.
+func TestClusterOutsideOfTheRollout(t *testing.T) {
+	t.Parallel()
+	w := newTenancy(t, func(s *promote.Situation) {
+		s.Clusters = append(s.Clusters, promote.ClusterState{Cluster: promote.Cluster{Name: "c"}, Tree: "same", Desired: "same", Apps: []string{dns}})
+	})
+	same := func() { w.s.Clusters[2].Tree, w.s.Clusters[2].Desired = "same", "same" }
+	same()
+	w.post("success", till, dns)
+	w.post("failure", cart)
+	same()
+	w.s.Record.Progress.Changed = []string{"a", "b"}
+	d := w.look()
+	if !goesBack(d) {
+		t.Fatalf("%+v", d)
+	}
+	w.takes(d.Actions[0], true)
+	same()
+	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.s.Running.Source, Tree: without, Clusters: []string{"a", "c"}})
+	if got := w.s.Record.Progress.Changed; !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the rollout changes %v", got)
 	}
 }

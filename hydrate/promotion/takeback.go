@@ -108,12 +108,15 @@ func (t *takeBack) moves(ctx context.Context, cluster string) (string, error) {
 	if maps.Equal(own[0], own[1]) {
 		return "", nil
 	}
+	if needed, err := t.needed(ctx, cluster, own[0], own[1]); err != nil || needed != "" {
+		return needed, err
+	}
 	for _, st := range states {
 		others, err := t.others(ctx, st.Clusters[cluster])
 		if err != nil {
 			return "", err
 		}
-		for id := range union(own[0], own[1]) {
+		for _, id := range ordered(union(own[0], own[1])) {
 			if own[0][id] && own[1][id] {
 				continue
 			}
@@ -127,6 +130,55 @@ func (t *takeBack) moves(ctx context.Context, cluster string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// needed returns why the changes of the workspaces cannot go from a cluster: they add a namespace or a kind, before and after are the objects of the
+// workspaces' changed apps, and an object that stays would be deleted with it.
+func (t *takeBack) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
+	var goes []manifest.Identity
+	for _, id := range ordered(after) {
+		if !before[id] && contains(id) != nil {
+			goes = append(goes, id)
+		}
+	}
+	if len(goes) == 0 {
+		return "", nil
+	}
+	stays := maps.Clone(before)
+	err := t.files(ctx, t.now.Clusters[cluster], func(app string) bool { return !slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
+		id, err := t.identity(ctx, f)
+		stays[id] = true
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range goes {
+		within := contains(id)
+		for _, other := range ordered(stays) {
+			if within(other) {
+				return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// contains returns whether a cluster deletes an object with a namespace, or with the definition of a kind; nil for other objects.
+func contains(id manifest.Identity) func(manifest.Identity) bool {
+	switch {
+	case id.Group == "" && id.Kind == "Namespace":
+		return func(other manifest.Identity) bool { return other.Namespace == id.Name }
+	case id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition":
+		_, group, _ := strings.Cut(id.Name, ".")
+		return func(other manifest.Identity) bool { return other.Group == group }
+	}
+	return nil
+}
+
+// ordered returns objects in an order that is always the same, so that the record is.
+func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
+	return slices.SortedFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func union[K comparable](a, b map[K]bool) map[K]bool {

@@ -341,3 +341,40 @@ func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 		})
 	}
 }
+
+// What the workspace's changes add and other objects need cannot go with them: the cluster would delete these objects as well.
+func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
+	t.Parallel()
+	const (
+		namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n"
+		kind      = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
+		thing     = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n"
+	)
+	for name, c := range map[string]struct{ add, needs, says string }{
+		"a namespace that had the app before": {add: namespace, says: "Namespace team-a on prod-edge-1 would go as well, and ConfigMap cart needs it"},
+		"a kind that another workspace has":   {add: kind, needs: thing, says: "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it"},
+		"a kind that nobody else has":         {add: kind},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTenants(t)
+			w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [Namespace, CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+			w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+			w.says("one", "team-b")
+			w.passes()
+			w.Write("workspaces/team-a/m/added.yaml", c.add)
+			if c.needs != "" {
+				w.Write("workspaces/team-b/m/needs.yaml", c.needs)
+			}
+			w.says("two", "team-a")
+			w.says("fine", "team-b")
+			w.red = "says: two"
+			if c.says != "" {
+				w.halts(c.says, nil)
+				return
+			}
+			w.passes()
+			w.has("gone back", "team-a", "cart", "cart", "one", "one")
+		})
+	}
+}
