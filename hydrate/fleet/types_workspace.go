@@ -49,7 +49,7 @@ type WorkspaceSpec struct {
 // WorkspacePolicy is where a workspace has rules of its own.
 type WorkspacePolicy struct {
 	// Path of the folder with the rules, in the folder of the workspace.
-	Path string `json:"path" jsonschema:"required"`
+	Path string `json:"path" jsonschema:"required,pattern=."`
 }
 
 // Administrators are people who answer for a workspace.

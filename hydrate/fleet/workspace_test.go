@@ -229,6 +229,7 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
 		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "leaves the repository"},
 		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
+		"no policy":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"}, "spec.policy.path is empty"},
 		"policy is all":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"}, "needs a folder of its own"},
 		"quota":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"}, "cannot be negative"},
 	} {
