@@ -158,7 +158,7 @@ func (r *Record) rollback(e Event) error {
 		return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
 	}
 	if b := r.Rollback; b != nil && b.FromTree != e.Tree {
-		r.holdParts(*b, e.At) // the branch moved with it, although the record does not say so
+		r.Holds = withHolds(r.Holds, b.holds(e.At)...) // the branch moved with it, although the record does not say so
 	}
 	r.Rollback = &Rollback{
 		To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
@@ -338,7 +338,7 @@ func (r *Record) rolledBack(e Event) error {
 	if r.Halt != nil && r.Halt.By == "" {
 		r.Halt = nil // the failed rollout has ended
 	}
-	r.holdParts(*b, e.At)
+	r.Holds = withHolds(r.Holds, b.holds(e.At)...)
 	return nil
 }
 

@@ -221,35 +221,37 @@ func split(all, chosen []string) (in, out []string) {
 	return in, out
 }
 
-// hold adds a hold, and drops holds that it covers.
-func (r *Record) hold(h Hold) {
-	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), h.covers)
-	r.Holds = append(r.Holds, h)
+// withHolds adds holds, and drops those that they cover.
+func withHolds(all []Hold, more ...Hold) []Hold {
+	out := slices.Clone(all)
+	for _, h := range more {
+		out = append(slices.DeleteFunc(out, h.covers), h)
+	}
+	return out
 }
 
-// holdParts holds what a rollback took back, and the clusters that it stopped.
-func (r *Record) holdParts(b Rollback, at time.Time) {
+// holds returns the holds on what the rollback took back, and on the clusters that it stopped.
+func (b Rollback) holds(at time.Time) []Hold {
 	cause := CauseRolledBack
 	if b.By == "" {
 		cause = CauseFailed
 	}
 	if b.From.Empty() {
-		return
+		return nil
 	}
 	from := b.From.WithoutGaps()
 	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
 		from = from.Among(b.Clusters)
 	}
 	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at}
-	r.hold(one)
-	if len(b.Stopped) > 0 {
-		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
-		one.Workspaces = nil
-		if len(b.From.Clusters) > 0 {
-			one.Source = one.Source.Among(b.Stopped)
-		}
-		r.hold(one)
+	if len(b.Stopped) == 0 {
+		return []Hold{one}
 	}
+	stopped := Hold{Cause: CauseStopped, Source: b.From.WithoutGaps(), Tree: b.FromTree, Whole: true, Clusters: b.Stopped, By: b.By, Reason: b.Reason, Since: at}
+	if len(b.From.Clusters) > 0 {
+		stopped.Source = stopped.Source.Among(b.Stopped)
+	}
+	return []Hold{one, stopped}
 }
 
 // resumeGrace is the time after the end of a halt in which another person's `resume` must name the hold that it ends.

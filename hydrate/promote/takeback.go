@@ -308,7 +308,7 @@ func (r *Record) continued(e Event) error {
 	e.From, e.Restores, e.Now = old.From, false, false
 	r.moved(e)
 	r.Rollback = nil
-	r.hold(Hold{
+	r.Holds = withHolds(r.Holds, Hold{
 		Cause: CauseFailed, Source: b.From.WithoutGaps(), Tree: b.FromTree, Apps: b.Apps, Workspaces: b.Workspaces, Reason: b.Reason, Since: e.At,
 	})
 	return nil
