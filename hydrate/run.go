@@ -82,7 +82,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	var err error
 	if r.signers, err = admit.Signers(ctx, r.trunks, r.view.Fleet); err != nil {
-		return fmt.Errorf("spec.signers of the trunk: %w", err)
+		return err
 	}
 	r.admit = admit.Checker{
 		Store: r.h.Store, Branches: r.h.Branches, Signers: r.signers,

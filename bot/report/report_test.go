@@ -276,15 +276,20 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 func TestHeadlineOfErrors(t *testing.T) {
 	t.Parallel()
 	r := &report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"acme/one#3 was closed\nwithout a merge"}}
-	if h := report.Headline(r); h != "no answer — acme/one#3 was closed without a merge" {
+	if h := report.Headline(r); h != "incomplete review — acme/one#3 was closed without a merge" {
 		t.Errorf("one error: %q", h)
 	}
-	if text, _ := report.Markdown(r, 60_000); strings.Contains(text, "no effect") || !strings.HasPrefix(text, "## Sluice: no answer — `acme/one#3 was closed without a merge`") {
+	if text, _ := report.Markdown(r, 60_000); strings.Contains(text, "no effect") || !strings.HasPrefix(text, "## Sluice: incomplete review — `acme/one#3 was closed without a merge`") {
 		t.Errorf("in a comment:\n%s", text)
+	}
+	for n, want := range []string{1: "1 target cannot be rendered — its changes are unknown", 2: "2 targets cannot be rendered — their changes are unknown"} {
+		if h := report.Headline(&report.Review{Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, n)}}); n > 0 && h != want {
+			t.Errorf("%d withheld: %q", n, h)
+		}
 	}
 	r.Errors = append(r.Errors, "second", "third")
 	r.Changes.Totals.Noise = 1
-	if h := report.Headline(r); !strings.HasPrefix(h, "no answer — acme/one#3 was closed without a merge, and 2 other errors; only noise on ") {
+	if h := report.Headline(r); !strings.HasPrefix(h, "incomplete review — acme/one#3 was closed without a merge, and 2 other errors; only noise on ") {
 		t.Errorf("three errors: %q", h)
 	}
 }

@@ -140,7 +140,10 @@ func headline(r *Review, name naming) string {
 		return "only noise on " + Count(s.noisy, "cluster") + " — " +
 			joined(Count(c.Totals.Noise, "object")+" with only new version labels or checksums", effect, withheld)
 	case withheld != "":
-		return "no answer — " + withheld
+		if len(c.Withheld) == 1 {
+			return withheld + " — its changes are unknown"
+		}
+		return withheld + " — their changes are unknown"
 	}
 	if n := len(c.Unread); n > 0 {
 		what := name(safetext.Shorten(c.Unread[0], maxHeadName))
@@ -158,7 +161,7 @@ func firstError(r *Review, name naming) string {
 	if n == 0 {
 		return ""
 	}
-	text := "no answer — " + name(safetext.Shorten(strings.Join(strings.Fields(r.Errors[0]), " "), maxHeadError))
+	text := "incomplete review — " + name(safetext.Shorten(strings.Join(strings.Fields(r.Errors[0]), " "), maxHeadError))
 	if n > 1 {
 		text += ", and " + Count(n-1, "other error")
 	}

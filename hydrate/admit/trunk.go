@@ -31,7 +31,7 @@ func (t *Trunks) list(ctx context.Context) error {
 	}
 	refs, err := t.remote.List(ctx, defaultBranch, "")
 	if err != nil {
-		return fmt.Errorf("branches of %s: %w", t.remote, err)
+		return err // it names the remote
 	}
 	t.refs = refs
 	return nil

@@ -16,7 +16,7 @@ func (tc targetChecks) sources(t Target, resolved Resolved) []error {
 		if what == "" {
 			continue
 		}
-		p := sourceProblem(t, written[i], fmt.Sprintf("%s on cluster %s", what, t.Cluster.Name))
+		p := sourceProblem(t, written[i], fmt.Sprintf("source for cluster %s: %s", t.Cluster.Name, what))
 		p.Hint = "write the path from the repository's root; without one, it is the folder of " + path.Base(t.App.File)
 		out = append(out, &FileError{Problem: p, Cluster: t.Cluster.Name})
 	}

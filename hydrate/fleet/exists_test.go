@@ -13,11 +13,11 @@ func TestCheckLooksForSources(t *testing.T) {
 		return base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source:\n    " + source + "\n"
 	}
 	for source, want := range map[string]string{
-		"helm: {path: charts/nope}":       "apps/web/app.yaml:8:18: error: the folder charts/nope does not exist on cluster a; the same for cluster b (write the path",
-		"helm: {path: \"charts/${app}\"}": "apps/web/app.yaml:8:18: error: there is no chart in charts/web: Chart.yaml is missing",
+		"helm: {path: charts/nope}":       "apps/web/app.yaml:8:18: error: source for cluster a: the folder charts/nope does not exist; the same for cluster b (write the path",
+		"helm: {path: \"charts/${app}\"}": "apps/web/app.yaml:8:18: error: source for cluster a: there is no chart in charts/web: Chart.yaml is missing",
 		"kustomize: {path: charts/web}":   "there is no kustomization.yaml in charts/web",
 		"manifests: {path: nope}":         "the folder nope does not exist",
-		"helm: {}":                        "apps/web/app.yaml:8:5: error: there is no chart in apps/web",
+		"helm: {}":                        "apps/web/app.yaml:8:5: error: source for cluster a: there is no chart in apps/web",
 	} {
 		files := small()
 		files["charts/web/templates/x.yaml"] = ""

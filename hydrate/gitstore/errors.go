@@ -48,6 +48,41 @@ func (e *kindError) Error() string { return e.text }
 // Unwrap returns the kind.
 func (e *kindError) Unwrap() error { return e.kind }
 
+// missingError is an ErrNotFound of an object that neither this repository nor a remote has.
+type missingError struct {
+	object Hash
+	hint   string // the next step
+	cause  error  // errors of the remotes; nil if there are none
+}
+
+// Error names the object, the next step, and the errors of the remotes.
+func (e *missingError) Error() string {
+	return fmt.Sprintf("%s: %s is not in this repository: %s%s", ErrNotFound, e.object, e.hint, e.remotes(" (%s)"))
+}
+
+// Unwrap returns ErrNotFound and the errors of the remotes.
+func (e *missingError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrNotFound}
+	}
+	return []error{ErrNotFound, e.cause}
+}
+
+func (e *missingError) remotes(format string) string {
+	if e.cause == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, e.cause)
+}
+
+// incomplete returns an ErrShallow with its cause. It leaves out the hint of a missing object, because ErrShallow has one.
+func incomplete(err error) error {
+	if missing, ok := errors.AsType[*missingError](err); ok {
+		err = kindf(err, "commit %s is missing%s", missing.object.Short(), missing.remotes(": %s"))
+	}
+	return fmt.Errorf("%w (%w)", ErrShallow, err)
+}
+
 // ErrTooLarge means that an object exceeds the size limit of the store. It is an fs.ErrInvalid, because a retry does
 // not help.
 var ErrTooLarge error = tooLargeError{}

@@ -78,11 +78,7 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 	if len(missing) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%w: %s is not in this repository: %s", ErrNotFound, missing[0], s.hint(missing[0]))
-	if len(errs) > 0 {
-		return fmt.Errorf("%w (%w)", err, errors.Join(errs...))
-	}
-	return err
+	return &missingError{object: missing[0], hint: s.hint(missing[0]), cause: errors.Join(errs...)}
 }
 
 // remotes lists the remotes in the order in which to ask them.
@@ -205,8 +201,8 @@ func (w fetchRequest) request(server *capability.List) (*packp.UploadPackRequest
 	return req, nil
 }
 
-var errOnlyTips = errors.New("the server gives only commits that its branches and tags name: run `git fetch --unshallow` in this clone, " +
-	"or set uploadpack.allowReachableSHA1InWant on the server")
+var errOnlyTips = errors.New("the server gives only commits that its branches and tags name, " +
+	"unless uploadpack.allowReachableSHA1InWant is set there")
 
 func isTip(refs map[string]Hash, h Hash) bool {
 	for _, at := range refs {

@@ -99,7 +99,7 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 		}
 		c, err := w.store.Commit(ctx, start.at)
 		if errors.Is(err, ErrNotFound) {
-			return nil, fmt.Errorf("%w (%w)", ErrShallow, err)
+			return nil, incomplete(err)
 		}
 		if err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has the commit, or none can be reached
+			w.cut = incomplete(err) // no remote has the commit, or none can be reached
 			return nil
 		}
 		w.depth *= 8

@@ -172,8 +172,11 @@ func TestServerThatGivesOnlyTips(t *testing.T) {
 	runGit(t, origin, "clone", "-q", "--depth=1", "file://"+origin, clone)
 	s := open(t, Options{Dir: clone})
 	_, err = s.IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash)
-	if !errors.Is(err, ErrShallow) || !strings.Contains(err.Error(), "git fetch --unshallow") || strings.Contains(err.Error(), "--now") {
+	if !errors.Is(err, ErrShallow) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || strings.Contains(err.Error(), "--now") {
 		t.Errorf("got %v", err)
+	}
+	if _, err := s.Commit(t.Context(), first); !errors.Is(err, ErrNotFound) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || !strings.Contains(err.Error(), "the server gives only") {
+		t.Errorf("the missing commit: %v", err)
 	}
 	runGit(t, clone, "fetch", "-q", "--unshallow")
 	if ok, err := open(t, Options{Dir: clone}).IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash); !ok || err != nil {

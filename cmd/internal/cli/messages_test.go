@@ -75,6 +75,9 @@ func TestUnreachableRemote(t *testing.T) {
 	}
 	repo.Commit("Start a fleet")
 	repo.Git("remote", "add", "origin", "http://127.0.0.1:1/fleet.git")
+	if got := told(t, repo.Dir, "hydrate", "--push"); !strings.HasPrefix(got, "sluice: http://127.0.0.1:1/fleet.git: ") {
+		t.Errorf("hydrate --push: %s", got)
+	}
 	got := told(t, repo.Dir, "status")
 	if strings.Count(got, "connection refused") != 1 || strings.Contains(got, "Get ") || !strings.Contains(got, "http://127.0.0.1:1/fleet.git: ") {
 		t.Errorf("an unreachable server: %s", got)
