@@ -87,7 +87,7 @@ var ErrNoWorkers = errors.New("the renderer has no worker processes")
 
 // Call implements Caller with the workers of this machine.
 func (f *Farm) Call(ctx context.Context, c worker.Call) ([]byte, error) {
-	local, ok := f.local.(Caller)
+	local, ok := CallerOf(f.local)
 	if !ok {
 		return nil, ErrNoWorkers
 	}

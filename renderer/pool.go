@@ -92,13 +92,26 @@ type Caller interface {
 	Call(ctx context.Context, c worker.Call) ([]byte, error)
 }
 
+// Wrapper is a Renderer that adds something to another one, such as measurements.
+type Wrapper interface {
+	Renderer
+	Unwrap() Renderer
+}
+
 // CallerOf returns the worker processes of a renderer. It reports false if the renderer has none of its own.
 func CallerOf(r Renderer) (Caller, bool) {
-	if l, ok := r.(*lane); ok {
-		return l.pool, true
+	switch r := r.(type) {
+	case *lane:
+		return r.pool, true
+	case *Farm:
+		_, ok := CallerOf(r.local)
+		return r, ok
+	case Caller:
+		return r, true
+	case Wrapper:
+		return CallerOf(r.Unwrap())
 	}
-	c, ok := r.(Caller)
-	return c, ok
+	return nil, false
 }
 
 // The renderers with worker processes implement Caller. An Engine renders in this process, and a Remote is in a

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // If workers lose a mechanism after the start, the log, the metric and /readyz report it until it is back.
@@ -60,6 +61,27 @@ func TestResultsOfRenderings(t *testing.T) {
 		}
 		if got := all[0].GetMetric()[0].GetLabel()[0].GetValue(); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}
+
+// The renderers of a service have worker processes for jobs other than renderings, such as the own policies of workspaces, which must not run
+// in the process of the service.
+func TestRenderersOfAServiceHaveWorkers(t *testing.T) {
+	i := &isolation{atOnce: 1, size: 2, pools: map[worker.Owner]*renderer.Pool{}, host: worker.NewHost(worker.Options{Command: []string{"/nonexistent/sluice"}})}
+	defer i.host.Close()
+	s := &Service{isolation: i, clock: time.Now, metrics: &metrics{}, initial: &config.Config{}}
+	for _, trust := range []worker.Trust{worker.Trusted, worker.Untrusted} {
+		near := s.renderer("acme", trust)
+		for name, r := range map[string]renderer.Renderer{"alone": near, "with other replicas": renderer.NewFarm(near, 1, nil, "test", "acme")} {
+			workers, ok := renderer.CallerOf(r)
+			if !ok {
+				t.Errorf("%s, %s: no worker processes", trust, name)
+				continue
+			}
+			if _, err := workers.Call(t.Context(), worker.Call{Job: "policy"}); err == nil || errors.Is(err, renderer.ErrNoWorkers) {
+				t.Errorf("%s, %s: %v", trust, name, err) // the process does not start
+			}
 		}
 	}
 }

@@ -215,6 +215,9 @@ type observedRenderer struct {
 	m     *metrics
 }
 
+// Unwrap implements renderer.Wrapper: a Renderer without it has no worker processes for jobs other than renderings.
+func (r observedRenderer) Unwrap() renderer.Renderer { return r.Renderer }
+
 // Render implements renderer.Renderer.
 func (r observedRenderer) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
 	began := r.clock()

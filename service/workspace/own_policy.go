@@ -208,12 +208,15 @@ func callOwn(ctx context.Context, s *Session, task ownTask) (ownAnswer, error) {
 	return out, nil
 }
 
-// judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository. A renderer without worker processes is one
-// of this process, and so is the job.
+// judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository. Only if an Engine renders in
+// this process, the job runs here too.
 func judgeOwn(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, error) {
+	if _, here := r.(*renderer.Engine); here {
+		return policyJob(ctx, input, nil)
+	}
 	caller, ok := renderer.CallerOf(r)
 	if !ok {
-		return policyJob(ctx, input, nil)
+		return nil, renderer.ErrNoWorkers
 	}
 	data, err := caller.Call(ctx, worker.Call{Job: JobPolicy, Input: input, Timeout: ownTimeout, CPU: ownTimeout, MaxOutput: ownOutput})
 	_, refused := errors.AsType[*worker.JobError](err)

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -315,5 +316,20 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 	rules, mistakes, err := OwnRules(t.Context(), s, trunk.Tree)
 	if want := "team@" + pinned[:7] + ":policy/own.rego"; err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].File != want {
 		t.Errorf("%+v %q %v, want %s", rules, mistakes, err, want)
+	}
+}
+
+// elsewhere is a renderer that says nothing of worker processes.
+type elsewhere struct{ renderer.Renderer }
+
+// The own policy of a workspace is never evaluated in this process because a renderer hides its worker processes.
+func TestOwnPolicyNeedsWorkers(t *testing.T) {
+	t.Parallel()
+	engine := renderer.NewEngine(renderer.DefaultLimits())
+	if _, err := judgeOwn(t.Context(), elsewhere{engine}, []byte("{}")); !errors.Is(err, renderer.ErrNoWorkers) {
+		t.Errorf("hidden workers: %v", err)
+	}
+	if _, err := judgeOwn(t.Context(), engine, []byte("{}")); err != nil {
+		t.Errorf("an engine: %v", err)
 	}
 }
