@@ -130,6 +130,7 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 				change.Apps = append(change.Apps, app)
 			}
 		}
+		change.Apps = h.together(change.Apps)
 		out.Holds = append(out.Holds, change)
 	}
 	return out, nil

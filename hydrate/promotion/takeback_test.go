@@ -188,6 +188,15 @@ func TestRenamedAppGoesBack(t *testing.T) {
 	w.has("renamed", "team-a", "cart", "cart", "one", "one")
 	w.has("renamed", "team-a", "basket", "basket", "-", "-")
 	w.has("renamed", "team-b", "cart", "cart", "fine", "fine")
+
+	w.object("team-a", "basket", "three")
+	w.says("better", "team-b")
+	last := w.passes()
+	w.has("a repair", "team-a", "cart", "cart", "-", "-")
+	w.has("a repair", "team-a", "basket", "basket", "three", "three")
+	if len(last.Decision.Record.Holds) > 0 {
+		t.Errorf("something is still held: %+v", last.Decision.Record.Holds)
+	}
 }
 
 // An object that moves between apps inside a workspace goes back to where it was.
@@ -202,6 +211,12 @@ func TestObjectMovesInsideAWorkspace(t *testing.T) {
 	w.passes()
 	w.has("moved", "team-a", "cart", "cart", "one", "one")
 	w.has("moved", "team-a", "basket", "cart", "-", "-")
+
+	w.object("team-a", "cart", "three")
+	w.says("better", "team-b")
+	w.passes()
+	w.has("a repair", "team-a", "cart", "cart", "-", "-")
+	w.has("a repair", "team-a", "basket", "cart", "three", "three")
 }
 
 // halts checks that a red workspace halts prod, and that the cluster which the rollout has not reached keeps what it has.
