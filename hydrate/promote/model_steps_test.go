@@ -319,7 +319,10 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 }
 
 func (w *world) move(name string) {
-	w.clusters[name], w.provenance[name], w.movedAt[name] = w.prod.subs[name], w.prod.source.On(name), w.now
+	if w.clusters[name] != w.prod.subs[name] { // equal content restarts no bake
+		w.movedAt[name] = w.now
+	}
+	w.clusters[name], w.provenance[name] = w.prod.subs[name], w.prod.source.On(name)
 }
 
 // back does a rollback, as a caller does, and checks invariant 2: nothing outside its scope moves.
