@@ -35,6 +35,7 @@ const (
 	maxOwnFiles    = 200
 	maxOwnBytes    = 4 << 20 // of all files
 	maxOwnFindings = 10_000  // of one check
+	maxOwnReport   = 4 << 20 // bytes of their texts: a report holds those of many workspaces
 	maxOwnNotes    = 20
 	maxOwnLines    = 5    // of a message
 	maxOwnText     = 1000 // characters of a line
@@ -135,8 +136,13 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 		}
 	}
 	if failed == "" {
+		size := 0
 		for i := range result.Findings {
 			f := &result.Findings[i]
+			if size += f.shorten(); size > maxOwnReport {
+				failed = fmt.Sprintf("its findings have more than %d MiB of text", maxOwnReport>>20)
+				break
+			}
 			if _, ok := environments[ownObject{f.Cluster, f.App, f.Object}]; !ok || f.Severity.rank() < 0 || f.Severity == SeverityOff {
 				failed = "its answer is about objects that are not its own"
 				break
@@ -147,7 +153,7 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 		for i := range subjects {
 			s := &subjects[i]
 			r.ownFinding(workspace, environments, Finding{
-				Rule: RulePolicyError, Severity: SeverityError, Message: "the policy of workspace " + workspace + " could not be evaluated: " + failed,
+				Rule: RulePolicyError, Severity: SeverityError, Message: OwnText("the policy of workspace " + workspace + " could not be evaluated: " + failed),
 				Hint: "fix the policy of the workspace", Object: s.Objects[0].Object.Identity(), App: s.App.Name, Cluster: s.Cluster.Name,
 			})
 		}
@@ -167,22 +173,33 @@ type ownObject struct {
 	object       manifest.Identity
 }
 
-// ownFinding adds one finding. Its rule begins with the name of the workspace, so that it is never taken for a rule of the fleet, whose
+// ownFinding adds one finding, whose texts are short. Its rule begins with the name of the workspace, so that it is never taken for a rule of the fleet, whose
 // exemptions can cover it.
 func (r *run) ownFinding(workspace string, environments map[ownObject]string, f Finding) {
 	out := Finding{
 		Rule: OwnRule(workspace, f.Rule), Severity: f.Severity, Own: true,
-		Message: OwnText(f.Message), Hint: OwnText(f.Hint), Path: OwnText(f.Path),
-		Object: f.Object, App: f.App, Cluster: f.Cluster, Environment: environments[ownObject{f.Cluster, f.App, f.Object}],
+		Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object, App: f.App, Cluster: f.Cluster, Environment: environments[ownObject{f.Cluster, f.App, f.Object}],
 	}
 	if f.Exemption != nil {
-		out.Exemption = &Exempt{
-			Reason: OwnText(f.Exemption.Reason), Until: OwnText(f.Exemption.Until), File: OwnText(f.Exemption.File),
-		}
+		out.Exemption = f.Exemption
 	} else {
 		r.exempt(&out)
 	}
 	r.out = append(r.out, out)
+}
+
+// shorten escapes and shortens the texts of a finding of an own policy, and returns their size.
+func (f *Finding) shorten() int {
+	size := len(f.Rule)
+	texts := []*string{&f.Message, &f.Hint, &f.Path}
+	if f.Exemption != nil {
+		texts = append(texts, &f.Exemption.Reason, &f.Exemption.Until, &f.Exemption.File)
+	}
+	for _, text := range texts {
+		*text = OwnText(*text)
+		size += len(*text)
+	}
+	return size
 }
 
 // OwnRule is the name of a rule of a workspace's own policy, such as team-a/main.deny_latest.

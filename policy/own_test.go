@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -75,6 +76,8 @@ func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 		change(&f)
 		return &policy.OwnResult{Findings: []policy.Finding{mine, f}}
 	}
+	long := mine
+	long.Message = strings.Repeat("x", 1000)
 	for name, result := range map[string]*policy.OwnResult{
 		"an app of another workspace": with(func(f *policy.Finding) { f.App = "team-b/web" }),
 		"an app of the fleet":         with(func(f *policy.Finding) { f.App = "web" }),
@@ -83,6 +86,7 @@ func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 		"no severity":                 with(func(f *policy.Finding) { f.Severity = "" }),
 		"severity off":                with(func(f *policy.Finding) { f.Severity = policy.SeverityOff }),
 		"too many findings":           {Findings: make([]policy.Finding, 10_001)},
+		"too much text":               {Findings: slices.Repeat([]policy.Finding{long}, 9_000)},
 		"a failure":                   {Findings: []policy.Finding{mine}, Failed: "it takes too long"},
 	} {
 		got := checkedOwn(t, &answers{results: map[string]*policy.OwnResult{"team-a": result}}, "")

@@ -25,7 +25,7 @@ const (
 	ownInput   = 8 << 20          // bytes of objects in one call, less than a question to the parent may have
 	ownCalls   = 16               // of one check
 	ownObject  = 12 << 20         // bytes of one object, with its old state
-	ownOutput  = 16 << 20
+	ownOutput  = 16 << 20         // bytes of all answers together
 )
 
 // ownPolicies implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit, or from the
@@ -140,11 +140,15 @@ func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []po
 		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
 	}
 	var out []ownAnswer
+	total := 0
 	for i := range parts {
 		task.ownPart = parts[i]
-		answer, err := callOwn(ctx, o.session, task)
+		answer, size, err := callOwn(ctx, o.session, task)
 		if err != nil {
 			return nil, err
+		}
+		if total += size; total > ownOutput {
+			answer = ownAnswer{Failed: fmt.Sprintf("its findings have more than %d MiB", ownOutput>>20), Limit: true}
 		}
 		if answer.Limit {
 			o.struck.add(files, now, answer.Failed)
@@ -186,11 +190,11 @@ func summary(p policy.Problems) string {
 	return fmt.Sprintf("%s, and %d more mistakes", p[0], len(p)-1)
 }
 
-// callOwn runs JobPolicy. What the policy itself does wrong is part of the answer.
-func callOwn(ctx context.Context, s *Session, task ownTask) (ownAnswer, error) {
+// callOwn runs JobPolicy. What the policy itself does wrong is part of the answer. size is that of the answer.
+func callOwn(ctx context.Context, s *Session, task ownTask) (out ownAnswer, size int, err error) {
 	input, err := json.Marshal(task)
 	if err != nil {
-		return ownAnswer{}, err
+		return ownAnswer{}, 0, err
 	}
 	var data []byte
 	if s.ownPolicy != nil {
@@ -199,13 +203,12 @@ func callOwn(ctx context.Context, s *Session, task ownTask) (ownAnswer, error) {
 		data, err = judgeOwn(ctx, s.Renderer, input)
 	}
 	if err != nil {
-		return ownAnswer{}, fmt.Errorf("policy of workspace %s: %w", task.Workspace, err)
+		return ownAnswer{}, 0, fmt.Errorf("policy of workspace %s: %w", task.Workspace, err)
 	}
-	var out ownAnswer
 	if err := json.Unmarshal(data, &out); err != nil {
-		return ownAnswer{Failed: worker.ErrProtocol.Error(), Limit: true}, nil //nolint:nilerr // as a policy that breaks its process
+		return ownAnswer{Failed: worker.ErrProtocol.Error(), Limit: true}, 0, nil //nolint:nilerr // as a policy that breaks its process
 	}
-	return out, nil
+	return out, len(data), nil
 }
 
 // judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository. Only if an Engine renders in
