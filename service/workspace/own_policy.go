@@ -22,9 +22,9 @@ import (
 const (
 	ownTimeout = 30 * time.Second // of one call
 	ownRule    = 5 * time.Second  // of all its rules on one object
-	ownInput   = 8 << 20          // bytes of objects in one call, less than a question to the parent may have
+	ownInput   = 8 << 20          // bytes of targets in one call, less than a question to the parent may have
 	ownCalls   = 16               // of one check
-	ownObject  = 12 << 20         // bytes of one object, with its old state
+	ownObject  = 9 << 20          // bytes of one object, with its old state: with the files of the policy it fits into a question
 	ownOutput  = 16 << 20         // bytes of all answers together
 )
 

@@ -55,19 +55,23 @@ func (a *ownAnswer) failure() string {
 	return a.Failed
 }
 
-// divided divides targets into parts whose objects have at most ownInput bytes. Without targets there is one empty part.
+// divided divides targets into parts that have at most about ownInput bytes, unless one object has more. Without targets there is one empty part.
 func divided(subjects []policy.Subject) ([]ownPart, error) {
 	d := divider{parts: []ownPart{{}}, index: map[string]int{}}
 	for i := range subjects {
 		s := &subjects[i]
 		one := ownSubject{Cluster: s.Cluster, App: s.App}
+		facts, err := json.Marshal(one)
+		if err != nil {
+			return nil, err
+		}
 		for j := range s.Objects {
 			now, old, err := encoded(&s.Objects[j])
 			if err != nil {
 				return nil, err
 			}
-			if d.size > 0 && d.size+len(now)+len(old) > ownInput {
-				d.add(one)
+			if d.size > 0 && d.size+len(facts)+len(now)+len(old) > ownInput {
+				d.add(one, len(facts))
 				d.next()
 				one = ownSubject{Cluster: s.Cluster, App: s.App}
 			}
@@ -78,7 +82,7 @@ func divided(subjects []policy.Subject) ([]ownPart, error) {
 			}
 			one.Old = append(one.Old, was)
 		}
-		d.add(one)
+		d.add(one, len(facts))
 	}
 	if len(d.parts) > ownCalls {
 		return nil, fmt.Errorf("the changed objects of its apps have more than %d MiB (change fewer of them at a time)", ownCalls*ownInput>>20)
@@ -100,7 +104,7 @@ func encoded(o *policy.Object) (now, old json.RawMessage, err error) {
 // divider collects parts. Equal objects are once in a part.
 type divider struct {
 	parts []ownPart
-	size  int            // bytes of the objects of the last part
+	size  int            // bytes of the last part
 	index map[string]int // its objects, by key
 }
 
@@ -110,8 +114,11 @@ func (d *divider) next() {
 	d.parts, d.size, d.index = append(d.parts, ownPart{}), 0, map[string]int{}
 }
 
-func (d *divider) add(s ownSubject) {
+// add adds a target, about which facts bytes are known.
+func (d *divider) add(s ownSubject, facts int) {
 	if len(s.New) > 0 {
+		const numbers = 16 // of two indexes
+		d.size += facts + numbers*len(s.New)
 		d.last().Subjects = append(d.last().Subjects, s)
 	}
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,7 +18,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 const (
@@ -331,5 +334,32 @@ func TestOwnPolicyNeedsWorkers(t *testing.T) {
 	}
 	if _, err := judgeOwn(t.Context(), engine, []byte("{}")); err != nil {
 		t.Errorf("an engine: %v", err)
+	}
+}
+
+// A part counts what is known of the clusters too: an app of thousands of clusters has the same objects on all of them.
+func TestPartsOfManyClusters(t *testing.T) {
+	t.Parallel()
+	vars := map[string]any{"note": strings.Repeat("x", 8<<10)}
+	var subjects []policy.Subject
+	for i := range 3000 {
+		subjects = append(subjects, policy.Subject{
+			Cluster: &policy.Cluster{Name: fmt.Sprintf("c-%d", i), Vars: vars}, App: &policy.App{Name: "team-a/web"},
+			Objects: []policy.Object{{Key: "same", Object: manifest.Object{"kind": "ConfigMap"}}},
+		})
+	}
+	parts, err := divided(subjects)
+	if err != nil || len(parts) < 3 {
+		t.Fatalf("%d parts: %v", len(parts), err)
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p.Subjects)
+		if data, err := json.Marshal(p); err != nil || len(data) > ownInput+1<<20 {
+			t.Errorf("a part has %d bytes: %v", len(data), err)
+		}
+	}
+	if n != len(subjects) {
+		t.Errorf("%d of %d targets", n, len(subjects))
 	}
 }
