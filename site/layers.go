@@ -134,9 +134,20 @@ func (x *layerReader) app(list []fleet.Target) {
 	x.contested()
 }
 
-// filesKey returns a key that targets with equal files share.
+// filesKey returns a key that targets with equal files share, and imported ones with the same charts and values of one object.
 func filesKey(f *fleet.Fleet, t fleet.Target) string {
 	var key strings.Builder
+	if i := t.Imported(); i != nil {
+		fmt.Fprintf(&key, "%s:%d\x00", i.File, i.Line)
+		for n := range i.Sources {
+			text, err := json.Marshal([]any{i.Sources[n].Helm, i.Sources[n].Values})
+			if err != nil { // it is like no other
+				text = []byte(t.Cluster.Name)
+			}
+			key.Write(text)
+		}
+		key.WriteByte('\x01')
+	}
 	for _, list := range [][]fleet.LayerFile{f.ValuesFiles(t), f.Components(t)} {
 		for _, file := range list {
 			key.WriteString(file.Path + "\x00" + file.At + "\x00" + file.Source + "\x00")
@@ -307,6 +318,9 @@ func withoutSecrets(name string, v any) any {
 func (x *layerReader) shown(path string, o fleet.Origin) string {
 	if o.Deletes {
 		return "(deleted)"
+	}
+	if o.Elsewhere { // the value can be that of a Secret, which the mask does not know
+		return "(not in the object)"
 	}
 	if o.Raw != "" && !secretName.MatchString(path) {
 		return safetext.Line(safetext.Shorten(o.Raw, valueWidth))

@@ -25,6 +25,7 @@ type Origin struct {
 	FleetWide bool   `json:"fleetWide,omitempty"` // every chart sees the file under `global:`
 	Deletes   bool   `json:"deletes,omitempty"`   // a null, or a scalar or list that replaces a mapping
 	Winner    bool   `json:"winner,omitempty"`
+	Elsewhere bool   `json:"-"` // the file does not contain the value as it is: it can be that of a Secret, and no page or comment shows it
 }
 
 // Chain lists every position that sets one value, lowest precedence first. The last one applies.
@@ -102,7 +103,8 @@ type explained struct {
 	node   *yaml.Node
 	known  map[*yaml.Node]map[string]*yaml.Node // members of mappings, by key
 
-	literal bool // references stay as they are
+	literal bool                // of an imported object: references stay as they are
+	written map[*yaml.Node]bool // values that the imported object contains
 }
 
 func (e *explained) member(n *yaml.Node, key string) *yaml.Node {
@@ -150,7 +152,7 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		o.Line, o.Column = node.Line, node.Column
 		o.Deletes = node.Tag == "!!null" || !exact
 		if exact {
-			o.Set = layer.shown(t, node)
+			o.Set, o.Elsewhere = layer.shown(t, node), layer.elsewhere(node)
 			if !layer.literal && node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "${") {
 				o.Raw = node.Value
 			}

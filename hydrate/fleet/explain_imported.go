@@ -27,10 +27,12 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			return out, err
 		}
 		setLine(out.node, i.Line)
+		w := written{in: map[*yaml.Node]bool{}, known: map[*yaml.Node]map[string]*yaml.Node{}}
 		object := f.writtenObject(i)
 		for _, at := range [][]string{{"spec", "values"}, {"spec", "source", "helm", "valuesObject"}, {"spec", "sources", strconv.Itoa(n), "helm", "valuesObject"}} {
-			placeAt(out.node, child(object, at...))
+			w.place(out.node, child(object, at...))
 		}
+		out.written = w.in
 		return out, nil
 	}
 	return out, nil
@@ -62,20 +64,58 @@ func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 	}
 }
 
-// placeAt gives the values that an object contains their lines in it.
-func placeAt(values, written *yaml.Node) {
-	if written == nil {
+// written finds the values that an object contains.
+type written struct {
+	in    map[*yaml.Node]bool                  // values that the object contains
+	known map[*yaml.Node]map[string]*yaml.Node // members of the object's mappings: a mapping can have very many
+}
+
+// place gives the values that an object contains their lines in it.
+func (w *written) place(values, object *yaml.Node) {
+	if object != nil && object.Kind == yaml.AliasNode {
+		object = object.Alias
+	}
+	if object == nil {
 		return
 	}
 	if values.Kind == yaml.MappingNode {
 		for n := 0; n+1 < len(values.Content); n += 2 {
-			placeAt(values.Content[n+1], child(written, values.Content[n].Value))
+			w.place(values.Content[n+1], w.member(object, values.Content[n].Value))
 		}
 		return
 	}
 	a, aErr := freeValue(values)
-	b, bErr := freeValue(written)
+	b, bErr := freeValue(object)
 	if aErr == nil && bErr == nil && reflect.DeepEqual(helmNumbers(a), helmNumbers(b)) {
-		values.Line, values.Column = written.Line, written.Column
+		values.Line, values.Column = object.Line, object.Column
+		w.in[values] = true
 	}
+}
+
+func (w *written) member(n *yaml.Node, key string) *yaml.Node {
+	byKey, ok := w.known[n]
+	if !ok {
+		byKey = map[string]*yaml.Node{}
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			byKey[n.Content[i].Value] = n.Content[i+1]
+		}
+		w.known[n] = byKey
+	}
+	return byKey[key]
+}
+
+// elsewhere reports whether a value, or one below it, is not in the object as it is.
+func (e *explained) elsewhere(n *yaml.Node) bool {
+	if !e.literal {
+		return false
+	}
+	if n.Kind != yaml.MappingNode {
+		return !e.written[n]
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		if e.elsewhere(n.Content[i]) {
+			return true
+		}
+	}
+	return false
 }

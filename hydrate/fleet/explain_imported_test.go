@@ -34,8 +34,8 @@ func TestExplainImported(t *testing.T) {
 			Imported{Kind: "HelmRelease", File: "release.yaml", Line: 4, Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: values}}},
 			"",
 			[]string{
-				"args release.yaml:11 [-a] 1", "extra chart/values.yaml:3 1 1", "host release.yaml:4 prod.example.com 1", "image.name release.yaml:9 ${cluster.name} 1",
-				"image.tag release.yaml:8 2 1", "none release.yaml:12 <nil> 1", "other release.yaml:4 true 1", "replicas release.yaml:7 3 2",
+				"args release.yaml:11 [-a] 1", "extra chart/values.yaml:3 1 1", "host release.yaml:4 prod.example.com 1 elsewhere", "image.name release.yaml:9 ${cluster.name} 1",
+				"image.tag release.yaml:8 2 1", "none release.yaml:12 <nil> 1", "other release.yaml:4 true 1 elsewhere", "replicas release.yaml:7 3 2",
 			},
 		},
 		{
@@ -46,7 +46,7 @@ func TestExplainImported(t *testing.T) {
 		{
 			Imported{Kind: "ResourceSet", File: "gone.yaml", Line: 5, Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}, Values: map[string]any{"replicas": 3.0}}}},
 			"",
-			[]string{"extra chart/values.yaml:3 1 1", "replicas gone.yaml:5 3 2"},
+			[]string{"extra chart/values.yaml:3 1 1", "replicas gone.yaml:5 3 2 elsewhere"},
 		},
 	} {
 		c.target.Cluster, c.target.App = "prod", "web"
@@ -61,7 +61,11 @@ func TestExplainImported(t *testing.T) {
 		var got []string
 		for _, chain := range chains {
 			last := chain.Origins[len(chain.Origins)-1]
-			got = append(got, fmt.Sprintf("%s %s:%d %v %d", chain.Path, last.File, last.Line, last.Set, len(chain.Origins)))
+			line := fmt.Sprintf("%s %s:%d %v %d", chain.Path, last.File, last.Line, last.Set, len(chain.Origins))
+			if last.Elsewhere {
+				line += " elsewhere"
+			}
+			got = append(got, line)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n%q\nwant\n%q", c.target.File, got, c.want)

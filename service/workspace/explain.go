@@ -159,7 +159,11 @@ func explanation(chains []fleet.Chain, mask *diff.Masker) []string {
 			if origin.Value != "" {
 				layer += "=" + origin.Value
 			}
-			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, mask.Text(fmt.Sprint(origin.Set)), cmp.Or(origin.File, "-"), origin.Line))
+			shown := "(not shown: the object does not contain it as it is)" // it can come from a Secret
+			if !origin.Elsewhere {
+				shown = mask.Text(fmt.Sprint(origin.Set))
+			}
+			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, shown, cmp.Or(origin.File, "-"), origin.Line))
 		}
 	}
 	if len(lines) > maxExplained {

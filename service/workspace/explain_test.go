@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -73,5 +75,18 @@ func TestFitLines(t *testing.T) {
 	got := fitLines(slices.Clone(lines), maxExplainer+5)
 	if len(got) != 3 || got[2] != "… and 1 more lines: name a path" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A comment does not show a value that an imported object takes from elsewhere, such as a Secret.
+func TestExplanationWithoutValuesFromElsewhere(t *testing.T) {
+	t.Parallel()
+	chains := []fleet.Chain{{Path: "license", Origins: []fleet.Origin{
+		{Layer: "defaults", File: "values.yaml", Line: 1, Set: "none"},
+		{Layer: "HelmRelease", File: "web.yaml", Line: 2, Set: "hunter2", Elsewhere: true, Winner: true},
+	}}}
+	got := strings.Join(explanation(chains, diff.NewMasker([]byte("k"))), "\n")
+	if strings.Contains(got, "hunter2") || !strings.Contains(got, "none") || !strings.Contains(got, "web.yaml:2") {
+		t.Error(got)
 	}
 }

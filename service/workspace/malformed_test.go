@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -58,5 +61,17 @@ bad() { (git ls-tree "$1"; printf "040000 tree $t\t..\n") | git mktree --missing
 		if text, _ := report.Markdown(got, 60_000); got.Verdict != report.VerdictError || !strings.Contains(text, "..") {
 			t.Errorf("%s: verdict %s\n%s", branch, got.Verdict, text)
 		}
+	}
+}
+
+// The guess whether a worker is needed reads no link: it could lead to what never ends.
+func TestGuessFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	dir, linked := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, fleet.File), []byte("spec: {import: []}\n"), 0o600), os.Symlink(filepath.Join(dir, fleet.File), filepath.Join(linked, fleet.File))); err != nil {
+		t.Fatal(err)
+	}
+	if !mayImport(dir, false) || mayImport(linked, true) || mayImport(t.TempDir(), false) || !mayImport(t.TempDir(), true) {
+		t.Error("wrong guess")
 	}
 }

@@ -178,9 +178,17 @@ func mayImport(worktree string, detect bool) bool {
 	if worktree == "" {
 		return false
 	}
-	f, err := os.Open(filepath.Join(worktree, fleet.File)) //nolint:gosec // in the working tree that the user names
+	name := filepath.Join(worktree, fleet.File)
+	info, err := os.Lstat(name)
 	if err != nil {
 		return detect && errors.Is(err, fs.ErrNotExist)
+	}
+	if !info.Mode().IsRegular() { // a link can lead to what never ends, such as a terminal
+		return false
+	}
+	f, err := os.Open(name) //nolint:gosec // in the working tree that the user names
+	if err != nil {
+		return false
 	}
 	defer func() { _ = f.Close() }() // it is only read
 	const most = 64 << 10
