@@ -67,7 +67,9 @@ type Running struct {
 	// names, empty for all.
 	Restores bool
 	Restored []string
-	Foreign  string // why the tip is foreign; "" if it is not
+	// TakesBack means that the tip's commit takes workspaces back alone, according to its trailer.
+	TakesBack bool
+	Foreign   string // why the tip is foreign; "" if it is not
 	// Authors are the authors of the commits in the current rollout; only set if another person must agree to
 	// expedite it.
 	Authors []string

@@ -40,6 +40,7 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 		s.Running.Tree = st.Tip.Tree.String()
 		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
 		s.Running.Restores = st.Trailer(branch.TrailerRollback) != ""
+		s.Running.TakesBack = st.Trailer(branch.TrailerTakenBack) != ""
 		if names := st.Trailer(branch.TrailerClusters); names != "" {
 			s.Running.Restored = strings.Split(names, ", ")
 		}

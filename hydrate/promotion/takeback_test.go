@@ -393,3 +393,22 @@ func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
 		})
 	}
 }
+
+// Even if the record is lost, a rollback does not go back to what a workspace failed in.
+func TestRollbackWithoutTheRecordOfARedWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newTenants(t)
+	w.says("two", "team-a")
+	w.says("fine", "team-b")
+	w.pass(nil) // the canary has it
+	w.red = "says: two"
+	w.pass(nil)
+	w.has("back", "team-a", "cart", "cart", "one", "one")
+	w.Git("update-ref", "-d", "refs/heads/sluice/state")
+	_, refused := w.look(func(r *promotion.Request) { r.Adapters.Statuses = w }, ordered(promote.EventRollback, "back", nil))
+	if len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	w.has("rolled back", "team-a", "cart", "cart", "one", "one")
+	w.has("rolled back", "team-b", "cart", "cart", "one", "one")
+}
