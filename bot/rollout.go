@@ -195,5 +195,5 @@ func waveWords(w promote.WaveProgress) string {
 	if w.Reason == "" {
 		return string(w.State)
 	}
-	return string(w.State) + ", waits for " + w.Reason
+	return fmt.Sprintf("%s (%s)", w.State, w.Reason)
 }

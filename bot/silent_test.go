@@ -58,7 +58,7 @@ func TestSilentAppsAreReported(t *testing.T) {
 		description string
 		clusters    []string // of the log's lines
 	}{
-		{10 * time.Minute, "", "prod wave all, 1 of 1: baking, waits for health: ", nil},
+		{10 * time.Minute, "", "prod wave all, 1 of 1: baking (health: ", nil},
 		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " + promote.Stamp(moved), []string{"eu-1", "eu-2"}},
 		{20 * time.Minute, "", "prod waits: shop, web on eu-1 ", nil},
 		{25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ", []string{"eu-1"}},

@@ -125,9 +125,9 @@ func TestPromotedStatuses(t *testing.T) {
 		"done": {running(nil), []string{"success good,rendered: prod runs it"}},
 		"last wave": {
 			running(func(e *promotion.Status) {
-				e.Decision.Waves[1] = promote.WaveProgress{Name: "rest", State: promote.WaveBaking, Reason: "health: waiting: eu-1"}
+				e.Decision.Waves[1] = promote.WaveProgress{Name: "rest", State: promote.WaveBaking, Reason: "health: eu-1"}
 			}),
-			[]string{"pending good,rendered: prod wave rest, 2 of 2: baking, waits for health: waiting: eu-1"},
+			[]string{"pending good,rendered: prod wave rest, 2 of 2: baking (health: eu-1)"},
 		},
 		"halted": {
 			running(func(e *promotion.Status) { e.Decision.Record.Halt = &promote.Halt{Reason: "red health"} }),

@@ -181,13 +181,13 @@ func (x *decider) waitsFor(d Decision) string {
 	case acts:
 		return ""
 	case !Holds(d.Gates) && x.expediting() != nil:
-		return fmt.Sprintf("--now waits for %s", firstClosed(d.Gates))
+		return fmt.Sprintf("--now waits%s", firstClosed(d.Gates).wait())
 	case x.rec.Halt != nil && (!Holds(d.WaveGates) || !Holds(d.Gates)):
 		return fmt.Sprintf("%s is halted: `%s` continues it, `%s` goes back", name, x.s.command("resume", name), x.s.command("rollback", name))
 	case !Holds(d.WaveGates):
-		return fmt.Sprintf("the clusters of %s wait for %s", name, firstClosed(d.WaveGates))
+		return fmt.Sprintf("the clusters of %s wait%s", name, firstClosed(d.WaveGates).wait())
 	case !Holds(d.Gates):
-		return fmt.Sprintf("%s waits for %s", name, firstClosed(d.Gates))
+		return fmt.Sprintf("%s waits%s", name, firstClosed(d.Gates).wait())
 	case d.Proposal != nil && x.s.Running.Commit == "":
 		return fmt.Sprintf("%s has no branch yet: its first state needs a command: %s", name, x.s.command("promote", name))
 	case d.Proposal != nil:
@@ -208,7 +208,7 @@ func (x *decider) waitsForCommand() string {
 	name := x.s.Environment.Name
 	for _, g := range append([]Gate{x.rolloutGates.haltGate()}, x.rolloutGates.timeGates(true)...) {
 		if g.State != Green {
-			return fmt.Sprintf("%s waits for %s; then for a command: %s", name, g, x.s.command("promote", name))
+			return fmt.Sprintf("%s waits%s; then it needs a command: %s", name, g.wait(), x.s.command("promote", name))
 		}
 	}
 	return fmt.Sprintf("%s waits for a command: %s", name, x.s.command("promote", name))

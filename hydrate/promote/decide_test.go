@@ -81,7 +81,7 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 		if second {
 			apply(promote.Event{Kind: promote.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
 			moved, d := step(t, &s)
-			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: waiting: somebody other than mia must agree: /sluice approve prod" {
+			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: somebody other than mia must agree: /sluice approve prod" {
 				t.Errorf("by her own word alone: %v, %s", moved, d.WaitsFor)
 			}
 			if x, err := promote.Expedited(s); err != nil || x == nil || x.Tree != "t2" || x.By != "mia" {
@@ -218,5 +218,17 @@ func TestFrozenUpstream(t *testing.T) {
 		if (state == promote.Green) != c.green {
 			t.Errorf("%s: the gate is %q: %+v", name, state, d.Gates)
 		}
+	}
+}
+
+// What an environment waits for names a freeze once.
+func TestWaitsForOneState(t *testing.T) {
+	t.Parallel()
+	until := at().Add(time.Hour)
+	s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+	s.Record.Freezes = []promote.Freeze{{Until: until, By: "ada"}}
+	want := "the clusters of prod wait: frozen until " + promote.Stamp(until) + " by ada"
+	if _, d := step(t, &s); d.WaitsFor != want {
+		t.Errorf("got %q, want %q", d.WaitsFor, want)
 	}
 }

@@ -54,6 +54,25 @@ func (g Gate) String() string {
 	return out
 }
 
+// brief describes a gate that is not green, without a state that its reason says already.
+func (g Gate) brief() string {
+	switch {
+	case g.Reason != "" && (g.Name == GateFreeze || g.Name == GateHalt):
+		return g.Reason // frozen until…, halted by…
+	case g.Reason != "" && g.State == Waiting:
+		return g.Name + ": " + g.Reason
+	}
+	return g.String()
+}
+
+// wait continues a sentence that ends with the verb "waits" or "wait".
+func (g Gate) wait() string {
+	if text := g.brief(); text == g.Reason {
+		return ": " + text
+	}
+	return " for " + g.brief()
+}
+
 // Holds reports whether every gate is green.
 func Holds(gates []Gate) bool {
 	return !slices.ContainsFunc(gates, func(g Gate) bool { return g.State != Green })

@@ -114,7 +114,7 @@ func (x *rollout) waveState(w Wave, current bool, out *WaveProgress) {
 	case current && left > 0:
 		out.State, out.Since = WaveMoving, p.LastMove
 		if !Holds(x.d.WaveGates) {
-			out.Reason = firstClosed(x.d.WaveGates).String()
+			out.Reason = firstClosed(x.d.WaveGates).brief()
 		}
 	case left == 0:
 		x.movedWaveState(w, current, out)
@@ -130,6 +130,6 @@ func (x *rollout) movedWaveState(w Wave, current bool, out *WaveProgress) {
 	case current && bake.State != Green:
 		out.State, out.Reason, out.Since, out.Until = WaveBaking, bake.Reason, bake.Since, bake.Until
 	case current && moved != nil:
-		out.State, out.Since, out.Reason = WaveBaking, moved.Moved, firstClosed(x.rolloutGates.healthGates()).String()
+		out.State, out.Since, out.Reason = WaveBaking, moved.Moved, firstClosed(x.rolloutGates.healthGates()).brief()
 	}
 }

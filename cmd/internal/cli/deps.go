@@ -375,6 +375,9 @@ func (d *depsOptions) vendor(ctx context.Context, o IO) error {
 		}
 		fmt.Fprintln(o.Out, name)
 	}
+	if len(deps.refs) == 0 && !deps.partial {
+		fmt.Fprintln(o.Out, "nothing to store: no app takes a chart from a repository or a registry")
+	}
 	return nil
 }
 

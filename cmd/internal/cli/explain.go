@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -131,7 +132,8 @@ func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([
 }
 
 func printChains(w io.Writer, chains []fleet.Chain) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, chain := range chains {
 		fmt.Fprintf(table, "%s\t\t\t\n", chain.Path)
 		for _, origin := range chain.Origins {
@@ -142,7 +144,7 @@ func printChains(w io.Writer, chains []fleet.Chain) error {
 			fmt.Fprintf(table, "  %s %s\t%s\t%s\n", mark, layerOf(origin), valueOf(origin), placeOf(origin))
 		}
 	}
-	return table.Flush()
+	return writeTrimmed(w, table, &text)
 }
 
 // printOrigins prints where an imported target is written, and its parents up to the one that the tool starts with.
@@ -260,14 +262,29 @@ func (l *outcomes) add(origin fleet.Origin, cluster string) {
 }
 
 func printOutcomes(w io.Writer, list []outcomes) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, l := range list {
 		fmt.Fprintf(table, "%s\t\t\t\n", l.Path)
 		for _, one := range l.Outcomes {
 			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", valueOf(one.Origin), layerOf(one.Origin), placeOf(one.Origin), some(one.Clusters))
 		}
 	}
-	return table.Flush()
+	return writeTrimmed(w, table, &text)
+}
+
+// writeTrimmed writes the text of a table without spaces at the ends of lines. A path is a row of empty cells, so that all
+// paths share the widths of the columns.
+func writeTrimmed(w io.Writer, table *tabwriter.Writer, text *bytes.Buffer) error {
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // some lists the first names, and counts the others.

@@ -95,10 +95,27 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	if len(f.Spec.Import) == 0 {
+		return i.importsNothing(o)
+	}
 	if i.compare {
 		return i.checkImport(ctx, s, tree, f, o)
 	}
 	return i.list(f, o)
+}
+
+// importsNothing says how a fleet begins to import. Only --check fails, because it compares nothing.
+func (i *importOptions) importsNothing(o IO) error {
+	const next = "sluice.yaml has no spec.import, so nothing is imported (to import from Flux or Argo CD, write spec.import, see " +
+		"docs/from-flux.md and docs/from-argocd.md; from helmfile, use `sluice import helmfile`)"
+	switch {
+	case i.compare:
+		return errors.New(next)
+	case i.structured():
+		return i.encode(o.Out, []importedTarget{})
+	}
+	_, err := fmt.Fprintln(o.Out, next)
+	return err
 }
 
 // writeNew writes a file that does not exist yet.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -176,8 +177,11 @@ func (h *helmfileOptions) read() ([]helmfile.State, error) {
 			environment = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 		}
 		file, err := os.Open(name) //nolint:gosec // the user names it
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("--state: the file %s does not exist: write it with `helmfile -e %s build --embed-values > %s`", name, environment, name)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--state: %w", err)
 		}
 		limit := int64(manifest.DefaultBudget().Bytes) + 1
 		data, err := io.ReadAll(io.LimitReader(file, limit))

@@ -56,6 +56,27 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 			t.Errorf("sluice %s says\n%swant %q", command, got, want)
 		}
 	}
+	if got := told(t, repo.Dir, "import", "--check"); !strings.Contains(got, "sluice.yaml has no spec.import") {
+		t.Errorf("a check without an import: %s", got)
+	}
+	if got := told(t, repo.Dir, "import", "helmfile", "--state", "none.yaml"); !strings.Contains(got, "none.yaml does not exist: write it with `helmfile -e none build") {
+		t.Errorf("without the state: %s", got)
+	}
+	for command, want := range map[string]string{
+		"import":                              "sluice.yaml has no spec.import",
+		"deps vendor":                         "nothing to store: ",
+		"explain --app hello --cluster dev-1": "\nreplicas\n",
+		"explain --app hello --all-clusters":  "\nreplicas\n",
+	} {
+		out.Reset()
+		if status := Main(t.Context(), append(strings.Fields(command), "--repo", repo.Dir), o); status != ExitOK || !strings.Contains(out.String(), want) {
+			t.Errorf("sluice %s: status %d: %s", command, status, &out)
+		}
+	}
+	out.Reset()
+	if status := Main(t.Context(), []string{"serve", "--config", "none.yaml"}, o); status == ExitOK || !strings.Contains(out.String(), "the configuration file none.yaml does not exist: name it with ") {
+		t.Errorf("serve: status %d: %s", status, &out)
+	}
 	if got := told(t, t.TempDir(), "diff"); !strings.Contains(got, "is not in a Git repository (") || strings.Contains(got, "not found") {
 		t.Errorf("outside of a repository: %s", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -65,6 +66,9 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 	log := slog.New(logHandler(o.Err, s.format, level))
 	load := func() (*config.Config, error) {
 		data, err := os.ReadFile(s.file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the configuration file %s does not exist: name it with --config or SLUICE_CONFIG, see docs/service.md for a configuration", s.file)
+		}
 		if err != nil {
 			return nil, err
 		}
