@@ -383,6 +383,9 @@ func TestBranchMovesWhileAWorkspaceGoesBack(t *testing.T) {
 
 // The record stays small, however many workspaces are red at once.
 func TestRecordOfManyRedWorkspaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	var red, all []string
 	for i := range 400 {

@@ -155,6 +155,9 @@ func TestRedWorkspaceGoesBackAlone(t *testing.T) {
 
 // The environment after the one in which a workspace went back gets the commit without its changes.
 func TestEnvironmentAfterARedWorkspace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	w.in = "staging"
@@ -177,6 +180,9 @@ func TestEnvironmentAfterARedWorkspace(t *testing.T) {
 
 // An app that a rollout renames gets its old name back, on every cluster.
 func TestRenamedAppGoesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	w.Git("rm", "-q", "-r", "workspaces/team-a/apps/cart", "workspaces/team-a/m")
@@ -201,6 +207,9 @@ func TestRenamedAppGoesBack(t *testing.T) {
 
 // An object that moves between apps inside a workspace goes back to where it was.
 func TestObjectMovesInsideAWorkspace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	w.Git("rm", "-q", "-r", "workspaces/team-a/apps/cart")
@@ -265,6 +274,9 @@ func TestObjectMovesBetweenApps(t *testing.T) {
 
 // What most clusters get is judged, although nobody asked for it.
 func TestStateWithoutAWorkspaceIsJudged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	first := w.Git("rev-parse", "main")
@@ -284,6 +296,9 @@ func TestStateWithoutAWorkspaceIsJudged(t *testing.T) {
 
 // A workspace whose manifests the rollout does not change is not its cause.
 func TestRedWorkspaceThatDidNotChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	w.says("fine", "team-b")
@@ -332,6 +347,9 @@ func (w *tenants) interrupt(at string) {
 
 // A run that ends after it moved branches, or some of them, is continued by the next one. Nothing reaches the other clusters before the canary bakes.
 func TestInterruptedReturnOfAWorkspace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	for name, refused := range map[string]string{"before the record": "sluice/state", "before a cluster": "cluster/prod-eu-1", "before all": "env/prod"} {
 		t.Run(name, func(t *testing.T) {
@@ -359,6 +377,9 @@ func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 
 // What the workspace's changes add and other objects need cannot go with them: the cluster would delete these objects as well.
 func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	const (
 		namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n"
@@ -396,6 +417,9 @@ func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
 
 // Even if the record is lost, a rollback does not go back to what a workspace failed in.
 func TestRollbackWithoutTheRecordOfARedWorkspace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	w := newTenants(t)
 	w.says("two", "team-a")
