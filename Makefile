@@ -30,8 +30,8 @@ test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS 
 # The tests that make test skips or cuts short, in two halves side by side. The two packages that start services, ./cmd/sluice and
 # ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
-KILLS ?= 200
-HISTORIES ?= 10000
+KILLS ?= 60
+HISTORIES ?= 4000
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
@@ -47,8 +47,10 @@ e2e-packages: $(BIN)/slowtests
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
-test-thorough: ## what takes too long for each commit: every hostile case on both forges, 300 promotion histories on real trees, Argo CD's own tests
+test-thorough: ## what takes too long for each commit: every hostile case on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, Argo CD's own tests
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
+	SLUICE_KILLS=200 $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
+	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./hydrate/promote -run TestModel
 	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./hydrate/promotion -run TestModelOnTrees
 	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...
 

@@ -97,7 +97,7 @@ func (got *found) checkTimes(t *testing.T) {
 // number of changes.
 func (got *found) checkEffort(t *testing.T) {
 	t.Helper()
-	const growth, least = 6, 4.0 // milliseconds
+	const growth, least = 6, 20.0 // milliseconds: other work of the machine makes the caches of a processor cold
 	small := got.Effort["fleet.html"]
 	for _, name := range []string{"many.html", "deep.html"} {
 		t.Logf("%s, processor time in milliseconds: %v; of a small report: %v", name, got.Effort[name], small)
