@@ -202,7 +202,7 @@ func (f *Finding) shorten() int {
 	return size
 }
 
-// OwnRule is the name of a rule of a workspace's own policy, such as team-a/main.deny_latest.
+// OwnRule returns the name under which findings show a rule of a workspace's own policy, such as team-a/main.deny_latest.
 func OwnRule(workspace, rule string) string {
 	return workspace + "/" + strings.ReplaceAll(safetext.Brief(rule, maxOwnName), "/", "_")
 }

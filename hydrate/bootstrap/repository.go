@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/giturl"
 )
 
 // Forge is the kind of server that commit statuses are written to.
@@ -48,7 +50,7 @@ func ParseRepository(address string) (Repository, error) {
 		return Repository{}, errors.New("the repository's address cannot be read: give --url, such as https://github.com/acme/fleet")
 	}
 	u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
-	host := webHost(u.Hostname())
+	host := giturl.WebHost(u.Hostname())
 	r := Repository{host: host, path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"), web: "https://" + host}
 	switch u.Scheme {
 	case "https", "http":
@@ -66,18 +68,6 @@ func ParseRepository(address string) (Repository, error) {
 	}
 	r.URL = u.String()
 	return r, nil
-}
-
-// webHost returns the host of a forge's pages and API for a host of Git addresses. GitHub and GitLab serve SSH on port 443 on hosts of their
-// own, which serve nothing else.
-func webHost(host string) string {
-	switch strings.ToLower(host) {
-	case "ssh.github.com":
-		return "github.com"
-	case "altssh.gitlab.com":
-		return "gitlab.com"
-	}
-	return host
 }
 
 // Page is the repository's page on its forge.

@@ -64,7 +64,7 @@ func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 	}
 }
 
-// written finds the values that an object contains.
+// written collects the values that the user's object contains literally.
 type written struct {
 	in    map[*yaml.Node]bool                  // values that the object contains
 	known map[*yaml.Node]map[string]*yaml.Node // members of the object's mappings: a mapping can have very many

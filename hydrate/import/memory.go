@@ -294,7 +294,7 @@ func (r *recollection) Put(key string, value []byte) {
 	}
 }
 
-// report returns what the job learned, if its parent keeps it, and forgets it.
+// report returns what the job learned, for the parent to keep, and begins a new list.
 func (r *recollection) report() *lesson {
 	r.mu.Lock()
 	defer r.mu.Unlock()

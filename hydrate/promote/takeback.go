@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Without is the state of an environment in which the workspaces that alone are red have what they had before the rollout.
+// Without is the state of an environment in which some workspaces have what they had before the rollout: those that alone are red.
 type Without struct {
 	Workspaces []string
 	Apps       []string // of these workspaces, whose manifests the rollout changes
@@ -146,7 +146,7 @@ func (x *rolloutGates) keepsWorkspaces() string {
 	case len(r.Holds) >= maxHolds-1:
 		return "too many parts are held back already"
 	}
-	if open, _, _ := Open(nil, x.freezes, x.s.Now); !open {
+	if open, _, _ := Open(nil, x.freezes, x.s.Now); !open { // a reason and a time, no errors
 		return "the environment is frozen"
 	}
 	for _, name := range x.names() {
@@ -321,7 +321,7 @@ func (r *Record) continued(e Event) error {
 	if e.Tree != b.Continues || old == nil || old.Tree != b.FromTree {
 		return fmt.Errorf("the environment branch has the tree %s, and not %s", e.Tree, b.Continues)
 	}
-	e.Clusters = slices.Concat(old.Changed, b.Later) // the health of clusters that it does not change matters as little as before
+	e.Clusters = slices.Concat(old.Changed, b.Later) // a cluster that neither state changes has no say in the health of the rollout
 	e.From, e.Restores, e.Now = old.From, false, false
 	r.moved(e)
 	r.Rollback = nil

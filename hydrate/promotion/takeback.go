@@ -93,8 +93,8 @@ func (t *takeBack) prepare(ctx context.Context, s *promote.Situation) (string, e
 	return "", nil
 }
 
-// moves returns why the apps of the workspaces cannot go back alone on a cluster: the rollout adds or removes an object in them that an app outside
-// of them has as well, before or after. To take back only one side would delete the object, or give it two owners.
+// moves returns why the apps of the workspaces cannot go back alone on a cluster; "" if they can. An object that the rollout moves between them
+// and another app prevents it: to take back only one side would delete the object, or give it two owners.
 func (t *takeBack) moves(ctx context.Context, cluster string) (string, error) {
 	states := []*branch.State{t.before, t.now}
 	var own []map[manifest.Identity]bool
@@ -132,8 +132,8 @@ func (t *takeBack) moves(ctx context.Context, cluster string) (string, error) {
 	return "", nil
 }
 
-// needed returns why the changes of the workspaces cannot go from a cluster: they add a namespace or a kind, before and after are the objects of the
-// workspaces' changed apps, and an object that stays would be deleted with it.
+// needed returns why the changes of the workspaces cannot be taken back on a cluster; "" if they can. To take back a namespace or the definition
+// of a kind deletes all objects in it or of it, so none of them may stay. before and after are the objects of the workspaces' changed apps.
 func (t *takeBack) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
 	var goes []manifest.Identity
 	for _, id := range ordered(after) {

@@ -34,9 +34,21 @@ func Plain(address string) string {
 	return strings.TrimSuffix(plain, ".git")
 }
 
-// withoutPort removes the port that a scheme implies. On port 443, forges accept SSH at hosts of their own, for networks without port 22.
+// WebHost returns the host of a forge's pages and API for a host of its Git addresses, without port. On port 443, forges accept SSH at
+// hosts of their own, which serve nothing else, for networks without port 22.
 // Sources: https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port and
 // https://about.gitlab.com/blog/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/
+func WebHost(host string) string {
+	switch strings.ToLower(host) {
+	case "ssh.github.com":
+		return "github.com"
+	case "altssh.gitlab.com":
+		return "gitlab.com"
+	}
+	return host
+}
+
+// withoutPort removes the port that a scheme implies.
 func withoutPort(scheme, host string) string {
 	switch scheme {
 	case "http":
@@ -46,11 +58,8 @@ func withoutPort(scheme, host string) string {
 	case "git":
 		return strings.TrimSuffix(host, ":9418")
 	case "ssh":
-		switch host {
-		case "ssh.github.com:443":
-			return "github.com"
-		case "altssh.gitlab.com:443":
-			return "gitlab.com"
+		if name, ok := strings.CutSuffix(host, ":443"); ok && WebHost(name) != name {
+			return WebHost(name)
 		}
 		return strings.TrimSuffix(host, ":22")
 	}

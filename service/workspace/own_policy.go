@@ -283,7 +283,7 @@ func TestOwnPolicy(ctx context.Context, s *Session, tree gitstore.Hash, workspac
 	return policy.TestOwn(ctx, f.Locate(w.PolicyDir()), files, run, policy.Options{Now: s.runtime.Clock(), Environments: environmentsOf(f)})
 }
 
-// proposedOwn returns the mistakes in the own policies of the head's workspaces, if they differ from those of the review. They apply after the
+// proposedOwn returns the mistakes in own policies that the head changes. The review is judged by the policies of the trunk; these apply after the
 // merge, and each would then hold its workspace.
 func proposedOwn(ctx context.Context, s *Session, judging, head gitstore.Hash) ([]string, error) {
 	after, _, err := s.Fleet(ctx, head)

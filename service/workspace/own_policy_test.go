@@ -308,7 +308,7 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 			t.Errorf("%s: %q %q", name, got, r.Errors)
 		}
 	}
-	// Rules that cannot be read do not pass, although they can be read on neither side.
+	// Rules that cannot be read fail the review, even if they could not be read before the change either.
 	unread, err := inProcess(t, reading(s.withoutCredentials(), pins, none), ReviewOptions{Compare: compare.Request{Base: trunk, Head: trunk, Key: []byte("k")}, Policy: trunk.Tree, Pins: pins, Offline: true})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -91,11 +92,7 @@ type graphAnswer struct {
 		} `json:"rateLimit"`
 		Repository map[string]*graphCommit `json:"repository"`
 	} `json:"data"`
-	Errors []struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-		Path    []any  `json:"path"`
-	} `json:"errors"`
+	Errors []rest.GraphError `json:"errors"`
 }
 
 type graphCommit struct {
@@ -156,7 +153,7 @@ func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []
 		return nil, wrap(what, err)
 	}
 	out := map[string][]forge.Status{}
-	failed := answer.failed()
+	failed := rest.FailedFields(answer.Errors, maps.Keys(answer.Data.Repository))
 	for i, c := range commits {
 		name := fmt.Sprintf("c%d", i)
 		commit := answer.Data.Repository[name]
@@ -193,25 +190,6 @@ func (g *bulk) count(key string, a *graphAnswer) error {
 		return &forge.RateLimitError{Until: q.Reset}
 	}
 	return nil
-}
-
-// failed returns the names of commits whose fields have errors. An error without the name of a commit concerns all of them.
-func (a *graphAnswer) failed() map[string]bool {
-	out := map[string]bool{}
-	for _, e := range a.Errors {
-		name := ""
-		if len(e.Path) > 1 {
-			name, _ = e.Path[1].(string) // an index names no commit
-		}
-		if name != "" {
-			out[name] = true
-			continue
-		}
-		for commit := range a.Data.Repository {
-			out[commit] = true
-		}
-	}
-	return out
 }
 
 // statuses returns the newest status of each context; false if the answer does not have all of them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -40,10 +41,7 @@ type graphAnswer struct {
 	Data struct {
 		Project map[string]*graphPipelines `json:"project"`
 	} `json:"data"`
-	Errors []struct {
-		Message string `json:"message"`
-		Path    []any  `json:"path"`
-	} `json:"errors"`
+	Errors []rest.GraphError `json:"errors"`
 }
 
 type graphPipelines struct {
@@ -99,7 +97,7 @@ func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits [
 	if _, err := f.client.Do(req.WithContext(rest.Repeatable(ctx)), &answer); err != nil {
 		return nil, wrap(what, err)
 	}
-	out, failed, found := map[string][]forge.Status{}, answer.failed(), false
+	out, failed, found := map[string][]forge.Status{}, rest.FailedFields(answer.Errors, maps.Keys(answer.Data.Project)), false
 	for i, c := range commits {
 		name := fmt.Sprintf("c%d", i)
 		pipelines := answer.Data.Project[name]
@@ -120,25 +118,6 @@ func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits [
 		return map[string][]forge.Status{}, nil
 	}
 	return out, nil
-}
-
-// failed returns the names of commits whose fields have errors. An error without the name of a commit concerns all of them.
-func (a *graphAnswer) failed() map[string]bool {
-	out := map[string]bool{}
-	for _, e := range a.Errors {
-		name := ""
-		if len(e.Path) > 1 {
-			name, _ = e.Path[1].(string) // an index names no commit
-		}
-		if name != "" {
-			out[name] = true
-			continue
-		}
-		for commit := range a.Data.Project {
-			out[commit] = true
-		}
-	}
-	return out
 }
 
 // statuses returns the newest status of each name; false if the answer does not have all of them.

@@ -227,14 +227,15 @@ func holds(r *wire.Reader, i *Importer, a *artifact) bool {
 	return same && r.Err() == nil
 }
 
-// content identifies a file of an artifact: its path in the commit, and its id; "" if there is none.
+// content returns a text that identifies a file of an artifact: its path in the commit and its id. It returns "" for a
+// file that does not exist or has no id.
 func (i *Importer) content(a *artifact, name string) string {
 	if !a.isFile(name) {
 		return ""
 	}
 	id, err := i.identify(a.original(name))
 	if err != nil {
-		return ""
+		return "" // who reads the file reports the error
 	}
 	return a.original(name) + "\x00" + id
 }

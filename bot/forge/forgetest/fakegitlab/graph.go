@@ -39,8 +39,8 @@ func (c *call) graphQL() answer {
 	if c.who == nil {
 		return answer{code: http.StatusUnauthorized, value: fields{"errors": []fields{{"message": "Invalid token"}}}}
 	}
-	text, _ := c.body["query"].(string)
-	variables, _ := c.body["variables"].(map[string]any)
+	text, _ := c.body["query"].(string)                  // an empty query is an error below
+	variables, _ := c.body["variables"].(map[string]any) // without them, no filter matches
 	schema, err := graphSchema()
 	if err != nil {
 		return problem(http.StatusInternalServerError, err.Error())
