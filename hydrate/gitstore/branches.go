@@ -81,7 +81,7 @@ func (s *Store) Remote(address string, auth Auth) (Branches, error) {
 	if !strings.ContainsAny(address, `/\:`) {
 		found := s.remoteURL(address)
 		if found == "" {
-			return nil, kindf(ErrNoRemote, "the repository has no remote %q (add it with `git remote add`)", address)
+			return nil, kindf(ErrNoRemote, "the repository has no remote %q (%s)", address, remoteAdvice(s))
 		}
 		address = found
 	}

@@ -109,15 +109,15 @@ func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, erro
 // asIndexed reports whether the files of a folder are those of a tree. It reads only files that changed since Git wrote the index, as
 // `git status` does, and stores nothing.
 func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, error) {
-	info, err := os.Stat(filepath.Join(s.gitDir, "index"))
-	if err != nil {
-		return false, nil //nolint:nilerr // without an index, every file is read
+	indexed := indexedAt(s)
+	if indexed.IsZero() {
+		return false, nil // every file is read
 	}
 	w, err := newWalker(ctx, s, dir)
 	if err != nil {
 		return false, err
 	}
-	w.indexed, w.keep = info.ModTime(), hashObject
+	w.indexed, w.keep = indexed, hashObject
 	now, err := w.tree()
 	return now == tree, err
 }

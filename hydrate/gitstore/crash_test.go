@@ -1,11 +1,14 @@
 package gitstore
 
 import (
+	"bytes"
+	"compress/zlib"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -266,6 +269,28 @@ func TestDamageOfTheUsersOwnObjects(t *testing.T) {
 		}
 		if sizeOf(t, files[0]) == 0 {
 			t.Errorf("%s was changed", files[0])
+		}
+	}
+}
+
+// A loose object with a size that is no size is damaged, and does not end the process.
+func TestLooseObjectsWithImpossibleSizes(t *testing.T) {
+	for _, header := range []string{"blob -5\x00", "blob 99999999999999999999\x00", "blob x\x00", "blob 5\x00"} {
+		dir := t.TempDir()
+		runGit(t, dir, "init", "-q")
+		file := filepath.Join(dir, ".git", "objects", "11", strings.Repeat("1", 38))
+		var packed bytes.Buffer
+		w := zlib.NewWriter(&packed)
+		_, err := w.Write([]byte(header))
+		if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, packed.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		hash, err := ParseHash(strings.Repeat("1", 40))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t, Options{Dir: dir}).Blob(t.Context(), hash); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%q: %v", header, err)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package gitstore
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
 // maxObject is the most bytes that are read of one object, whatever its declared size.
@@ -27,7 +26,8 @@ type folder struct {
 	cache bool   // all of it can be fetched again, so damaged packs are removed rather than reported
 	disk  disk
 
-	known *cache.BufferLRU // by pack.key
+	known     *cache.BufferLRU // by pack.key
+	inflaters sync.Pool        // of *inflater
 
 	mu     sync.RWMutex // readers hold it while they use packs
 	packs  []*pack      // newest first
@@ -68,6 +68,14 @@ func (f *folder) read(h Hash) (object, error) {
 	if err != nil && !errors.Is(err, ErrTooLarge) && f.refresh() {
 		o, err = f.lookup(h)
 	}
+	return o, err
+}
+
+// fromPacks returns an object of the packs that are open, or an error. A store tries it with all folders before read: read looks for a file
+// and for new packs in a folder that does not have the object, which costs more than reading it from a pack of another folder.
+func (f *folder) fromPacks(h Hash) (object, error) {
+	f.list(false)
+	o, _, err := f.packed(h)
 	return o, err
 }
 
@@ -145,29 +153,16 @@ func (f *folder) loose(h Hash) (object, error) {
 		return object{}, err
 	}
 	defer func() { _ = file.Close() }() // opened for reading only
-	o, err := decodeLoose(file)
+	in, ok := f.inflaters.Get().(*inflater)
+	if !ok {
+		in = &inflater{in: bufio.NewReader(nil)}
+	}
+	defer f.inflaters.Put(in)
+	o, err := in.loose(file)
 	if err == nil && hashObject(o.kind, o.data) != h {
 		err = errors.New("its content is not what its name says")
 	}
 	return o, damage(name, err)
-}
-
-func decodeLoose(file io.Reader) (object, error) {
-	in, err := objfile.NewReader(file)
-	if err != nil {
-		return object{}, err
-	}
-	defer func() { _ = in.Close() }() // an inflater in memory
-	kind, size, err := in.Header()
-	if err != nil {
-		return object{}, err
-	}
-	if size > maxObject {
-		return object{}, ErrTooLarge
-	}
-	data := make([]byte, size)
-	_, err = io.ReadFull(in, data)
-	return object{kind: kind.String(), data: data}, err
 }
 
 func (f *folder) has(h Hash) bool {
@@ -176,15 +171,22 @@ func (f *folder) has(h Hash) bool {
 }
 
 func (f *folder) hasNow(h Hash) bool {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, p := range f.packs {
-		if _, ok, err := p.index.find(h); ok && err == nil {
-			return true
-		}
+	if f.inPacks(h) {
+		return true
 	}
 	_, err := os.Stat(f.looseFile(h))
 	return err == nil
+}
+
+// inPacks reports whether one of the packs that are open has the object.
+func (f *folder) inPacks(h Hash) bool {
+	f.list(false)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return slices.ContainsFunc(f.packs, func(p *pack) bool {
+		_, ok, err := p.index.find(h)
+		return ok && err == nil
+	})
 }
 
 // withPrefix lists the objects whose names begin with hexadecimal digits, at least two.

@@ -2,11 +2,13 @@ package gitstore
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // IsAncestor reports whether old is new or an ancestor of it. It fetches history that a shallow clone lacks. It
@@ -67,6 +69,46 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	return best[0], nil
 }
 
+// maxBetween limits the commits that Between visits.
+const maxBetween = 20_000
+
+// Between returns the commits that to contains and from does not, the newest first. It fetches history that a shallow clone lacks. It
+// returns ErrShallow if that is not possible and the local history does not suffice, and an error if there are more than most. It leaves none
+// out; where a commit is older than its parent by its date, the list can have some that from contains too.
+func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit, error) {
+	if from == to {
+		return nil, nil
+	}
+	w := newWalk(s)
+	w.most = maxBetween
+	if _, err := w.run(ctx, to, from); err != nil {
+		return nil, err
+	}
+	if w.cut != nil {
+		return nil, w.cut
+	}
+	if err := w.settle(ctx); err != nil {
+		return nil, err
+	}
+	var out []Commit
+	for h, flags := range w.flags {
+		if flags != fromA {
+			continue
+		}
+		c, err := s.Commit(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, c); len(out) > most {
+			return nil, fmt.Errorf("there are more than %d commits between %s and %s", most, from.Short(), to.Short())
+		}
+	}
+	slices.SortFunc(out, func(a, b Commit) int {
+		return cmp.Or(b.Committer.When.Compare(a.Committer.When), bytes.Compare(a.Hash[:], b.Hash[:]))
+	})
+	return out, nil
+}
+
 // Flags of a commit in a walk.
 const (
 	fromA = 1 << iota
@@ -81,6 +123,7 @@ type walk struct {
 	queue byTime
 	flags map[Hash]int
 	depth int
+	most  int   // commits that are visited; 0 is no limit
 	cut   error // ErrShallow and its cause, if a relevant commit is missing
 }
 
@@ -109,24 +152,60 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 	}
 	var bases []Hash
 	for w.interesting() {
-		if err := ctx.Err(); err != nil {
+		if w.most > 0 && len(w.flags) > w.most {
+			return nil, fmt.Errorf("the histories of %s and %s differ by more than %d commits", a.Short(), b.Short(), w.most)
+		}
+		c, common, err := w.next(ctx)
+		if err != nil {
 			return nil, err
 		}
-		c, _ := heap.Pop(&w.queue).(Commit)
-		flags := w.flags[c.Hash]
-		if flags == fromA|fromB {
-			if !slices.Contains(bases, c.Hash) {
-				bases = append(bases, c.Hash)
-			}
-			flags |= stale
-		}
-		for _, p := range c.Parents {
-			if err := w.visit(ctx, p, flags); err != nil {
-				return nil, err
-			}
+		if common && !slices.Contains(bases, c) {
+			bases = append(bases, c)
 		}
 	}
 	return slices.DeleteFunc(bases, func(h Hash) bool { return w.flags[h]&stale != 0 }), nil
+}
+
+// next visits the parents of the newest commit of the queue. common reports whether both histories have it and no such commit before it.
+func (w *walk) next(ctx context.Context) (h Hash, common bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return Hash{}, false, err
+	}
+	c, _ := heap.Pop(&w.queue).(Commit)
+	flags := w.flags[c.Hash]
+	if common = flags == fromA|fromB; common {
+		flags |= stale
+	}
+	for _, p := range c.Parents {
+		if err := w.visit(ctx, p, flags); err != nil {
+			return Hash{}, false, err
+		}
+	}
+	return c.Hash, common, nil
+}
+
+// settle passes the flags of common ancestors on to commits that seem to be in the first history only. The walk visits commits of one date, as a
+// rebase makes them, in any order.
+func (w *walk) settle(ctx context.Context) error {
+	var oldest time.Time
+	for h, flags := range w.flags {
+		if flags != fromA {
+			continue
+		}
+		c, err := w.store.Commit(ctx, h)
+		if err != nil {
+			return err
+		}
+		if when := c.Committer.When; oldest.IsZero() || when.Before(oldest) {
+			oldest = when
+		}
+	}
+	for !oldest.IsZero() && len(w.queue) > 0 && !w.queue[0].Committer.When.Before(oldest) {
+		if _, _, err := w.next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *walk) interesting() bool {

@@ -200,3 +200,20 @@ func TestMergeBaseOfParentAndChildInAShallowClone(t *testing.T) {
 		}
 	}
 }
+
+// An unknown remote names those that the repository has.
+func TestUnknownRemoteNamesOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-q")
+	_, err := open(t, Options{Dir: dir}).Remote("origin", Auth{})
+	if !errors.Is(err, ErrNoRemote) || !strings.Contains(err.Error(), "git remote add") {
+		t.Errorf("without remotes: %v", err)
+	}
+	runGit(t, dir, "remote", "add", "upstream", "https://git.example.com/acme/fleet")
+	runGit(t, dir, "remote", "add", "fork", "https://git.example.com/ada/fleet")
+	_, err = open(t, Options{Dir: dir}).Remote("origin", Auth{})
+	if !errors.Is(err, ErrNoRemote) || !strings.Contains(err.Error(), `no remote "origin" (it has fork, upstream: name one with --remote)`) {
+		t.Errorf("with two others: %v", err)
+	}
+}

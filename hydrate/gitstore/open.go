@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,19 @@ func (s *Store) remoteURL(name string) string {
 		base = s.dir
 	}
 	return filepath.Join(base, address)
+}
+
+// remoteAdvice says what to do about a remote that does not exist.
+func remoteAdvice(s *Store) string {
+	if s.repo != nil {
+		s.refs.Lock()
+		c, err := s.repo.Config()
+		s.refs.Unlock()
+		if err == nil && len(c.Remotes) > 0 {
+			return fmt.Sprintf("it has %s: name one with --remote", strings.Join(slices.Sorted(maps.Keys(c.Remotes)), ", "))
+		}
+	}
+	return "add it with `git remote add`"
 }
 
 // addSource adds a remote for missing objects. If its credentials are unusable, the error appears only when the

@@ -2,12 +2,15 @@ package gitstore
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -213,26 +216,66 @@ func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
 
 // read inflates exactly size bytes and verifies zlib's checksum.
 func (f *inflater) read(size int) ([]byte, error) {
+	if err := f.start(); err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	return data, f.rest(data)
+}
+
+// start begins to inflate what in has next.
+func (f *inflater) start() error {
 	var err error
 	if f.z == nil {
 		f.z, err = zlib.NewReader(f.in)
 	} else if resetter, ok := f.z.(zlib.Resetter); ok {
 		err = resetter.Reset(f.in, nil)
 	}
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, size)
+	return err
+}
+
+// rest inflates exactly as many bytes as data has, and verifies zlib's checksum.
+func (f *inflater) rest(data []byte) error {
 	if _, err := io.ReadFull(f.z, data); err != nil {
-		return nil, err
+		return err
 	}
 	var more [1]byte
 	if n, err := f.z.Read(more[:]); n > 0 {
-		return nil, errors.New("an object is longer than its header says")
+		return errors.New("an object is longer than its header says")
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return err
 	}
-	return data, nil
+	return nil
+}
+
+// loose reads an object of its own file: its kind, a space, its size, a zero byte, and its content.
+func (f *inflater) loose(file io.Reader) (object, error) {
+	const longest = 32 // bytes of a header
+	f.in.Reset(file)
+	if err := f.start(); err != nil {
+		return object{}, err
+	}
+	var buf [longest]byte
+	n, end := 0, -1
+	for end < 0 {
+		more, err := f.z.Read(buf[n:])
+		n += more
+		if end = bytes.IndexByte(buf[:n], 0); end < 0 && (err != nil || n == longest) {
+			return object{}, errors.Join(errors.New("the object has no header"), err)
+		}
+	}
+	kind, digits, _ := strings.Cut(string(buf[:end]), " ")
+	size, err := strconv.ParseUint(digits, 10, 63)
+	switch {
+	case err != nil || !slices.Contains([]string{"commit", "tree", "blob", "tag"}, kind):
+		return object{}, fmt.Errorf("the object has the header %q", buf[:end])
+	case size > maxObject:
+		return object{}, ErrTooLarge
+	case size < uint64(n-end-1):
+		return object{}, errors.New("an object is longer than its header says")
+	}
+	data := make([]byte, size)
+	return object{kind: kind, data: data}, f.rest(data[copy(data, buf[end+1:n]):])
 }
 
 func (p *pack) header(in *bufio.Reader, offset int64) (packedHeader, error) {

@@ -117,8 +117,14 @@ func (s *Store) readLocal(h Hash) (object, error) {
 	if o, ok, err := s.readNew(h); ok || err != nil {
 		return o, err
 	}
+	folders := s.folders()
+	for _, f := range folders {
+		if o, err := f.fromPacks(h); err == nil {
+			return o, nil
+		}
+	}
 	var broken error // another folder may have a good copy
-	for _, f := range s.folders() {
+	for _, f := range folders {
 		o, err := f.read(h)
 		switch {
 		case err == nil:
@@ -162,10 +168,9 @@ func (s *Store) Has(h Hash) bool {
 	if ok {
 		return true
 	}
-	for _, f := range s.folders() {
-		if f.has(h) {
-			return true
-		}
+	folders := s.folders()
+	if slices.ContainsFunc(folders, func(f *folder) bool { return f.inPacks(h) }) || slices.ContainsFunc(folders, func(f *folder) bool { return f.has(h) }) {
+		return true
 	}
 	s.mu.RLock()
 	lenders := s.lenders

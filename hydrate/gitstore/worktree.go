@@ -16,15 +16,26 @@ import (
 
 // WorkingTree reads the files of a folder as `git add --all` does, and returns the hash of the tree. It skips ignored
 // files that Git does not track, takes files that a sparse checkout omits from the index, and skips nested
-// repositories that are not submodules. It runs no filters, such as Git LFS and line ending conversion. It does not
-// change the repository; new objects stay in memory.
+// repositories that are not submodules. Like Git, it reads only files that changed since Git wrote the index; the others
+// have the content that the index names. It runs no filters, such as Git LFS and line ending conversion, on what it
+// reads. It does not change the repository; new objects stay in memory.
 func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
+	indexed := indexedAt(s)
 	w, err := newWalker(ctx, s, dir)
 	if err != nil {
 		return Hash{}, err
 	}
-	w.keep = w.keepMissing
+	w.indexed, w.keep, w.stored = indexed, w.keepMissing, s.Has
 	return w.tree()
+}
+
+// indexedAt is the time of the index: zero if there is none, so that every file is read. Take it before the index is read.
+func indexedAt(s *Store) time.Time {
+	info, err := os.Stat(filepath.Join(s.gitDir, "index"))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 func newWalker(ctx context.Context, s *Store, dir string) (*walker, error) {
@@ -71,6 +82,7 @@ type walker struct {
 	// reads every file.
 	indexed time.Time
 	keep    func(kind string, data []byte) Hash // hashes an object, and stores it if somebody may read it
+	stored  func(Hash) bool                     // reports whether an object can be read; nil if nobody reads it
 }
 
 // readIndex reads the tracked files, if root is in the repository's working tree.
@@ -246,7 +258,7 @@ func (w *walker) file(path, name string, item fs.DirEntry) (Entry, error) {
 	if info.Mode()&0o100 != 0 {
 		e.Mode = ModeExecutable
 	}
-	if known := w.tracked[path]; known != nil && w.unchanged(known, info) {
+	if known := w.tracked[path]; known != nil && w.unchanged(known, info) && (w.stored == nil || w.stored(Hash(known.Hash))) {
 		e.Hash = Hash(known.Hash)
 		return e, nil
 	}

@@ -130,7 +130,7 @@ func TestModifiedIgnoresFilters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tree, err := s.WorkingTree(t.Context(), dir); err != nil || tree == c.Tree {
+			if text, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(text) == "one\ntwo\n" {
 				t.Errorf("%s: the filter changes nothing: %v", name, err)
 			}
 			m, err := s.Modified(t.Context(), dir, c.Tree)
@@ -190,6 +190,9 @@ func TestIndexedFilesAreNotReadAgain(t *testing.T) {
 		if len(s.overlay) > 0 {
 			t.Errorf("%s: %d objects are stored", what, len(s.overlay))
 		}
+		if now, err := s.WorkingTree(t.Context(), dir); err != nil || (now == tree) != want {
+			t.Errorf("%s: the working tree is %s, and the index %s: %v", what, now, tree, err)
+		}
 	}
 	indexedAt(indexed)
 	check("a clean tree", true)
@@ -218,4 +221,18 @@ func TestIndexedFilesAreNotReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a removed file", false)
+
+	set("one", written)
+	blob := hashObject("blob", []byte("one")).String()
+	if err := os.Remove(filepath.Join(dir, ".git", "objects", blob[:2], blob[2:])); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: dir})
+	now, err := s.WorkingTree(t.Context(), dir)
+	if err != nil || now != tree {
+		t.Errorf("a blob that the repository lost: the working tree is %s, and the index %s: %v", now, tree, err)
+	}
+	if text, err := s.Blob(t.Context(), hashObject("blob", []byte("one"))); err != nil || string(text) != "one" {
+		t.Errorf("a blob that the repository lost: %q, %v", text, err)
+	}
 }

@@ -23,7 +23,7 @@ func wider() map[string]int {
 		"bot/forge/gitlab.Forge":         35,
 		"bot/queue.Queue":                38,
 		"hydrate/fleet.Fleet":            69,
-		"hydrate/gitstore.Store":         68,
+		"hydrate/gitstore.Store":         69,
 		"hydrate/import/argocd.importer": 31,
 		"renderer/fetch.Fetcher":         28,
 		"renderer/kustomize.scan":        28,

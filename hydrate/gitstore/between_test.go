@@ -1,0 +1,146 @@
+package gitstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Compares every pair of commits of a random history with merges with git rev-list.
+func TestBetweenEqualsGitsOwn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-q", "--bare")
+	s := open(t, Options{Dir: dir})
+	w := writer(t, s)
+	tree, err := w.Tree(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	var all []Hash
+	var moves []Move
+	parents := map[Hash][]Hash{}
+	for i := range 20 {
+		var of []Hash
+		for range min(i, 1+random.IntN(3)) {
+			if p := all[max(0, i-1-random.IntN(6))]; !slices.Contains(of, p) {
+				of = append(of, p)
+			}
+		}
+		who := Signature{"S", "s@example.com", time.Unix(1_700_000_000+int64(i/2), 0).UTC()} // two commits in one second
+		h, err := w.Commit(CommitSpec{Tree: tree, Parents: of, Author: who, Committer: who, Message: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, parents[h] = append(all, h), of
+		moves = append(moves, Move{fmt.Sprint("c", i), Hash{}, h})
+	}
+	push(t, s.Local(), w, moves...)
+	before := ancestry(all, parents)
+	for i, from := range all {
+		for j, to := range all {
+			var want []string
+			for _, h := range all {
+				if before[to][h] && !before[from][h] {
+					want = append(want, h.String())
+				}
+			}
+			slices.Sort(want)
+			if i == 3 && j >= 18 { // the table above is right
+				if git := strings.Fields(runGit(t, dir, "rev-list", to.String(), "^"+from.String())); len(git) != len(want) {
+					t.Fatalf("git lists %v, want %v", git, want)
+				}
+			}
+			list, err := s.Between(t.Context(), from, to, len(all))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.IsSortedFunc(list, func(a, b Commit) int { return b.Committer.When.Compare(a.Committer.When) }) {
+				t.Fatalf("not the newest first: %v", list)
+			}
+			var got []string
+			for _, c := range list {
+				got = append(got, c.Hash.String())
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Fatalf("from c%d to c%d: %v, want %v", i, j, got, want)
+			}
+		}
+	}
+}
+
+// ancestry returns each commit with its ancestors, from a list with parents before children.
+func ancestry(all []Hash, parents map[Hash][]Hash) map[Hash]map[Hash]bool {
+	out := map[Hash]map[Hash]bool{}
+	for _, h := range all {
+		out[h] = map[Hash]bool{h: true}
+		for _, p := range parents[h] {
+			maps.Copy(out[h], out[p])
+		}
+	}
+	return out
+}
+
+func TestLimitOfBetween(t *testing.T) {
+	t.Parallel()
+	dir := source(t)
+	for i := range 3 {
+		runGit(t, dir, "commit", "-qm", fmt.Sprint(i), "--allow-empty")
+	}
+	s := open(t, Options{Dir: dir})
+	from, to := resolve(t, s, "main~3").Hash, resolve(t, s, "main").Hash
+	if got, err := s.Between(t.Context(), from, to, 3); err != nil || len(got) != 3 || got[0].Hash.IsZero() {
+		t.Errorf("%v %v", got, err)
+	}
+	if got, err := s.Between(t.Context(), from, to, 2); err == nil || got != nil || !strings.Contains(err.Error(), "more than 2 commits between") {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, pair := range [][2]Hash{{to, to}, {to, from}} {
+		if got, err := s.Between(t.Context(), pair[0], pair[1], 0); err != nil || len(got) != 0 {
+			t.Errorf("from %s to %s: %v %v", pair[0].Short(), pair[1].Short(), got, err)
+		}
+	}
+	missing := Hash{1}
+	for _, pair := range [][2]Hash{{missing, to}, {to, missing}} {
+		if got, err := s.Between(t.Context(), pair[0], pair[1], 9); err == nil {
+			t.Errorf("from %s to %s, of which one is missing: %v", pair[0].Short(), pair[1].Short(), got)
+		}
+	}
+}
+
+// A part of the commits is never given for all of them: a shallow clone gets the others, or the answer is an error.
+func TestBetweenInAShallowClone(t *testing.T) {
+	t.Parallel()
+	origin := source(t)
+	runGit(t, origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+	first, err := ParseHash(runGit(t, origin, "rev-parse", "HEAD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		runGit(t, origin, "commit", "-qm", fmt.Sprint(i), "--allow-empty")
+	}
+	for _, alone := range []bool{false, true} {
+		clone := filepath.Join(t.TempDir(), "c")
+		runGit(t, origin, "clone", "-q", "--depth=2", "file://"+origin, clone)
+		if alone {
+			runGit(t, clone, "remote", "remove", "origin")
+		}
+		s := open(t, Options{Dir: clone})
+		got, err := s.Between(t.Context(), first, resolve(t, s, "HEAD").Hash, 9)
+		if alone && (!errors.Is(err, ErrShallow) || got != nil) {
+			t.Errorf("without a remote: %v %v", got, err)
+		}
+		if !alone && (err != nil || len(got) != 4) {
+			t.Errorf("with a remote: %v %v", got, err)
+		}
+	}
+}
