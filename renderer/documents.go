@@ -36,13 +36,12 @@ func newDocuments(l Limits) *documents {
 	return &documents{budget: l.Budget, maxOutput: l.MaxOutput, small: newDocumentCache(smallDocuments), large: newDocumentCache(largeDocuments)}
 }
 
-// decode returns the objects of a text. Callers must not change the objects' YAML.
-func (d *documents) decode(text []byte) ([]Object, error) {
+// decode returns the objects of a text with the given SHA-256. Callers must not change the objects' YAML.
+func (d *documents) decode(text []byte, key [sha256.Size]byte) ([]Object, error) {
 	cache := d.small
 	if len(text) >= largeDocument {
 		cache = d.large
 	}
-	key := sha256.Sum256(text)
 	if objects, ok := cache.get(key); ok {
 		return objects, nil
 	}

@@ -18,11 +18,11 @@ func TestDocumentsAreDecodedOnce(t *testing.T) {
 	t.Parallel()
 	d := newDocuments(DefaultLimits())
 	for _, padding := range []int{1, largeDocument} {
-		first, err := d.decode(document(1, padding))
+		first, err := d.decode(document(1, padding), sha256.Sum256(document(1, padding)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := d.decode(document(1, padding))
+		second, err := d.decode(document(1, padding), sha256.Sum256(document(1, padding)))
 		if err != nil {
 			t.Fatal(err)
 		}

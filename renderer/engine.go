@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -33,15 +34,19 @@ func DefaultLimits() Limits {
 type Engine struct {
 	limits    Limits
 	docs      *documents
+	results   *helm.Results
 	kustomize *kustomize.Builder
 
 	mu     sync.Mutex
 	charts map[string]*helm.Chart
 }
 
+// keptResults limits the bytes of kept results of template files.
+const keptResults = 48 << 20
+
 // NewEngine returns an engine.
 func NewEngine(limits Limits) *Engine {
-	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
+	return &Engine{limits: limits, docs: newDocuments(limits), results: helm.NewResults(keptResults), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
 }
 
 // Render renders a bundle. If a chart can reach a non-deterministic function, it renders a second time to find the
@@ -188,7 +193,7 @@ func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, 
 	var out []Object
 	for _, doc := range result.Documents {
 		source := s.sourceName(chart.Name(), doc.Source)
-		objects, err := e.docs.decode(doc.Text)
+		objects, err := e.docs.decode(doc.Text, doc.Sum)
 		if err != nil {
 			return nil, false, &InputError{File: source, Message: err.Error()}
 		}
@@ -209,7 +214,7 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 			continue
 		}
 		source := path.Join(c.Name, f.Path)
-		objects, err := e.docs.decode(f.Data)
+		objects, err := e.docs.decode(f.Data, sha256.Sum256(f.Data))
 		if err != nil {
 			return nil, &InputError{File: source, Message: err.Error()}
 		}
@@ -296,6 +301,7 @@ func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
 		}
 		c.Add(dep)
 	}
+	c.Reuse(e.results)
 	const most = 128
 	if len(e.charts) >= most {
 		clear(e.charts)

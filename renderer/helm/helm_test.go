@@ -278,3 +278,18 @@ func aliasBomb() []byte {
 	}
 	return []byte(out)
 }
+
+// Sprig's sortAlpha sorts a list of strings in place. Renderings share the chart, not the lists.
+func TestSortedMetadataStaysOfOneRendering(t *testing.T) {
+	c := loaded(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\nkeywords: [b, a]\nsources: [d, c]\n",
+		"templates/x.yaml", "first: {{ first .Chart.Keywords }}{{ first .Chart.Sources }}\nsorted: {{ sortAlpha .Chart.Keywords }}{{ sortAlpha .Chart.Sources }}\n")
+	for i := range 3 {
+		result, err := c.Render(t.Context(), options(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(result.Documents[0].Text), "first: bd\nsorted: [a b][c d]\n"; got != want {
+			t.Errorf("rendering %d: got %q, want %q", i, got, want)
+		}
+	}
+}

@@ -33,11 +33,12 @@ func DefaultLimits() Limits {
 	return Limits{Entries: 20_000, Bytes: loader.MaxDecompressedChartSize}
 }
 
-// Chart is a loaded chart. It is safe for concurrent use; Add must be called before the first Render.
+// Chart is a loaded chart. It is safe for concurrent use; Add and Reuse must be called before the first Render.
 type Chart struct {
-	chart  *chart.Chart
-	schema schemaCache
-	parsed parsedCharts
+	chart   *chart.Chart
+	schema  schemaCache
+	parsed  parsedCharts
+	results *Results // nil: every file is executed for every rendering
 
 	analysisOnce sync.Once
 	analysis     *analysis
@@ -165,6 +166,9 @@ func (c *Chart) has(name string) bool {
 func (c *Chart) Add(dependency *Chart) {
 	c.chart.AddDependency(dependency.chart)
 }
+
+// Reuse makes renderings reuse the results of template files for which everything that they read is the same.
+func (c *Chart) Reuse(results *Results) { c.results = results }
 
 type schema struct {
 	compiled *jsonschema.Schema

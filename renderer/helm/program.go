@@ -2,13 +2,16 @@ package helm
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/template"
+	"text/template/parse"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -24,6 +27,8 @@ type unit struct {
 	file     *chart.File
 	scope    map[string]any
 	basePath string
+	digests  *digests // of the scope
+	within   string   // path of the chart's values in those of the chart that is rendered
 }
 
 // chartScope has the type of Helm's `.Chart`.
@@ -35,12 +40,12 @@ type chartScope = struct {
 // units lists the templates of a chart and its subcharts by name.
 func (c *Chart) units(work *chart.Chart, top chartutil.Values) map[string]unit {
 	out := map[string]unit{}
-	c.addUnits(out, work, top)
+	c.addUnits(out, work, top, "Values")
 	return out
 }
 
 // addUnits adds the templates of one chart and returns their scope.
-func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values) map[string]any {
+func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values, within string) map[string]any {
 	subcharts := map[string]any{}
 	scope := map[string]any{
 		"Chart":        chartScope{*work.Metadata, work.IsRoot()},
@@ -56,13 +61,15 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 		scope["Values"] = values
 	}
 	for _, sub := range work.Dependencies() {
-		subcharts[sub.Name()] = c.addUnits(out, sub, scope)
+		below := strings.ReplaceAll(sub.Name(), ".", separator) // as Table finds the values
+		subcharts[sub.Name()] = c.addUnits(out, sub, scope, within+separator+below)
 	}
 	full := work.ChartFullPath()
+	known := &digests{scope: scope}
 	library := strings.EqualFold(work.Metadata.Type, "library")
 	for _, f := range work.Templates {
 		if f != nil && (!library || partial(f.Name)) {
-			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates")}
+			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates"), known, within}
 		}
 	}
 	return scope
@@ -76,6 +83,14 @@ type program struct {
 	names     []string // of all templates, in the order in which Helm parses and executes them
 	base      *template.Template
 	instances sync.Pool // of *bound; unused instances are freed
+
+	marks    map[*byte]mark
+	branches map[string]map[*parse.ListNode]int // the marked branches of each file, with their blocks
+
+	used      atomic.Bool
+	number    uint64 // of the program in Results
+	readsOnce sync.Once
+	reads     *programReads // nil: no result can be reused
 }
 
 // order sorts names as Helm does: more directories first, then by name, both descending.
@@ -91,38 +106,75 @@ func order(units map[string]unit) []string {
 }
 
 func newProgram(units map[string]unit) (*program, error) {
-	p := &program{names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(functions())}
+	p := &program{
+		names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(functions()),
+		marks: map[*byte]mark{}, branches: map[string]map[*parse.ListNode]int{},
+	}
 	for _, name := range p.names {
 		if _, err := p.base.New(name).Parse(string(units[name].file.Data)); err != nil {
 			return nil, err
 		}
 	}
+	for _, name := range p.names {
+		if t := p.base.Lookup(name); !partial(name) && t != nil && t.Tree != nil {
+			p.branches[name] = markBranches(name, t.Root, p.marks)
+		}
+	}
 	return p, nil
 }
 
-// run executes the templates. It does not use the instance again after an error or a panic.
-func (p *program) run(units map[string]unit) (map[string]string, error) {
+// reuse returns what finds and keeps the results of files, or nil. The first rendering of a program does without, because the analysis costs
+// more than it saves if no second one follows.
+func (p *program) reuse(results *Results, units map[string]unit) *reuse {
+	if results == nil || !p.used.Swap(true) {
+		return nil
+	}
+	p.readsOnce.Do(func() { p.reads, p.number = p.analyse(units), results.number() })
+	if p.reads == nil {
+		return nil
+	}
+	return &reuse{results, p.number, p.reads}
+}
+
+// run executes the templates whose results cannot be reused. It does not use the instance again after an error or a panic.
+func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*outputs, error) {
 	instance, ok := p.instances.Get().(*bound)
 	if !ok {
 		clone, err := p.base.Clone()
 		if err != nil {
 			return nil, err
 		}
-		instance = bind(clone, map[string]int{}, new(int))
+		instance = bind(clone, &execution{marks: p.marks, depth: map[string]int{}})
 	}
-	out := make(map[string]string, len(p.names))
-	var text strings.Builder
+	e := instance.execution
+	e.start(results)
+	out := newOutputs(maxOutput)
 	for _, name := range p.names {
 		if partial(name) {
 			continue
 		}
 		u := units[name]
 		u.scope["Template"] = chartutil.Values{"Name": name, "BasePath": u.basePath}
-		text.Reset()
-		if err := instance.templates.ExecuteTemplate(&text, name, u.scope); err != nil {
+		reusable := results != nil && !e.changed
+		if reusable {
+			if known, ok := results.find(name, u); ok {
+				if err := out.add(name, known); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		e.file(name)
+		text := &writer{execution: e}
+		if err := instance.templates.ExecuteTemplate(text, name, u.scope); err != nil {
 			return nil, err
 		}
-		out[name] = withoutNoValue(text.String())
+		if err := out.text(name, withoutNoValue(text.String())); err != nil {
+			return nil, err
+		}
+		if reusable {
+			results.keep(name, u, e, out.files[name])
+		}
 	}
 	p.instances.Put(instance)
 	return out, nil
@@ -131,9 +183,10 @@ func (p *program) run(units map[string]unit) (map[string]string, error) {
 // parsedCharts caches the programs of a chart. It is safe for concurrent use.
 type parsedCharts struct {
 	mu       sync.Mutex
-	programs map[string]*program // nil if the templates do not parse
-	numbers  map[*chart.File]int // of the templates, for keys
-	shown    map[*chart.File]any // Helm's `.Files` by the first file of a chart
+	programs map[string]*program               // nil if the templates do not parse
+	numbers  map[*chart.File]int               // of the templates, for keys
+	shown    map[*chart.File]any               // Helm's `.Files` by the first file of a chart
+	sums     map[*chart.File][sha256.Size]byte // of CRDs
 }
 
 // maxPrograms is the number of cached selections of subcharts.
@@ -214,31 +267,31 @@ const maxIncludes = 1000
 // bound is a set of templates whose `include` and `tpl` refer to the set itself. One goroutine at a time uses it.
 type bound struct {
 	templates *template.Template
-	depth     map[string]int    // open includes by name; nested texts share it
+	execution *execution        // nested texts share it
 	texts     map[string]*bound // by the text that `tpl` rendered
 	text      *template.Template
-	count     *int // texts of the instance, nested ones included
 }
 
 // maxTexts is the number of `tpl` texts that an instance keeps parsed: each has a copy of the index of templates.
 const maxTexts = 64
 
 // bind gives templates their own functions. The templates must be a clone that nothing else uses.
-func bind(templates *template.Template, depth map[string]int, count *int) *bound {
-	b := &bound{templates: templates, depth: depth, count: count}
+func bind(templates *template.Template, e *execution) *bound {
+	b := &bound{templates: templates, execution: e}
 	templates.Option("missingkey=zero") // a clone loses it: https://github.com/golang/go/issues/43022
 	templates.Funcs(template.FuncMap{"include": b.include, "tpl": b.tpl})
 	return b
 }
 
 func (b *bound) include(name string, data any) (string, error) {
-	if b.depth[name] > maxIncludes {
+	depth := b.execution.depth
+	if depth[name] > maxIncludes {
 		return "", fmt.Errorf("template %s includes itself without end", name)
 	}
-	b.depth[name]++
-	var out strings.Builder
-	err := b.templates.ExecuteTemplate(&out, name, data)
-	b.depth[name]--
+	depth[name]++
+	out := &writer{execution: b.execution}
+	err := b.templates.ExecuteTemplate(out, name, data)
+	depth[name]--
 	return out.String(), err
 }
 
@@ -247,12 +300,13 @@ func (b *bound) tpl(text string, data any) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return withoutNoValue(text), nil
 	}
+	b.execution.evaluates(text)
 	inner, err := b.parse(text)
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
-	if err := inner.text.Execute(&out, data); err != nil {
+	out := &writer{execution: b.execution}
+	if err := inner.text.Execute(out, data); err != nil {
 		return "", err
 	}
 	return withoutNoValue(out.String()), nil
@@ -266,16 +320,16 @@ func (b *bound) parse(text string) (*bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := bind(clone, b.depth, b.count)
+	inner := bind(clone, b.execution)
 	if inner.text, err = clone.New(b.templates.Name()).Parse(text); err != nil {
 		return nil, err
 	}
-	if *b.count < maxTexts {
+	if b.execution.texts < maxTexts {
 		if b.texts == nil {
 			b.texts = map[string]*bound{}
 		}
 		b.texts[text] = inner
-		*b.count++
+		b.execution.texts++
 	}
 	return inner, nil
 }

@@ -45,10 +45,11 @@ func sameAsHelm(t *testing.T, c *Chart, o Options) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.execute(work, top)
+		executed, err := c.execute(work, top, 0)
 		if err != nil {
 			t.Fatalf("only Helm renders the chart: %v", err)
 		}
+		got := texts(executed)
 		if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(helms[0]))) {
 			t.Fatalf("got the files %q, want %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(helms[0])))
 		}
@@ -62,6 +63,14 @@ func sameAsHelm(t *testing.T, c *Chart, o Options) int {
 		}
 	}
 	return n
+}
+
+func texts(o *outputs) map[string]string {
+	out := map[string]string{}
+	for name, file := range o.files {
+		out[name] = file.text
+	}
+	return out
 }
 
 func TestParsedTemplatesEqualHelmsEngine(t *testing.T) {
@@ -131,8 +140,8 @@ func TestFunctionsEqualHelms(t *testing.T) {
 		if _, err := (engine.Engine{}).Render(work, top); err == nil {
 			sameAsHelm(t, c, o)
 		} else if work, top, _ = c.prepare(o); true {
-			if files, err := c.execute(work, top); err == nil {
-				t.Errorf("%s: only Helm refuses it, got %q", text, files)
+			if files, err := c.execute(work, top, 0); err == nil {
+				t.Errorf("%s: only Helm refuses it, got %q", text, texts(files))
 			}
 		}
 	}
@@ -196,8 +205,8 @@ func TestManyTextsAreNotKept(t *testing.T) {
 	c := loaded(t, "templates/x.txt", `{{ range until 500 }}{{ tpl (printf "{{ add %d 1 }} " .) $ }}{{ end }}`)
 	sameAsHelm(t, c, options(nil))
 	for _, p := range c.parsed.programs {
-		if b, ok := p.instances.Get().(*bound); ok && *b.count > maxTexts {
-			t.Errorf("%d texts are kept", *b.count)
+		if b, ok := p.instances.Get().(*bound); ok && b.execution.texts > maxTexts {
+			t.Errorf("%d texts are kept", b.execution.texts)
 		}
 	}
 }

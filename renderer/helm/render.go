@@ -2,12 +2,10 @@ package helm
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"path"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -32,11 +30,12 @@ type Result struct {
 	Unstable  bool // a template can reach a non-deterministic function
 }
 
-// Document is the text of one YAML document.
+// Document is the text of one YAML document. Renderings share it.
 type Document struct {
 	Source string // the template's path, from the chart's name on
 	Text   []byte
-	CRD    bool // from a crds/ directory, to which hook rules do not apply
+	Sum    [sha256.Size]byte // of Text
+	CRD    bool              // from a crds/ directory, to which hook rules do not apply
 }
 
 // Render renders the chart like `helm template`. The documents are ordered by file name.
@@ -56,20 +55,21 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	files, err := c.execute(work, top)
-	if err != nil {
-		if work, top, err = c.prepare(o); err != nil { // the failed execution may have changed the values
-			return Result{}, err
-		}
-		if files, err = (engine.Engine{}).Render(work, top); err != nil {
-			return Result{}, templateError(err)
-		}
+	files, err := c.execute(work, top, o.MaxOutput)
+	if _, tooMuch := errors.AsType[*tooMuchText](err); err != nil && !tooMuch {
+		files, err = c.helms(o)
 	}
-	documents, err := collect(work, files, o)
-	if err != nil {
-		return Result{}, fmt.Errorf("chart %s: %w", c.Name(), err)
+	if _, tooMuch := errors.AsType[*tooMuchText](err); tooMuch {
+		err = fmt.Errorf("chart %s: %w", c.Name(), err)
 	}
-	return Result{Documents: documents, Unstable: c.analyse().unstable(top)}, ctx.Err()
+	if err != nil {
+		return Result{}, err
+	}
+	var documents []Document
+	if o.IncludeCRDs {
+		documents = c.parsed.crds(work)
+	}
+	return Result{Documents: files.documents(documents), Unstable: c.analyse().unstable(top)}, ctx.Err()
 }
 
 // prepare returns a copy of the chart with the subcharts that the values select, and the values for the templates.
@@ -86,10 +86,29 @@ func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
 	return work, top, err
 }
 
+// helms renders with Helm's engine. A failed execution may have changed the values, so it prepares them again.
+func (c *Chart) helms(o Options) (*outputs, error) {
+	work, top, err := c.prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := engine.Engine{}.Render(work, top)
+	if err != nil {
+		return nil, templateError(err)
+	}
+	out := newOutputs(o.MaxOutput)
+	for name, text := range texts {
+		if err := out.text(name, text); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 var errNotParsed = errors.New("the templates do not parse")
 
 // execute renders with parsed templates. Any error means that Helm's engine must render.
-func (c *Chart) execute(work *chart.Chart, top chartutil.Values) (files map[string]string, err error) {
+func (c *Chart) execute(work *chart.Chart, top chartutil.Values, maxOutput int) (files *outputs, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
@@ -100,7 +119,7 @@ func (c *Chart) execute(work *chart.Chart, top chartutil.Values) (files map[stri
 	if p == nil {
 		return nil, errNotParsed
 	}
-	return p.run(units)
+	return p.run(units, p.reuse(c.results, units), maxOutput)
 }
 
 // renderable returns an error if `helm template` would refuse the chart before it renders.
@@ -151,40 +170,11 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (cha
 	return top, c.validate(work, values)
 }
 
-// collect splits the rendered files into documents as Helm does: CRDs first, then the files by name.
-func collect(work *chart.Chart, files map[string]string, o Options) ([]Document, error) {
-	var out []Document
-	total := 0
-	if o.IncludeCRDs {
-		for _, crd := range work.CRDObjects() {
-			out = append(out, Document{Source: crd.Filename, Text: crd.File.Data, CRD: true})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text := files[name]
-		if total += len(text); o.MaxOutput > 0 && total > o.MaxOutput {
-			return nil, fmt.Errorf("the templates produce more than %d MiB of text", o.MaxOutput>>20)
-		}
-		if strings.HasSuffix(name, "NOTES.txt") || strings.HasPrefix(path.Base(name), "_") || strings.TrimSpace(text) == "" {
-			continue
-		}
-		out = appendDocuments(out, name, text)
-	}
-	return out, nil
-}
-
-func appendDocuments(out []Document, name, text string) []Document {
-	for _, document := range splitManifests(text) {
-		// Helm prints a newline after each document; without it, a block scalar at the end would lose its newline.
-		out = append(out, Document{Source: name, Text: append(append(make([]byte, 0, len(document)+1), document...), '\n')})
-	}
-	return out
-}
-
 // copyChart copies the parts of a chart that Helm changes when it processes dependencies. The copies share the files.
 func copyChart(c *chart.Chart) *chart.Chart {
 	metadata := *c.Metadata
-	if c.Metadata.Dependencies != nil { // without any, Helm has nothing to process
+	metadata.Keywords, metadata.Sources = slices.Clone(metadata.Keywords), slices.Clone(metadata.Sources) // sortAlpha sorts them in place
+	if c.Metadata.Dependencies != nil {                                                                   // without any, Helm has nothing to process
 		metadata.Dependencies = make([]*chart.Dependency, len(c.Metadata.Dependencies))
 	}
 	for i, d := range c.Metadata.Dependencies {

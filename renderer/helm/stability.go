@@ -16,7 +16,7 @@ func volatile(name string) bool {
 	switch name {
 	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES",
 		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
-		"now", "ago", "date", "dateInZone", "date_in_zone", "dateModify", "date_modify", "htmlDate", "htmlDateInZone":
+		"now", "ago", "durationRound", "date", "dateInZone", "date_in_zone", "dateModify", "date_modify", "htmlDate", "htmlDateInZone":
 		return true
 	}
 	return false
@@ -82,7 +82,7 @@ func (g *grapher) file(name string, f *chart.File) {
 			g.nodes[defined] = n
 		}
 		if t.Root != nil {
-			walker{g.analysis, n, &times}.walk(t.Root)
+			inspect(t.Root, walker{g.analysis, n, &times}.visit)
 		}
 	}
 	if len(times) > 0 {
@@ -138,56 +138,26 @@ type walker struct {
 	times    *[]int
 }
 
-func (w walker) walk(n parse.Node) {
+func (w walker) visit(n parse.Node) {
 	switch x := n.(type) {
-	case *parse.ListNode:
-		if x != nil {
-			for _, child := range x.Nodes {
-				w.walk(child)
-			}
-		}
-	case *parse.ActionNode:
-		w.walk(x.Pipe)
-	case *parse.IfNode:
-		w.branch(&x.BranchNode)
-	case *parse.RangeNode:
-		w.branch(&x.BranchNode)
-	case *parse.WithNode:
-		w.branch(&x.BranchNode)
 	case *parse.TemplateNode:
 		w.node.calls = append(w.node.calls, x.Name)
-		w.walk(x.Pipe)
-	case *parse.PipeNode:
-		if x != nil {
-			for _, command := range x.Cmds {
-				w.command(command)
-			}
-		}
-	case *parse.ChainNode:
-		w.walk(x.Node)
+	case *parse.CommandNode:
+		w.command(x)
 	case *parse.IdentifierNode:
 		w.identifier(x)
 	}
 }
 
-func (w walker) branch(b *parse.BranchNode) {
-	w.walk(b.Pipe)
-	w.walk(b.List)
-	w.walk(b.ElseList)
-}
-
 func (w walker) command(c *parse.CommandNode) {
-	for i, arg := range c.Args {
-		w.walk(arg)
-		id, ok := arg.(*parse.IdentifierNode)
-		if !ok || i > 0 || id.Ident != "include" {
-			continue
-		}
-		if name, ok := includedName(c); ok {
-			w.node.calls = append(w.node.calls, name)
-		} else {
-			w.node.dynamic = true
-		}
+	id, ok := c.Args[0].(*parse.IdentifierNode)
+	if !ok || id.Ident != "include" {
+		return
+	}
+	if name, ok := includedName(c); ok {
+		w.node.calls = append(w.node.calls, name)
+	} else {
+		w.node.dynamic = true
 	}
 }
 

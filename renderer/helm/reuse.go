@@ -1,0 +1,252 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+	"text/template/parse"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Results keeps the results of template files, up to a number of bytes, so that a file is executed again only if something that it reads has
+// changed. It evicts the least recently used first. It is safe for concurrent use.
+type Results struct {
+	limit int
+
+	mu    sync.Mutex
+	cache *lru.Cache[[sha256.Size]byte, *output]
+	size  int
+	found int // results that were reused
+
+	programs uint64 // that keep results here
+}
+
+// maxResults also limits files without text.
+const maxResults = 64 << 10
+
+// NewResults returns a cache of a number of bytes.
+func NewResults(limit int) *Results {
+	r := &Results{limit: limit}
+	var err error
+	if r.cache, err = lru.NewWithEvict(maxResults, func(_ [sha256.Size]byte, gone *output) { r.size -= gone.size() }); err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return r
+}
+
+// number returns a number for one more program.
+func (r *Results) number() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.programs++
+	return r.programs
+}
+
+func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, ok := r.cache.Get(key)
+	if ok {
+		r.found++
+	}
+	return out, ok
+}
+
+func (r *Results) put(key [sha256.Size]byte, out *output) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cache.Contains(key) || out.size() > r.limit/4 {
+		return
+	}
+	r.size += out.size()
+	r.cache.Add(key, out)
+	for r.size > r.limit && r.cache.Len() > 0 {
+		r.cache.RemoveOldest()
+	}
+}
+
+// programReads is what the files of a program read whose results can be reused. It is safe for concurrent use.
+type programReads struct {
+	paths    [][]string
+	files    map[string]*readFile
+	includes bool // a text that `tpl` evaluates can pass a part of the scope to a template that changes its map
+}
+
+// readFile is what one file reads. Executions of different branches read different paths.
+type readFile struct {
+	number uint32
+	blocks [1 + maxBlocks]numbers
+
+	mu     sync.Mutex
+	shapes []shape
+}
+
+// numbers are the numbers of paths.
+type numbers struct {
+	list []int
+	all  bool
+}
+
+// shape is what the executions that take the same branches read.
+type shape struct {
+	branches uint64
+	paths    []int
+}
+
+// maxShapes is the number of combinations of branches of a file whose results are kept.
+const maxShapes = 8
+
+// analyse returns what the files of a program read whose results can be reused. A file is left out if it changes a map of the scope, or reads
+// what another one changes: such files are executed for each rendering, in Helm's order, so they see each other's changes.
+func (p *program) analyse(units map[string]unit) *programReads {
+	out := &programReads{files: map[string]*readFile{}, includes: p.mutable()}
+	trees := func(name string) *parse.Tree {
+		if t := p.base.Lookup(name); t != nil {
+			return t.Tree
+		}
+		return nil
+	}
+	found, changed := map[string]*fileReads{}, changes{single: singleChart(units)}
+	for _, name := range p.names {
+		tree := trees(name)
+		if partial(name) || tree == nil || tree.Root == nil {
+			continue
+		}
+		r := reader{trees: trees, name: name, basePath: units[name].basePath, branches: p.branches[name], mutable: out.includes}
+		r.read(tree.Root)
+		found[name] = r.out
+		changed.add(&r.out.writes, units[name].within)
+	}
+	known := map[string]int{}
+	for i, name := range p.names {
+		if reads := found[name]; reads != nil && reads.writes.empty() && !changed.touch(reads, units[name].within) {
+			out.files[name] = out.file(uint32(i), reads, known)
+		}
+	}
+	return out
+}
+
+// mutable reports whether a template calls a function that changes a map.
+func (p *program) mutable() bool {
+	found := false
+	for _, t := range p.base.Templates() {
+		if t.Tree == nil {
+			continue
+		}
+		inspect(t.Root, func(n parse.Node) {
+			if id, ok := n.(*parse.IdentifierNode); ok && kindOfCall(id.Ident) == mutatorCall {
+				found = true
+			}
+		})
+	}
+	return found
+}
+
+func (p *programReads) file(number uint32, reads *fileReads, known map[string]int) *readFile {
+	out := &readFile{number: number}
+	always := reads.blocks[0].implied()
+	for i := range reads.blocks {
+		out.blocks[i].all = reads.blocks[i].all
+		implied := reads.blocks[i].implied()
+		for path := range reads.blocks[i].paths {
+			if above, ok := strings.CutSuffix(path, separator+kindKey); ok && (always[above] || implied[above]) {
+				continue
+			}
+			n, ok := known[path]
+			if !ok {
+				n = len(p.paths)
+				known[path] = n
+				p.paths = append(p.paths, strings.Split(path, separator))
+			}
+			out.blocks[i].list = append(out.blocks[i].list, n)
+		}
+	}
+	return out
+}
+
+// shape returns what an execution with these branches has read. It returns false if that is everything, or if there are too many shapes.
+func (f *readFile) shape(branches uint64) (shape, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.IndexFunc(f.shapes, func(s shape) bool { return s.branches == branches }); i >= 0 {
+		return f.shapes[i], true
+	}
+	if len(f.shapes) == maxShapes {
+		return shape{}, false
+	}
+	s := shape{branches: branches}
+	for i := range f.blocks {
+		if i > 0 && branches&(1<<i) == 0 {
+			continue
+		}
+		if f.blocks[i].all {
+			return shape{}, false
+		}
+		s.paths = append(s.paths, f.blocks[i].list...)
+	}
+	slices.Sort(s.paths)
+	s.paths = slices.Compact(s.paths)
+	f.shapes = append(f.shapes, s)
+	return s, true
+}
+
+func (f *readFile) known() []shape {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.shapes // only appended to
+}
+
+// reuse finds and keeps results of one rendering of a program.
+type reuse struct {
+	results *Results
+	program uint64
+	reads   *programReads
+}
+
+// find returns the result of a file from a rendering in which all that it read was the same.
+func (r *reuse) find(name string, u unit) (*output, bool) {
+	f := r.reads.files[name]
+	if f == nil {
+		return nil, false
+	}
+	for _, s := range f.known() {
+		if key, ok := r.key(f, s, u.digests); ok {
+			if out, ok := r.results.get(key); ok {
+				return out, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// keep keeps the result of a file.
+func (r *reuse) keep(name string, u unit, e *execution, out *output) {
+	f := r.reads.files[name]
+	if f == nil || e.evaluated || e.changed {
+		return
+	}
+	if s, ok := f.shape(e.branches); ok {
+		if key, ok := r.key(f, s, u.digests); ok {
+			r.results.put(key, out)
+		}
+	}
+}
+
+// key identifies the program, the file, the branches, and what the file reads.
+func (r *reuse) key(f *readFile, s shape, d *digests) ([sha256.Size]byte, bool) {
+	text := make([]byte, 0, 20+len(s.paths)*sha256.Size)
+	text = binary.BigEndian.AppendUint64(text, r.program)
+	text = binary.BigEndian.AppendUint32(text, f.number)
+	text = binary.BigEndian.AppendUint64(text, s.branches)
+	for _, number := range s.paths {
+		sum, ok := d.of(number, r.reads.paths)
+		if !ok {
+			return [sha256.Size]byte{}, false
+		}
+		text = append(text, sum[:]...)
+	}
+	return sha256.Sum256(text), true
+}
