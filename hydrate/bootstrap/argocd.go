@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -51,6 +52,11 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Hub {
+		if err := checkHub(f, c); err != nil {
+			return nil, err
+		}
+	}
 	var out []Object
 	if o.ApplicationSet {
 		if f.AsRendered() {
@@ -69,6 +75,33 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 		return out, nil
 	}
 	return append(out, notifications(o)), nil
+}
+
+// checkHub refuses an app of the cluster whose Application would have the name of another cluster's. Names of clusters and apps can contain
+// dots: app team-a/shop on cluster eu, and app shop on cluster eu.team-a, are both eu.team-a.shop.
+func checkHub(f *fleet.Fleet, c *fleet.Cluster) error {
+	var own map[string]string // name of the Application → app
+	for _, other := range f.Clusters {
+		if other == c || other.Retired() || !strings.HasPrefix(other.Name, c.Name+".") && !strings.HasPrefix(c.Name, other.Name+".") {
+			continue
+		}
+		if own == nil {
+			own = map[string]string{}
+			for _, t := range f.TargetsOf(c) {
+				own[hubName(c, t.App)] = t.App.Name
+			}
+		}
+		for _, t := range f.TargetsOf(other) {
+			if name := hubName(other, t.App); own[name] != "" {
+				return fmt.Errorf("app %s on cluster %s and app %s on cluster %s would have one Application, %s: rename an app or a cluster, or leave --hub out", own[name], c.Name, t.App.Name, other.Name, name)
+			}
+		}
+	}
+	return nil
+}
+
+func hubName(c *fleet.Cluster, app *fleet.App) string {
+	return c.Name + "." + promote.ObjectName(app.Name)
 }
 
 // applicationName returns the name of an app's Application. On a hub, the Applications of all clusters share a namespace, so that the name

@@ -206,6 +206,35 @@ func TestInvalidKubernetesNames(t *testing.T) {
 	}
 }
 
+// On a hub, two Applications never have one name, whatever dots the names of clusters and apps have.
+func TestHubNamesAreUnique(t *testing.T) {
+	load := func(other string) *fleet.Fleet {
+		return testFleet(t, func(files map[string]string) {
+			files["clusters/team.yaml"] = base + "kind: Cluster\nmetadata: {name: eu-1.team}\nspec: {environment: prod}\n"
+			files["apps/second/app.yaml"] = app(other, "{matchLabels: {region: eu}}", "[]")
+		})
+	}
+	give := func(f *fleet.Fleet, cluster string, hub bool) error {
+		c, _ := f.Cluster(cluster)
+		return second(ArgoCD(f, c, ArgoOptions{Options: common(t, "https://github.com/acme/fleet", "argocd"), Hub: hub}))
+	}
+	clash := load("team.shop") // eu-1 and team.shop, eu-1.team and shop
+	for cluster, want := range map[string]string{
+		"eu-1":      "app team.shop on cluster eu-1 and app shop on cluster eu-1.team would have one Application, eu-1.team.shop: rename",
+		"eu-1.team": "app shop on cluster eu-1.team and app team.shop on cluster eu-1 would have one Application",
+	} {
+		if err := give(clash, cluster, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", cluster, err, want)
+		}
+		if err := give(clash, cluster, false); err != nil {
+			t.Errorf("%s has an Argo CD of its own: %v", cluster, err)
+		}
+		if err := give(load("team.other"), cluster, true); err != nil {
+			t.Errorf("%s: %v", cluster, err)
+		}
+	}
+}
+
 func TestSafeNamesAreUnique(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"a.b", "a.-b", "a-.b", "a..b", "A.b", "", "-", "é", strings.Repeat("x", 64), strings.Repeat("x", 65)} {

@@ -25,6 +25,7 @@ type treePair struct {
 func (c *run) readObjects(ctx context.Context) error {
 	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
 	files := map[[2]gitstore.Hash]*objects.Difference{}
+	var differ []*candidate // one for each pair of trees
 	upgraded := map[[2]gitstore.Hash]bool{}
 	for _, one := range c.list {
 		if !one.compared() || one.trees[0] == one.trees[1] && !one.upgraded {
@@ -38,31 +39,32 @@ func (c *run) readObjects(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		files[one.trees] = d
+		files[one.trees], differ = d, append(differ, one)
 	}
 	pairs := map[[2]gitstore.Hash]*treePair{}
-	for trees, d := range files {
-		pair, err := c.readPair(ctx, d, upgraded[trees])
+	for _, one := range differ {
+		pair, err := c.readPair(ctx, one, files[one.trees], upgraded[one.trees])
 		if err != nil {
 			return err
 		}
-		pairs[trees] = pair
+		pairs[one.trees] = pair
 	}
 	c.out.Notes = append(c.out.Notes, c.reader.Notes()...)
 	return c.setTargets(pairs)
 }
 
-func (c *run) readPair(ctx context.Context, d *objects.Difference, same bool) (*treePair, error) {
+// readPair reads the objects of a pair of trees. Notes name the first target that has them.
+func (c *run) readPair(ctx context.Context, one *candidate, d *objects.Difference, same bool) (*treePair, error) {
 	out := &treePair{unchanged: len(d.Same)}
 	var err error
-	if out.before, err = c.reader.Read(ctx, d.Before); err != nil {
+	if out.before, err = c.reader.Read(ctx, one.cluster, one.app, d.Before); err != nil {
 		return nil, err
 	}
-	if out.after, err = c.reader.Read(ctx, d.After); err != nil {
+	if out.after, err = c.reader.Read(ctx, one.cluster, one.app, d.After); err != nil {
 		return nil, err
 	}
 	if same {
-		out.same, err = c.reader.Read(ctx, d.Same)
+		out.same, err = c.reader.Read(ctx, one.cluster, one.app, d.Same)
 	}
 	return out, err
 }

@@ -140,7 +140,7 @@ func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 		if !ok {
 			d := s.pairs[t.trees]
 			for i, files := range [][]objects.File{d.Before, d.After} {
-				list, err := s.reader.Read(ctx, files)
+				list, err := s.reader.Read(ctx, t.cluster, t.app, files)
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", path.Join(t.cluster, t.app), err)
 				}

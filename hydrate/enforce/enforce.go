@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 )
 
@@ -153,7 +154,7 @@ func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarge
 		list, known := changed[key]
 		if !known {
 			var err error
-			if list, err = j.changed(ctx, j.differences[pair], whole); err != nil {
+			if list, err = j.changed(ctx, t.Target, j.differences[pair], whole); err != nil {
 				return nil, err
 			}
 			changed[key] = list
@@ -172,16 +173,16 @@ func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarge
 }
 
 // changed reads the new and changed objects, and the old version of each; unless all, only the Secrets.
-func (j *judgement) changed(ctx context.Context, d *objects.Difference, all bool) ([]policy.Object, error) {
+func (j *judgement) changed(ctx context.Context, t *source.Target, d *objects.Difference, all bool) ([]policy.Object, error) {
 	files := d.After
 	if !all {
 		files = slices.DeleteFunc(slices.Clone(files), func(f objects.File) bool { return !objects.IsSecret(f.Name) })
 	}
-	after, err := j.reader.Read(ctx, files)
+	after, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, files)
 	if err != nil || len(after) == 0 {
 		return nil, err
 	}
-	before, err := j.reader.Read(ctx, d.Before)
+	before, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, d.Before)
 	if err != nil {
 		return nil, err
 	}

@@ -78,14 +78,20 @@ func (f *Fleet) Charts() []ChartUse {
 			if s.Helm == nil || s.Helm.Chart == "" {
 				continue
 			}
-			key := [4]string{t.App.File, s.Helm.Repo, s.Helm.Chart, s.Helm.Version}
+			use := ChartUse{Repo: s.Helm.Repo, Chart: s.Helm.Chart, Version: s.Helm.Version, File: t.App.File}
+			imported := t.Imported()
+			if imported != nil {
+				use.File, use.Line = imported.File, imported.Line
+			}
+			key := [4]string{use.File, use.Repo, use.Chart, use.Version}
 			at, ok := index[key]
 			if !ok {
 				at = len(out)
 				index[key] = at
-				use := ChartUse{Repo: s.Helm.Repo, Chart: s.Helm.Chart, Version: s.Helm.Version, File: t.App.File}
-				if n := findScalar(t.App.doc.node(), t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
-					use.Line, use.Column = n.Line, n.Column
+				if imported == nil {
+					if n := findScalar(t.App.doc.node(), t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
+						use.Line, use.Column = n.Line, n.Column
+					}
 				}
 				out = append(out, use)
 			}

@@ -25,7 +25,7 @@ type Origin struct {
 	FleetWide bool   `json:"fleetWide,omitempty"` // every chart sees the file under `global:`
 	Deletes   bool   `json:"deletes,omitempty"`   // a null, or a scalar or list that replaces a mapping
 	Winner    bool   `json:"winner,omitempty"`
-	Elsewhere bool   `json:"-"` // the file does not contain the value as it is: it can be that of a Secret, and no page or comment shows it
+	Elsewhere bool   `json:"-"` // no file but a Secret contains the value as it is: it can be that of a Secret, and no page or comment shows it
 }
 
 // Chain lists every position that sets one value, lowest precedence first. The last one applies.
@@ -103,8 +103,9 @@ type explained struct {
 	node   *yaml.Node
 	known  map[*yaml.Node]map[string]*yaml.Node // members of mappings, by key
 
-	literal bool                // of an imported object: references stay as they are
-	written map[*yaml.Node]bool // values that the imported object contains
+	literal bool                  // of an imported object: references stay as they are
+	written map[*yaml.Node]bool   // values that a file contains as they are
+	files   map[*yaml.Node]string // of values that are set in another file than origin.File
 }
 
 func (e *explained) member(n *yaml.Node, key string) *yaml.Node {
@@ -150,6 +151,9 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		}
 		o := layer.origin
 		o.Line, o.Column = node.Line, node.Column
+		if file, ok := layer.files[node]; ok {
+			o.File = t.Locate(file)
+		}
 		o.Deletes = node.Tag == "!!null" || !exact
 		if exact {
 			o.Set, o.Elsewhere = layer.shown(t, node), layer.elsewhere(node)

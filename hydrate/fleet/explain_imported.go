@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -10,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// importedValues is the layer of the values that the user's object gives a chart. A value that the object itself contains has its line there;
-// one that comes from elsewhere, such as a ConfigMap or another values file, or that the tool changed, has the line of the object.
+// importedValues is the layer of the values that the user's object gives a chart. A value has the line that sets it: in the object, in a patch,
+// in a values file or in a ConfigMap. One for which none is found, such as one that a template computes, has the line of the object.
 func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 	i := t.Imported()
 	out := explained{literal: true}
@@ -27,12 +28,15 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			return out, err
 		}
 		setLine(out.node, i.Line)
-		w := written{in: map[*yaml.Node]bool{}, known: map[*yaml.Node]map[string]*yaml.Node{}}
+		w := written{in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{}, known: map[*yaml.Node]map[string]*yaml.Node{}}
 		object := f.writtenObject(i)
-		for _, at := range [][]string{{"spec", "values"}, {"spec", "source", "helm", "valuesObject"}, {"spec", "sources", strconv.Itoa(n), "helm", "valuesObject"}} {
-			w.place(out.node, child(object, at...))
+		own := child(helmOf(object, n), "valuesObject")
+		if i.Kind == kindHelmRelease {
+			own = child(object, "spec", "values")
 		}
-		out.written = w.in
+		w.place(out.node, own)
+		w.placeOthers(out.node, nil, func() []setter { return settersOf(f, i, object, own, n) })
+		out.written, out.files = w.in, w.file
 		return out, nil
 	}
 	return out, nil
@@ -64,10 +68,13 @@ func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 	}
 }
 
-// written collects the values that the user's object contains literally.
+// written collects the positions of values.
 type written struct {
-	in    map[*yaml.Node]bool                  // values that the object contains
+	in    map[*yaml.Node]bool                  // values that a file contains as they are
+	file  map[*yaml.Node]string                // of values that are set in another file than the object's
 	known map[*yaml.Node]map[string]*yaml.Node // members of the object's mappings: a mapping can have very many
+
+	others []setter // what sets values outside the object; nil before the first one is looked for
 }
 
 // place gives the values that an object contains their lines in it.
@@ -92,6 +99,35 @@ func (w *written) place(values, object *yaml.Node) {
 	}
 }
 
+// placeOthers gives the other values the positions that set them.
+func (w *written) placeOthers(values *yaml.Node, at []string, all func() []setter) {
+	if values.Kind == yaml.MappingNode && len(values.Content) > 0 {
+		for n := 0; n+1 < len(values.Content); n += 2 {
+			w.placeOthers(values.Content[n+1], append(slices.Clip(at), values.Content[n].Value), all)
+		}
+		return
+	}
+	if w.in[values] {
+		return
+	}
+	if w.others == nil {
+		w.others = append([]setter{}, all()...)
+	}
+	want, err := freeValue(values)
+	if err != nil {
+		return
+	}
+	found, ok := whatSets(w.others, at, want)
+	if !ok || found.node == nil {
+		return
+	}
+	values.Line, values.Column = found.node.Line, found.node.Column
+	w.file[values] = found.file
+	if found.open {
+		w.in[values] = true
+	}
+}
+
 func (w *written) member(n *yaml.Node, key string) *yaml.Node {
 	byKey, ok := w.known[n]
 	if !ok {
@@ -104,7 +140,7 @@ func (w *written) member(n *yaml.Node, key string) *yaml.Node {
 	return byKey[key]
 }
 
-// elsewhere reports whether a value, or one below it, is not in the object as it is.
+// elsewhere reports whether no file contains a value, or one below it, as it is.
 func (e *explained) elsewhere(n *yaml.Node) bool {
 	if !e.literal {
 		return false

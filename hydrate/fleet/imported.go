@@ -71,6 +71,9 @@ type Imported struct {
 	Err       error // why the target cannot be rendered
 	Brings    Brings
 	Foreign   bool // a server or another repository describes what the target brings: this commit lacks none of it
+
+	// Reads are the files that the tool read to build the objects of a target that brings charts. Explain looks in them.
+	Reads []string `json:",omitempty"`
 }
 
 // Brings tells on which clusters a target may create further targets. If such a target cannot be rendered, the fleet does not know them.
@@ -87,6 +90,8 @@ const (
 type ImportedSource struct {
 	Helm   *HelmSource
 	Values map[string]any // of the chart, merged
+	// ValuesFiles are files of the repository that are among Values, lowest precedence first. Explain looks in them.
+	ValuesFiles []string `json:",omitempty"`
 	// KubeVersion and APIVersions that the chart sees, instead of the cluster's; empty for the cluster's.
 	KubeVersion string
 	APIVersions []string

@@ -17,7 +17,7 @@ func (f *Fleet) EnvironmentBranch(environment string) string {
 // ClusterBranch returns the branch of a cluster, without refs/heads/.
 func (f *Fleet) ClusterBranch(c *Cluster) string {
 	template := cmp.Or(f.Spec.Output.ClusterBranch, "cluster/${cluster.name}")
-	return strings.NewReplacer("${cluster.name}", c.Name, "${environment}", c.Environment).Replace(template)
+	return strings.ReplaceAll(strings.ReplaceAll(template, "${cluster.name}", c.Name), "${environment}", c.Environment) // a name has no $
 }
 
 // BranchPrefixes returns the text before the first reference of each branch template. Every branch begins with one of them.

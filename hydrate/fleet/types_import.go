@@ -40,6 +40,8 @@ func (a *ArgoCDImport) LabelsOf(cluster string, registry map[string]string) map[
 
 // ArgoCDCluster is a cluster of Argo CD. What the registry says of a cluster of the same name holds too.
 type ArgoCDCluster struct {
+	// Name of the cluster in Argo CD, such as arn:aws:eks:eu-west-1:1234:cluster/prod, if a cluster of the fleet cannot have it.
+	Name string `json:"name,omitempty"`
 	// Server is the address of the cluster's API server, as destinations name it. Clusters that destinations name by name need none.
 	Server string `json:"server,omitempty"`
 	// Environment that the cluster belongs to. Not needed if the cluster is in the registry.

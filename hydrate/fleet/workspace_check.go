@@ -71,10 +71,6 @@ func (l tenancy) checkOwnPolicy(w *Workspace) {
 // checkApprovers checks who may approve promotions of the workspace.
 func (l tenancy) checkApprovers(w *Workspace) {
 	a, at := w.Spec.Approvers, []string{"spec", "approvers"}
-	if w.Spec.Repository != "" && len(a.Users)+len(a.Teams) > 0 { // a clone of the fleet does not have the commits of other repositories
-		l.errorf(w.doc, at, "let approvers of the environment approve, or keep the files of the workspace in this repository",
-			"the authors of changes in the repository %s are not known here, so its approvers could approve their own changes", w.Spec.Repository)
-	}
 	if a.Count < 0 {
 		l.errorf(w.doc, append(slices.Clone(at), "count"), "1 or more", "%d approvals cannot be asked for", a.Count)
 	}
@@ -147,6 +143,9 @@ func overlapping(a, b []string) (x, y string, ok bool) {
 
 // patternsMeet reports whether a text matches both patterns, in which * is any text and ? one character.
 func patternsMeet(a, b string) bool {
+	if !strings.ContainsAny(a, "*?") && !strings.ContainsAny(b, "*?") { // as most are, and every two workspaces are compared
+		return a == b
+	}
 	row := make([]bool, len(b)+1) // row[j]: what is left of a meets b[j:]
 	next := make([]bool, len(b)+1)
 	for i := len(a); i >= 0; i-- {

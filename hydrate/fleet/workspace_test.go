@@ -224,7 +224,6 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"unknown key":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"}, "did you mean clusters?"},
 		"dot":            {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")}, "cannot have a dot"},
 		"approvals":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {users: [mia], count: -1}\n"}, "workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
-		"own changes":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n  approvers: {users: [mia]}\n", "repositories/team-a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: team-a}\nspec: {url: https://example.com/a.git, branch: main}\n"}, "the authors of changes in the repository team-a are not known here"},
 		"no approver":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
 		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
 		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "leaves the repository"},

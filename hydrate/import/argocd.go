@@ -22,11 +22,22 @@ import (
 // argocd reads an entry of Argo CD.
 func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
 	entry := request.Entry.ArgoCD
-	o := i.argocdOptions(tree, request.Clusters)
+	clusters, names := slices.Clone(request.Clusters), map[string]string{} // as Argo CD names them; to the fleet's names
+	for n := range clusters {
+		c := &clusters[n]
+		c.Name = cmp.Or(entry.Clusters[c.Name].Name, c.Name)
+		if other, twice := names[c.Name]; twice {
+			return nil, fleet.Problems{{
+				File: "sluice.yaml", Severity: fleet.SeverityError, Message: fmt.Sprintf("spec.import: argocd: the clusters %s and %s have the same name %q in Argo CD", other, request.Clusters[n].Name, c.Name),
+			}}
+		}
+		names[c.Name] = request.Clusters[n].Name
+	}
+	o := i.argocdOptions(tree, clusters)
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
-		o.Clusters = append(o.Clusters, argocd.Cluster{Name: c.Name, Server: own.Server, Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
+		o.Clusters = append(o.Clusters, argocd.Cluster{Name: cmp.Or(own.Name, c.Name), Server: own.Server, Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
 	}
 	o.Ignore = ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
@@ -34,10 +45,16 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	if err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: " + err.Error()}}
 	}
+	for n := range units {
+		inFleet(&units[n], names)
+	}
 	var out []fleet.Imported
 	var problems fleet.Problems
 	for _, p := range found {
-		out = append(out, unread(&p, request.Clusters)...)
+		p.Cluster = names[p.Cluster]                                                                    // any of them, if only a Secret describes the cluster
+		out = append(out, slices.DeleteFunc(unread(&p, request.Clusters), func(t fleet.Imported) bool { // sets of one name fail together
+			return t.Cluster != "" && slices.ContainsFunc(out, func(o fleet.Imported) bool { return o.Cluster == t.Cluster && o.App == t.App })
+		})...)
 		problems = append(problems, fleet.Problem{
 			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning, Message: p.Message + ": its Applications are not rendered",
 			Hint: "repair it, or leave the file out with spec.import ignore",
@@ -62,6 +79,18 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		}
 	}
 	return out, problems
+}
+
+// inFleet gives a unit its cluster in the fleet. A cluster that only a Secret describes is not in the fleet.
+func inFleet(u *argocd.Unit, names map[string]string) {
+	if name, ok := names[u.Cluster]; ok || u.Cluster == "" {
+		u.Cluster = name
+		return
+	}
+	if u.Err == nil {
+		u.Err = argocd.UnknownCluster(u.Cluster)
+	}
+	u.Cluster, u.Sources = "", nil
 }
 
 // unread stands for what a file or an ApplicationSet describes that cannot be read: a target that fails on each cluster that may lack
@@ -131,7 +160,7 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 			if c.SkipSchema {
 				helm.Schema = "skip"
 			}
-			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
+			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values, ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
 			continue
 		}
 		objects, err := stream(s.Objects, nil)
@@ -211,8 +240,17 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (map[strin
 		return nil, err
 	}
 	out := map[string]fleet.ArgoCDCluster{}
-	for _, c := range slices.All(found) {
-		out[c.Name] = fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels, Annotations: c.Annotations}
+	for _, valid := range []bool{true, false} { // a name that needs no change stays
+		for _, c := range found {
+			if fleet.ValidName(c.Name) != valid {
+				continue
+			}
+			one := fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels, Annotations: c.Annotations}
+			if !valid {
+				one.Name, one.Environment = c.Name, freeName(out, c.Name)
+			}
+			out[one.Environment] = one
+		}
 	}
 	return out, nil
 }

@@ -60,12 +60,14 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
+			whole := utf8.ValidString(e.Name()) // other names do not pass through JSON unchanged
 			list[i] = dirEntry{Name: strings.ToValidUTF8(e.Name(), "\ufffd"), Mode: info.Mode(), Size: info.Size()}
-			if id, ok := info.Sys().(fmt.Stringer); ok && info.Mode().IsRegular() {
+			// Without an id, a file is read by its name. The changed name names no file, whatever the process keeps.
+			if id, ok := info.Sys().(fmt.Stringer); ok && whole && info.Mode().IsRegular() {
 				list[i].ID = id.String()
 			}
 			bytes += len(e.Name())
-			if e.IsDir() && utf8.ValidString(e.Name()) && bytes < maxNames { // other names do not pass through JSON unchanged
+			if e.IsDir() && whole && bytes < maxNames {
 				queue = append(queue, path.Join(at, e.Name()))
 				bytes += len(at)
 			}
@@ -152,12 +154,16 @@ func (l *listing) of(tree string) map[string][]dirEntry {
 	return maps.Clone(l.dirs)
 }
 
-// maxKeptDirs bounds the directories that a process keeps between jobs.
-const maxKeptDirs = 50_000
+// maxKeptEntries bounds the directories and their entries that a process keeps between jobs.
+const maxKeptEntries = 200_000
 
 // keep replaces what is known. It must not be changed afterwards.
 func (l *listing) keep(tree string, dirs map[string][]dirEntry) {
-	if len(dirs) > maxKeptDirs {
+	n := len(dirs)
+	for _, entries := range dirs {
+		n += len(entries)
+	}
+	if n > maxKeptEntries {
 		return
 	}
 	l.mu.Lock()

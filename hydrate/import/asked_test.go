@@ -196,6 +196,53 @@ func (oddTree) ReadDir(string) ([]fs.DirEntry, error) {
 
 func (oddTree) ReadFile(name string) ([]byte, error) { return []byte(name), nil }
 
+// A name that is not UTF-8 becomes another one on its way. A file under that name has no content, also where the process keeps the same content under a
+// name that is right.
+func TestNamesThatAreNotUTF8HaveNoContent(t *testing.T) {
+	t.Parallel()
+	got := asking(t, &contents{byID: map[string][]byte{}}, latinTree{idTree{fstest.MapFS{"a.yaml": {Data: []byte("same")}}}}, map[string]int{})
+	if data, err := got.ReadFile("a.yaml"); err != nil || string(data) != "same" {
+		t.Fatalf("%q, %v", data, err)
+	}
+	if data, err := got.ReadFile("b\ufffd.yaml"); err == nil {
+		t.Errorf("%q", data)
+	}
+}
+
+// latinTree has a second file with the content of the first, whose name is not UTF-8.
+type latinTree struct{ idTree }
+
+func (l latinTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	all, err := l.idTree.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := all[0].Info()
+	if err != nil {
+		return nil, err
+	}
+	return append(all, fs.FileInfoToDirEntry(entryInfo{dirEntry{Name: "b\xff.yaml", ID: fmt.Sprint(info.Sys())}})), nil
+}
+
+// A process keeps a listing only up to a number of entries, whether they are in many directories or in one.
+func TestKeptListingsAreBounded(t *testing.T) {
+	t.Parallel()
+	one := []dirEntry{{Name: "x"}}
+	for name, c := range map[string]struct {
+		dirs map[string][]dirEntry
+		kept bool
+	}{
+		"small":                      {map[string][]dirEntry{".": one}, true},
+		"many entries in one folder": {map[string][]dirEntry{".": make([]dirEntry, maxKeptEntries)}, false},
+	} {
+		l := &listing{}
+		l.keep("tree", c.dirs)
+		if kept := len(l.of("tree")) > 0; kept != c.kept {
+			t.Errorf("%s: kept %t", name, kept)
+		}
+	}
+}
+
 // The paths of folders in folders are long: an answer has only some of them.
 func TestListDirsIsBounded(t *testing.T) {
 	t.Parallel()

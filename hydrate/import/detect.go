@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -52,12 +53,38 @@ func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 	for _, r := range roots {
 		name := r.Cluster
 		if named[name] > 1 {
-			name = strings.ToLower(strings.ReplaceAll(r.Path, "/", "-"))
+			name = strings.ReplaceAll(r.Path, "/", "-")
 		}
+		name = freeName(clusters, name)
 		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: name}
 	}
 	return clusters
 }
+
+// invalid are the characters that the name of a cluster cannot have, and runs of others that it cannot have.
+var invalid = regexp.MustCompile(`[^a-z0-9.-]+|\.\.+`)
+
+// freeName makes a name that a cluster can have, and that none has. A name that is both stays.
+func freeName[C any](clusters map[string]C, name string) string {
+	if _, taken := clusters[name]; !taken && fleet.ValidName(name) {
+		return name
+	}
+	name = invalid.ReplaceAllString(strings.ToLower(name), "-")
+	name = strings.Trim(name[max(0, len(name)-maxClusterName):], "-.") // the end of a path or an address says more
+	if !fleet.ValidName(name) {
+		name = strings.Trim("cluster-"+strings.ReplaceAll(name, ".", "-"), "-")
+	}
+	out := name
+	for n := 2; ; n++ {
+		if _, taken := clusters[out]; !taken {
+			return out
+		}
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// maxClusterName leaves room for what freeName adds.
+const maxClusterName = 50
 
 // fleet writes sluice.yaml.
 func (d detected) fleet() ([]byte, error) {

@@ -2,7 +2,6 @@ package imports
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/flux"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -68,9 +68,12 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 	}
 	for n := range out {
 		for k := range out[n].Sources {
-			if err := normalize(&out[n].Sources[k]); err != nil && out[n].Err == nil {
-				out[n].Err = err
+			s := &out[n].Sources[k]
+			plain, err := wire.Plain(s.Values) // so that an input digest does not depend on the process that computes it
+			if err != nil && out[n].Err == nil {
+				out[n].Err = fmt.Errorf("the values: %w", err)
 			}
+			s.Values = plain
 		}
 	}
 	return out, problems, nil
@@ -87,20 +90,6 @@ func ignored(patterns []string) func(name string) bool {
 	return func(name string) bool {
 		return matcher.Match(append(slices.Clone(root), strings.Split(name, "/")...), false)
 	}
-}
-
-// normalize gives values the types that they have after they crossed a pipe, so that an input digest does not depend on the process that
-// computes it.
-func normalize(s *fleet.ImportedSource) error {
-	if s.Values == nil {
-		return nil
-	}
-	text, err := json.Marshal(s.Values)
-	if err != nil {
-		return fmt.Errorf("the values: %w", err)
-	}
-	s.Values = nil
-	return json.Unmarshal(text, &s.Values)
 }
 
 func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
@@ -180,10 +169,10 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		if r.SkipSchema {
 			helm.Schema = "skip"
 		}
-		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values}}, r.Component
+		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles}}, r.Component
 		return out
 	}
-	out.Sources = []fleet.ImportedSource{{}}
+	out.Sources, out.Reads = []fleet.ImportedSource{{}}, u.Own
 	if u.Err == nil {
 		out.Sources[0].Objects = string(u.Stream)
 	}

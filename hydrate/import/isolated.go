@@ -54,6 +54,7 @@ const (
 const (
 	importTimeout = 2 * time.Minute
 	importOutput  = 256 << 20 // bytes of an answer
+	importValues  = 4 << 20   // values in the JSON of an answer
 	maxExcluded   = 8         // units of one import that may exceed the limits
 	maxSlow       = 2         // of these, units that may exceed the limits of time
 )
@@ -80,9 +81,45 @@ type lesson struct {
 	Used    []string          // keys of parts that were known, if there is something to learn
 }
 
+// encode writes an answer as JSON, with the streams of objects behind it as they are. It takes them out of the answer.
+func (a *jobAnswer) encode() ([]byte, error) {
+	var objects []string
+	for n := range a.Targets {
+		for k := range a.Targets[n].Sources {
+			s := &a.Targets[n].Sources[k]
+			objects = append(objects, s.Objects)
+			s.Objects = ""
+		}
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendTexts(wire.AppendText(nil, text), objects), nil
+}
+
+// decodeAnswer reads what encode wrote.
+func decodeAnswer(data []byte) (a jobAnswer, err error) {
+	r := wire.NewReader(data)
+	if err = worker.Decode(r.Bytes(), importValues, &a); err != nil {
+		return a, err
+	}
+	left := r.Count()
+	for n := range a.Targets {
+		for k := range a.Targets[n].Sources {
+			left--
+			a.Targets[n].Sources[k].Objects = r.Text()
+		}
+	}
+	if r.Err() != nil || left != 0 || r.More() {
+		return a, fmt.Errorf("%w: %w", worker.ErrProtocol, wire.ErrDamaged)
+	}
+	return a, nil
+}
+
 // seal makes one message of an answer and a lesson.
 func seal(answer *jobAnswer, l *lesson) ([]byte, error) {
-	text, err := json.Marshal(answer)
+	text, err := answer.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -94,17 +131,29 @@ func seal(answer *jobAnswer, l *lesson) ([]byte, error) {
 	return out, nil
 }
 
-// unseal returns the text of the answer too.
+// unseal returns the encoded answer too. A process can send many empty values, so what it sends is counted as the process itself counts it.
 func unseal(data []byte) (text []byte, answer jobAnswer, l lesson, err error) {
 	r := wire.NewReader(data)
-	text, l.Used, l.Learned = r.Bytes(), r.Texts(), map[string][]byte{}
+	text, l.Learned = r.Bytes(), map[string][]byte{}
+	room := maxRecollection
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		key := r.Text()
-		l.Learned[key] = r.Bytes()
+		key := r.Bytes()
+		if room -= len(key) + entryBytes; room >= 0 { // the parent only notes that the others were used, and may forget them sooner
+			l.Used = append(l.Used, string(key))
+		}
 	}
-	if err = r.Err(); err == nil {
-		err = json.Unmarshal(text, &answer)
+	room = maxLearned
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		key, value := r.Text(), r.Bytes()
+		if room -= added(l.Learned, key, value); room < 0 {
+			return nil, answer, l, fmt.Errorf("%w: more than %d MiB of parts", worker.ErrProtocol, maxLearned>>20)
+		}
+		l.Learned[key] = value
 	}
+	if r.Err() != nil {
+		return nil, answer, l, fmt.Errorf("%w: %w", worker.ErrProtocol, r.Err())
+	}
+	answer, err = decodeAnswer(text)
 	return text, answer, l, err
 }
 
@@ -166,9 +215,10 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 	}
 	id := treeID(tree)
 	if i.memory != nil {
-		var out jobAnswer
-		if kept := i.memory.whole(key, id); kept != nil && json.Unmarshal(kept, &out) == nil {
-			return out, nil
+		if kept := i.memory.whole(key, id); kept != nil {
+			if out, err := decodeAnswer(kept); err == nil {
+				return out, nil
+			}
 		}
 	}
 	j.Tree = id
@@ -192,7 +242,7 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		}
 		text, out, learned, err := unseal(data)
 		if err != nil {
-			return jobAnswer{}, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+			return jobAnswer{}, err
 		}
 		if i.memory != nil {
 			i.memory.learn(learned.Learned, learned.Used)

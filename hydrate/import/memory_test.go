@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -283,5 +284,42 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 	}
 	if most == enough {
 		t.Errorf("%d entries", most)
+	}
+}
+
+// A process that sends many empty values does not fill the memory of its parent: what it says is counted before it is kept.
+func TestAnswersOfImportsAreBounded(t *testing.T) {
+	t.Parallel()
+	message := func(text string, used, learned int) []byte {
+		out := wire.AppendText(nil, wire.AppendTexts(wire.AppendText(nil, text), nil))
+		out = wire.AppendUint(out, uint64(used))
+		for range used {
+			out = wire.AppendText(out, "")
+		}
+		out = wire.AppendUint(out, uint64(learned))
+		for n := range learned {
+			out = wire.AppendText(wire.AppendText(out, fmt.Sprint(n)), "")
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"few":               {message("{}", 2, 2), nil},
+		"many parts":        {message("{}", 0, maxLearned/entryBytes+1), worker.ErrProtocol},
+		"many targets":      {message(`{"Targets":[{}`+strings.Repeat(",{}", importValues)+"]}", 0, 0), worker.ErrOutput},
+		"no JSON":           {message("x", 0, 0), worker.ErrProtocol},
+		"parts are missing": {message("{}", 0, 2)[:7], worker.ErrProtocol},
+		"no objects":        {message(`{"Targets":[{"Sources":[{}]}]}`, 0, 0), worker.ErrProtocol},
+		"too many objects":  {wire.AppendTexts(wire.AppendText(nil, wire.AppendTexts(wire.AppendText(nil, "{}"), []string{"x"})), []string{"", ""}), worker.ErrProtocol},
+	} {
+		if _, _, _, err := unseal(c.data); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, _, l, err := unseal(message("{}", maxRecollection/entryBytes+1, 0))
+	if err != nil || len(l.Used) != maxRecollection/entryBytes {
+		t.Errorf("%d keys, %v", len(l.Used), err)
 	}
 }

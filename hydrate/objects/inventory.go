@@ -94,19 +94,25 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 	if err != nil {
 		return nil, err
 	}
-	var found []File
+	var out []Object
 	for _, app := range slices.Sorted(maps.Keys(apps)) {
 		names, err := v.filesOf(ctx, apps[app])
 		if err != nil {
 			return nil, err
 		}
+		var found []File
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if strings.HasPrefix(name, branch.DefinitionPrefix) {
 				found = append(found, File{name, names[name]})
 			}
 		}
+		list, err := v.reader.Read(ctx, cluster, app, found)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
 	}
-	return v.reader.Read(ctx, found)
+	return out, nil
 }
 
 // Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
@@ -120,7 +126,7 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 	var out []string
 	for _, name := range manifest.PossibleFileNames(id) {
 		for _, p := range v.index[name] {
-			has, err := v.is(ctx, File{name, p.hash}, id)
+			has, err := v.is(ctx, cluster, p.app, File{name, p.hash}, id)
 			if err != nil {
 				return nil, err
 			}
@@ -192,9 +198,9 @@ func (v *Inventory) moveIndex(ctx context.Context, apps map[string]gitstore.Hash
 	return nil
 }
 
-// is reports whether a file holds the object with an identity.
-func (v *Inventory) is(ctx context.Context, f File, id manifest.Identity) (bool, error) {
-	list, err := v.reader.Read(ctx, []File{f})
+// is reports whether a file of a target holds the object with an identity.
+func (v *Inventory) is(ctx context.Context, cluster, app string, f File, id manifest.Identity) (bool, error) {
+	list, err := v.reader.Read(ctx, cluster, app, []File{f})
 	return err == nil && len(list) == 1 && list[0].Object.Object.Identity() == id, err
 }
 
@@ -210,11 +216,6 @@ func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Id
 	if !ok {
 		return false, nil
 	}
-	return v.contains(ctx, tree, id)
-}
-
-// contains reports whether a target's tree has an object. It finds the object by file name.
-func (v *Inventory) contains(ctx context.Context, tree gitstore.Hash, id manifest.Identity) (bool, error) {
 	names, err := v.filesOf(ctx, tree)
 	if err != nil {
 		return false, err
@@ -224,7 +225,7 @@ func (v *Inventory) contains(ctx context.Context, tree gitstore.Hash, id manifes
 		if !ok {
 			continue
 		}
-		if has, err := v.is(ctx, File{name, hash}, id); has || err != nil {
+		if has, err := v.is(ctx, cluster, app, File{name, hash}, id); has || err != nil {
 			return has, err
 		}
 	}

@@ -128,3 +128,23 @@ func TestOwnersOfManyClusters(t *testing.T) {
 		}
 	}
 }
+
+// The note about a file of somebody else names its target.
+func TestForeignFilesAreNamed(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := w.Blob([]byte("no: object\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := NewReader(store, diff.NewMasker(nil))
+	list, err := reader.Read(t.Context(), "eu-1", "team-a/shop", []File{{Name: "configmap-x.yaml", Hash: blob}})
+	want := []string{"eu-1/team-a/shop/configmap-x.yaml on the branch was not written by Sluice: it is not compared"}
+	if err != nil || len(list) != 0 || !slices.Equal(reader.Notes(), want) {
+		t.Errorf("%d objects, notes %q, %v", len(list), reader.Notes(), err)
+	}
+}

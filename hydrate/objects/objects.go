@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -134,8 +135,8 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 	return nil
 }
 
-// Read reads files. Call Compare for all trees first, so that all Secrets are known.
-func (r *Reader) Read(ctx context.Context, files []File) ([]Object, error) {
+// Read reads files of a target, which notes name. Call Compare for all trees first, so that all Secrets are known.
+func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([]Object, error) {
 	out := make([]Object, 0, len(files))
 	for _, f := range files {
 		o, ok := r.blobs[f.Hash]
@@ -148,7 +149,7 @@ func (r *Reader) Read(ctx context.Context, files []File) ([]Object, error) {
 			if err == nil && len(list) == 1 {
 				o = &diff.Object{Key: f.Hash.String(), Object: r.mask.Mask(list[0])}
 			} else {
-				r.notes = append(r.notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", f.Name))
+				r.notes = append(r.notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", path.Join(cluster, app, f.Name)))
 			}
 			r.blobs[f.Hash] = o
 		}

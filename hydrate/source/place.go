@@ -126,7 +126,7 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 // Defaults of a packed chart have no position in the repository.
 func (t *Target) valuePlace(chart, name string) Place {
 	for _, src := range t.Sources {
-		if src.Helm == nil || t.Imported() != nil || chartName(src.Helm) != chart {
+		if src.Helm == nil || chartName(src.Helm) != chart {
 			continue
 		}
 		var defaults fleet.Defaults

@@ -44,11 +44,11 @@ const (
 	maxLoads = 256 // fleets that share a cache of decoded files
 )
 
-// NewReader returns a Reader of a store's commits. It reads repositories of other tools (spec.import) in the worker processes of r, if r is
-// a renderer.Caller. Other renderers work in the calling process, and so do imports.
+// NewReader returns a Reader of a store's commits. It reads repositories of other tools (spec.import) in the worker processes of r, if r
+// has some. Other renderers work in the calling process, and so do imports.
 func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *Reader {
 	var importer fleet.Importer = imports.New(archives)
-	if workers, ok := r.(renderer.Caller); ok {
+	if workers, ok := renderer.CallerOf(r); ok {
 		importer = imports.NewIsolated(workers, archives)
 	}
 	views, err := lru.New[gitstore.Hash, *View](maxViews)

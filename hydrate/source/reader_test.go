@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/signature"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 type noArchives struct{}
@@ -58,5 +60,37 @@ func TestViewsAreBounded(t *testing.T) {
 	}
 	if again := open(0); again == first || again.Fleet.Name != "f0" {
 		t.Errorf("%+v", again.Fleet)
+	}
+}
+
+// refusing has worker processes that do not start, behind a wrapper, as the service measures its renderers.
+type refusing struct{ renderer.Renderer }
+
+func (r refusing) Unwrap() renderer.Renderer { return workers(r) }
+
+type workers struct{ renderer.Renderer }
+
+var errNoProcess = errors.New("no process starts")
+
+func (workers) Call(context.Context, worker.Call) ([]byte, error) { return nil, errNoProcess }
+
+// Imports run in the worker processes of a renderer, whatever wraps it, and never in the process of a service.
+func TestImportsRunInTheWorkersBehindWrappers(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := w.Blob([]byte("apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec:\n  environments: [{name: dev}]\n  import: [{flux: {clusters: {c: {path: c, environment: dev}}}}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := w.Tree([]gitstore.Entry{{Name: "sluice.yaml", Mode: gitstore.ModeFile, Hash: blob}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewReader(store, noArchives{}, refusing{renderer.NewEngine(renderer.DefaultLimits())}).Open(t.Context(), tree); !errors.Is(err, errNoProcess) {
+		t.Errorf("%v", err)
 	}
 }

@@ -62,6 +62,8 @@ type Call struct {
 	MaxOutput int           // bytes of the answer; 0 means 64 MiB
 	Timeout   time.Duration // 0 means the Host's
 	CPU       time.Duration // CPU time; 0 means the Host's
+	// Spent gets the CPU time that the call took, where the system tells how much that is; nil where nobody asks.
+	Spent *time.Duration
 	// Answer answers the job's questions; nil refuses them all. It runs in the parent, up to 32 times at once, on input that
 	// the child chose. Its error's text goes to the child.
 	Answer func(ctx context.Context, name string, input []byte) ([]byte, error)

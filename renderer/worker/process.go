@@ -97,11 +97,15 @@ func (p *process) call(ctx context.Context, c *Call) (answer []byte, alive bool,
 	stop := context.AfterFunc(limited, p.kill)
 	defer stop()
 	defer p.watchCPU(limited, c.CPU, spend)()
+	began, known := cpuTime(p.cmd.Process.Pid)
 	q := newQuestions(limited, p, c)
 	answer, alive, err = p.converse(limited, c, q)
 	if !alive {
 		spend(err) // ends what answers questions
 		p.kill()
+	}
+	if c.Spent != nil && known {
+		*c.Spent = p.used(alive) - began
 	}
 	q.all.Wait() // a later call must not share the pipe with an answer to this one
 	return answer, alive && stop(), err
@@ -293,6 +297,15 @@ func (p *process) watchCPU(ctx context.Context, budget time.Duration, cancel con
 		close(done)
 		<-finished // the process id may belong to another process soon
 	}
+}
+
+// used returns the CPU time that the child used in its life.
+func (p *process) used(alive bool) time.Duration {
+	if alive {
+		now, _ := cpuTime(p.cmd.Process.Pid) // known before, and the child is not reaped
+		return now
+	}
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
 // kill ends the child and waits until it is gone.

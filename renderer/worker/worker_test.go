@@ -256,6 +256,42 @@ func TestLimitsEndTheCallAndNotTheHost(t *testing.T) {
 	}
 }
 
+// A call tells the CPU time that it took, also if that was too much.
+func TestCallsTellTheirCPUTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells the CPU time of another process")
+	}
+	w := host(t, func(o *Options) { o.Timeout = 2 * time.Minute }).For(Owner{})
+	const budget = 200 * time.Millisecond
+	for range 2 {
+		var spun, echoed time.Duration
+		if _, err := w.Call(t.Context(), Call{Job: "spin", CPU: budget, Spent: &spun}); !errors.Is(err, ErrCPU) || spun < budget {
+			t.Errorf("%v of %v: %v", spun, budget, err)
+		}
+		if _, err := w.Call(t.Context(), Call{Job: "echo", Spent: &echoed}); err != nil || echoed <= 0 || echoed >= spun {
+			t.Errorf("an echo took %v, %v", echoed, err)
+		}
+	}
+}
+
+func TestAnswersAreCountedBeforeTheyAreDecoded(t *testing.T) {
+	const most = 8
+	for text, want := range map[string]error{
+		`{"a":[1,2,{}],"b":"x"}`:                        nil,
+		`{"a":"[[[[{{{{,,,,\\\"[[[[,,,,{{{{","b":"\\"}`: nil,
+		`[{},{},{},{},{}]`:                              ErrOutput,
+		`{"a":"\\","b":[[[[[[[[[[]]]]]]]]]]}`:           ErrOutput,
+		`[` + strings.Repeat(`"a",`, most) + `"a"]`:     ErrOutput,
+		`{"a":`: ErrProtocol,
+		`{"a":"` + strings.Repeat(`\\",[[[[[[[[[`, most) + `"}`: ErrOutput,
+	} {
+		var v any
+		if err := Decode([]byte(text), most, &v); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}
+
 // The limits of a process hold although nobody in the parent watches it: those of the kernel.
 func TestLimitsOfTheKernel(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -90,8 +90,8 @@ func (s *Session) explainIsolated(ctx context.Context, workers ReviewWorkers, re
 		return nil, err
 	}
 	var out explainAnswer
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+	if err := decodeAnswer(data, &out); err != nil {
+		return nil, err
 	}
 	if len(out.Lines) > maxExplained+1 {
 		return nil, fmt.Errorf("%w: the worker sent %d lines", worker.ErrProtocol, len(out.Lines))

@@ -32,6 +32,7 @@ const (
 	reviewCPU      = 10 * time.Minute
 	reviewMemory   = 2 << 30  // bytes of the process of ReviewInWorker
 	reviewOutput   = 64 << 20 // bytes of the answer
+	reviewValues   = 4 << 20  // values in the JSON of the answer
 	reviewContents = 1 << 30  // bytes of charts and files that are rendered
 	answerObjects  = 256 << 20
 	previewObjects = 512 << 20
@@ -69,8 +70,8 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, err
 	}
 	var out reviewAnswer
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+	if err := decodeAnswer(data, &out); err != nil {
+		return nil, nil, err
 	}
 	if err := out.join(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
@@ -116,6 +117,15 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 		return nil, p.explain(err)
 	}
 	return data, nil
+}
+
+// decodeAnswer decodes the answer of a job that call ran.
+func decodeAnswer(data []byte, out any) error {
+	err := worker.Decode(data, reviewValues, out)
+	if worker.IsLimit(err) {
+		return &LimitError{err}
+	}
+	return err
 }
 
 // ReviewInWorker reviews a change in a separate worker process, which has no credential, no network, and no file

@@ -256,7 +256,7 @@ func TestLimitsInTheDocumentation(t *testing.T) {
 	}
 	for _, row := range []string{
 		fmt.Sprintf("| time, processor time | %d minutes, %d minutes |", reviewTimeout/time.Minute, reviewCPU/time.Minute),
-		fmt.Sprintf("| memory, answer | %d GiB, %d MiB |", reviewMemory>>30, reviewOutput>>20),
+		fmt.Sprintf("| memory, answer | %d GiB, %d MiB of at most %d million values |", reviewMemory>>30, reviewOutput>>20, reviewValues>>20),
 		fmt.Sprintf("| time of all renderings | %d minutes |", reviewRender/time.Minute),
 		fmt.Sprintf("| charts and files | %d GiB |", reviewContents>>30),
 	} {

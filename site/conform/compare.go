@@ -178,7 +178,7 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 	}
 	var sides [2][]diff.Object
 	for i, files := range [][]objects.File{d.Before, d.After} {
-		list, err := reader.Read(ctx, files)
+		list, err := reader.Read(ctx, after.Target.Cluster.Name, after.Target.App.Name, files)
 		if err != nil {
 			return v, nil, err
 		}

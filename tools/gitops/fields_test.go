@@ -5,103 +5,64 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/tools/gitops/fields"
 )
 
-var token = regexp.MustCompile("`([^`]+)`")
-
-// documented returns what the table below a heading says of each field. A name without a dot is below the one before it with a dot, too:
-// `install.crds`, `disableHooks`.
-func documented(t *testing.T, page, heading string) map[string]string {
-	t.Helper()
-	data, err := os.ReadFile("../../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(data), "\n### "+heading+"\n")
-	if !ok {
-		t.Fatalf("%s has no section %s", page, heading)
-	}
-	section, _, _ = strings.Cut(section, "\n### ")
-	out := map[string]string{}
-	for line := range strings.Lines(section) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
-			continue
-		}
-		parent := ""
-		for _, m := range token.FindAllStringSubmatch(cells[1], -1) {
-			name, _, _ := strings.Cut(m[1], ":")
-			if at := strings.LastIndex(name, "."); at > 0 {
-				parent = name[:at+1]
-			} else if parent != "" {
-				out[parent+name] += cells[2]
-			}
-			out[name] += cells[2]
-		}
-	}
-	return out
-}
-
-// fieldsOf returns the names of a type's fields in JSON. It goes into the fields that nested names.
-func fieldsOf(t reflect.Type, prefix string, nested ...string) []string {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	var out []string
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case strings.Contains(options, "inline"):
-			out = append(out, fieldsOf(f.Type, prefix, nested...)...)
-		case slices.Contains(nested, prefix+name):
-			out = append(out, fieldsOf(f.Type, prefix+name+".", nested...)...)
-		default:
-			out = append(out, prefix+name)
-		}
-	}
-	return out
-}
-
-// Each field of Flux's API is in the table of docs/from-flux.md as supported, refused or ignored, and each that is refused fails its target
-// with its name.
+// Each field of Flux's API, at any depth, is in the tables of docs/from-flux.md as supported, refused or ignored, and each that is refused fails
+// its target with its name.
 func TestFieldsOfFluxAreDocumented(t *testing.T) {
 	const kustomization = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: app, namespace: flux-system}\nspec:\n  path: ./app\n  prune: true\n  sourceRef: {kind: GitRepository, name: flux-system}\n"
 	const release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: app, namespace: web}\nspec:\n  chart: {spec: {chart: web, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts}}}\n"
+	const chartRef = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: app, namespace: web}\nspec: {chartRef: {kind: OCIRepository, name: web}}\n---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {url: \"oci://registry.example.com/web\", ref: {"
 	const repository = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: web}\nspec: {url: \"https://charts.example.com\"}\n"
+	const own = "  path: ./app\n  prune: true\n  sourceRef: {kind: GitRepository, name: own}\n---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: own, namespace: flux-system}\nspec: {url: \"https://git.example.com/acme/fleet\", ref: {branch: main}, "
+	fromOwn := func(field string) string {
+		head, _, _ := strings.Cut(kustomization, "  path:")
+		return head + own + field + "}\n"
+	}
 	base := sections(t, "testdata/import/flux.txt")["base"]
 	for _, c := range []struct {
 		heading string
 		fields  []string
 		refused map[string]string // examples
 	}{
-		{"Kustomization", fieldsOf(reflect.TypeFor[kustomizev1.KustomizationSpec](), "", "postBuild"), map[string]string{
+		{"Kustomization", fields.Names(reflect.TypeFor[kustomizev1.KustomizationSpec](), "patches", "images"), map[string]string{
 			"kubeConfig": kustomization + "  kubeConfig: {secretRef: {name: x}}\n",
 		}},
-		{"HelmRelease", fieldsOf(reflect.TypeFor[helmv2.HelmReleaseSpec](), "", "chart", "chart.spec", "install"), map[string]string{
+		{"HelmRelease", fields.Names(reflect.TypeFor[helmv2.HelmReleaseSpec](), "postRenderers.kustomize.patches", "postRenderers.kustomize.images"), map[string]string{
 			"kubeConfig":             release + "  kubeConfig: {secretRef: {name: x}}\n" + repository,
 			"valuesFrom":             release + "  valuesFrom: [{kind: Secret, name: v}]\n" + repository + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: v, namespace: web}\nstringData: {values.yaml: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n",
 			"postRenderStrategy":     release + "  postRenderStrategy: nohooks\n  commonMetadata: {labels: {a: b}}\n" + repository,
 			"chart.spec.valuesFiles": strings.Replace(release, "version: 1.0.0", "version: 1.0.0, valuesFiles: [x.yaml]", 1) + repository,
 		}},
+		{"GitRepository", fields.Names(reflect.TypeFor[sourcev1.GitRepositorySpec]()), map[string]string{
+			"include": fromOwn("include: [{repository: {name: other}}]"),
+		}},
+		{"HelmRepository", fields.Names(reflect.TypeFor[sourcev1.HelmRepositorySpec]()), nil},
+		{"OCIRepository", fields.Names(reflect.TypeFor[sourcev1.OCIRepositorySpec]()), map[string]string{
+			"ref.digest":       chartRef + "digest: \"sha256:00\"}}\n",
+			"ref.semverFilter": chartRef + "semver: 1.x, semverFilter: .*-rc}}\n",
+		}},
+		{"HelmChart", fields.Names(reflect.TypeFor[sourcev1.HelmChartSpec]()), nil},
 	} {
-		said := documented(t, "from-flux.md", c.heading)
+		table, err := fields.Read("../../docs/from-flux.md", c.heading)
+		if err != nil {
+			t.Fatal(err)
+		}
 		refused := map[string]bool{}
 		for _, name := range c.fields {
-			text, ok := said[name]
-			if !ok {
-				text = said[name[strings.LastIndex(name, ".")+1:]] // chart.spec.x is called x
-			}
-			if text == "" {
+			if table.Of(name) == "" {
 				t.Errorf("docs/from-flux.md says nothing of the field %s of a %s", name, c.heading)
 			}
-			if strings.Contains(text, "refused") {
+			if table.Refuses(name) {
 				refused[name] = true
 			}
 		}

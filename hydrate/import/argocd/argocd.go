@@ -45,7 +45,8 @@ type Options struct {
 	Trunk string
 	// Clusters that destinations may name, and that cluster generators list.
 	Clusters []Cluster
-	// Starting is called before a unit is built; an error becomes the unit's. Nil calls nothing.
+	// Starting is called before an Application is built or an ApplicationSet is generated, with the name of the app that fails if it returns
+	// an error. Nil calls nothing.
 	Starting func(name string) error
 }
 
@@ -93,6 +94,7 @@ type Chart struct {
 	Release              string
 	Namespace            string // of the release, instead of the unit's
 	Values               map[string]any
+	ValuesFiles          []string // of the repository, lowest precedence first
 	SkipCRDs, SkipSchema bool
 	KubeVersion          string   // instead of the cluster's
 	APIVersions          []string // instead of the cluster's
@@ -132,6 +134,10 @@ type pending struct {
 // cannot be generated.
 func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
 	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}}
+	i.Clusters = slices.Clone(o.Clusters)
+	for n := range i.Clusters {
+		registered(&i.Clusters[n])
+	}
 	found, err := i.find()
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +170,14 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 		case kindApplication:
 			out = append(out, pending{object: f.object, origin: f.origin, parent: parent, depth: depth})
 		case kindApplicationSet:
-			generated, err := i.generate(ctx, f.object)
+			err := error(nil)
+			if i.Starting != nil { // a template can run until the process ends
+				err = i.Starting(setApp(f.object))
+			}
+			var generated []manifest.Object
+			if err == nil {
+				generated, err = i.generate(ctx, f.object)
+			}
 			if err != nil {
 				i.problems = append(i.problems, Problem{
 					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
@@ -301,7 +314,12 @@ func (i *importer) cluster(d destination) (string, error) {
 	if d.Name == inClusterName {
 		return i.cluster(destination{Server: inClusterServer})
 	}
-	return "", fmt.Errorf("spec.destination: the cluster %q %w", cmp.Or(d.Name, d.Server), errUnknownCluster)
+	return "", UnknownCluster(cmp.Or(d.Name, d.Server))
+}
+
+// UnknownCluster returns the error of an Application for a cluster that the fleet does not have.
+func UnknownCluster(name string) error {
+	return fmt.Errorf("spec.destination: the cluster %q %w", name, errUnknownCluster)
 }
 
 // Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that nobody has described yet.

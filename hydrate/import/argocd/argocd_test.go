@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -58,6 +59,7 @@ func TestApplicationErrors(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"another repository":    {"  source: {repoURL: \"https://git.example.com/acme/other\", path: plain}\n", "https://git.example.com/acme/other is not this repository"},
 		"another revision":      {"  source: {" + own + "path: plain, targetRevision: v1}\n", `the revision "v1"`},
+		"a wildcard":            {"  source: {" + own + "path: chart, helm: {ignoreMissingValueFiles: true, valueFiles: [\"values-*.yaml\"]}}\n", "chart/values-*.yaml: wildcards in the names of values files are not supported"},
 		"no directory":          {"  source: {" + own + "path: none}\n", `"none" is not a directory`},
 		"a path that leaves":    {"  source: {" + own + "path: ../x}\n", `"../x" leaves the repository`},
 		"a plugin":              {"  source: {" + own + "path: plain, plugin: {name: x}}\n", "plugins are not supported"},
@@ -138,6 +140,18 @@ func TestCyclesAndExclusion(t *testing.T) {
 	if err != nil || len(units) != 1 || !errors.Is(units[0].Err, refused) {
 		t.Errorf("%+v, %v", units, err)
 	}
+	o = options(base + "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: endless}\nspec:\n  generators: [{list: {elements: [{a: b}]}}]\n" +
+		"  template: {metadata: {name: x}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n")
+	o.Starting = func(name string) error {
+		if name == "endless.appset" {
+			return refused
+		}
+		return nil
+	}
+	units, problems, err := argocd.Import(t.Context(), o)
+	if err != nil || len(units) != 1 || units[0].Err != nil || len(problems) != 1 || problems[0].App != "endless.appset" || !strings.Contains(problems[0].Message, refused.Error()) {
+		t.Errorf("%+v, %+v, %v", units, problems, err)
+	}
 }
 
 // TestGitFiles: a file that is empty has only the parameters of its path, and a pattern that excludes wins over one that includes.
@@ -189,5 +203,34 @@ func TestOrphan(t *testing.T) {
 		if want := u.Name == "good"; u.Orphan != want {
 			t.Errorf("%s: orphan %v, want %v", u.Name, u.Orphan, want)
 		}
+	}
+}
+
+// Clusters of the fleet count as registered in Argo CD, so they have the label of a cluster Secret. The cluster that Argo CD runs in has no Secret.
+func TestClustersAreRegistered(t *testing.T) {
+	t.Parallel()
+	set := func(name, selector string) string {
+		return "---\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name + "}\nspec:\n  generators: [{clusters: {" + selector + "}}]\n" +
+			"  template: {metadata: {name: \"" + name + "-{{name}}\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {server: \"{{server}}\"}}}\n"
+	}
+	o := options(base + "-- argocd/sets.yaml --\n" + set("all", "") + set("secret", "selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster}}") + set("labeled", "selector: {matchLabels: {tier: a}}"))
+	o.Clusters = append(o.Clusters, argocd.Cluster{Name: "local", Server: "https://kubernetes.default.svc"}, argocd.Cluster{Name: "labeled", Server: "https://labeled", Labels: map[string]string{"tier": "a"}})
+	units, problems, err := argocd.Import(t.Context(), o)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	var got []string
+	for _, u := range units {
+		if u.Err != nil {
+			t.Errorf("%s: %v", u.Name, u.Err)
+		}
+		got = append(got, u.Name)
+	}
+	slices.Sort(got)
+	if want := []string{"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled", "secret-prod"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(o.Clusters[0].Labels) > 0 {
+		t.Error("the caller's clusters changed")
 	}
 }

@@ -112,6 +112,9 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 		return err
 	}
 	if !i.isFile(full) {
+		if strings.ContainsAny(full, "*?[{") { // Argo CD 3.2 takes such a name as it is, and 3.5 for all files that match
+			return fmt.Errorf("%s: wildcards in the names of values files are not supported (name each file)", full)
+		}
 		if ignoreMissing {
 			return nil
 		}
@@ -126,6 +129,7 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 		return fmt.Errorf("%s: %w", full, err)
 	}
 	out.Values = over(out.Values, values)
+	out.ValuesFiles = append(out.ValuesFiles, full)
 	return nil
 }
 

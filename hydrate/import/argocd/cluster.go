@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"encoding/base64"
+	"maps"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -42,6 +43,25 @@ func (i *importer) secret(o manifest.Object) {
 		}
 	}
 	i.Clusters = append(i.Clusters, c)
+}
+
+// registered gives a cluster the label of the Secret that registers it in Argo CD, which selectors of cluster generators use. The cluster that
+// Argo CD runs in needs no Secret: without labels of its own it has none.
+func registered(c *Cluster) {
+	if isLocal(c) {
+		return
+	}
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[secretType] = "cluster"
+	c.Labels = labels
+}
+
+// isLocal reports whether a cluster is the one that Argo CD runs in, and has no Secret.
+func isLocal(c *Cluster) bool {
+	return !c.secret && sameServer(c.Server, inClusterServer) && len(c.Labels) == 0
 }
 
 func stringsOf(o manifest.Object, field string) map[string]string {

@@ -98,7 +98,7 @@ func (s *set) clusters(spec map[string]any) ([]params, error) {
 	out := []params{}
 	for n := range s.Clusters {
 		c := &s.Clusters[n]
-		local := !c.secret && sameServer(c.Server, inClusterServer) && len(c.Labels) == 0
+		local := isLocal(c)
 		if local && restricted || !local && !matches(&selector, c.Labels) {
 			continue
 		}

@@ -84,6 +84,9 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		return expansion{}, fmt.Errorf("spec.sourceRef: %w", err)
 	}
 	dir := clean(ks.Spec.Path)
+	if name := a.lacks(dir); name != "" {
+		return expansion{}, fmt.Errorf("spec.path: the submodule %s is not in the commit, and Flux builds its files (add a kustomization.yaml that names what to build, or remove recurseSubmodules)", name)
+	}
 	m, err := c.produce(ctx, k, a, dir, k.Namespace, &ks.Spec)
 	if err != nil {
 		return expansion{}, err
@@ -103,6 +106,9 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		} else if keyOf(one.Object) != k {
 			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1, reads: u.Reads})
 		}
+	}
+	if slices.ContainsFunc(out.children, func(p pending) bool { return p.object.Kind() == kindHelmRelease }) {
+		u.Own = m.Reads
 	}
 	return out, nil
 }
@@ -130,14 +136,16 @@ func (c *cluster) afterBuild(built []manifest.Object, namespace string, spec *ku
 		}
 	}
 	used := map[string]bool{}
+	common := kustomizev1.CommonMetadata{}
+	if spec.CommonMetadata != nil {
+		common = *spec.CommonMetadata
+	}
 	out := slices.Clone(built)
 	for i, o := range out {
 		if out[i], err = vars.substitute(o, used); err != nil {
 			return nil, nil, err
 		}
-		if m := spec.CommonMetadata; m != nil {
-			out[i] = stamped(out[i], m.Labels, m.Annotations)
-		}
+		out[i] = stamped(out[i], common.Labels, common.Annotations)
 	}
 	return out, vars.notes(used), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	"github.com/sluice-gitops/sluice/hydrate/import/internal/reach"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
@@ -40,20 +41,21 @@ type Importer struct {
 
 	tree    Tree
 	builder Builder
-	files   []string // of the commit
 	origins map[Key][]Origin
 	ids     map[string]string // of files; see identify
+
+	files, submodules []string // of the commit
 
 	repositories map[string]*artifact // see repository
 }
 
 // New lists the commit's files. It fails if they cannot be listed.
 func New(tree Tree, builder Builder) (*Importer, error) {
-	files, err := list(tree)
+	files, submodules, err := list(tree)
 	if err != nil {
 		return nil, err
 	}
-	return &Importer{tree: tree, builder: builder, files: files, ids: map[string]string{}, repositories: map[string]*artifact{}}, nil
+	return &Importer{tree: tree, builder: builder, files: files, submodules: submodules, ids: map[string]string{}, repositories: map[string]*artifact{}}, nil
 }
 
 // Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
@@ -69,7 +71,8 @@ type Unit struct {
 
 	Namespace string   // of objects that name none
 	Path      string   // of a Kustomization: the directory in its source
-	Reads     []string // files of the commit that the unit's build read
+	Reads     []string // files of the commit that the unit's build, or that of a unit above it, read
+	Own       []string // of a Kustomization that brings HelmReleases: the files that its own build read
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
 	Force     bool // Flux deletes and creates again an object whose change the API server refuses
@@ -104,7 +107,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
-	a, err := i.repository(nil)
+	a, err := i.repository(&sourcev1.GitRepositorySpec{})
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +232,7 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	}
 	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
 	c.guessSelf(objects)
-	return pending{reads: reads, object: synthetic(dir, c.self)}, nil
+	return pending{reads: reads, object: synthetic(dir, c.self), origin: Origin{File: dir}}, nil
 }
 
 // synthetic is the Kustomization that applies a cluster's directory where the directory has none.

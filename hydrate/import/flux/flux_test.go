@@ -73,6 +73,9 @@ func units(t *testing.T, archive string) map[string]flux.Unit {
 	tree := fstest.MapFS{}
 	for _, f := range txtar.Parse([]byte(archive)).Files {
 		tree[f.Name] = &fstest.MapFile{Data: f.Data}
+		if string(f.Data) == "submodule\n" {
+			tree[f.Name].Mode = fs.ModeIrregular
+		}
 	}
 	i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
 	if err != nil {
@@ -259,11 +262,11 @@ func TestHelmReleases(t *testing.T) {
 	const chart = "  chart: {spec: {chart: web, version: \"1.x\", sourceRef: {kind: HelmRepository, name: charts}}}\n"
 	const vars = "-- app/values.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: values, namespace: web}\ndata: {values.yaml: \"a: from\\nb: from\\n\", single: \"7\"}\n"
 	for name, c := range map[string]struct{ files, want string }{
-		"chart repository":     {helmRelease + chart + repository, `"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"IncludeCRDs":true`},
+		"chart repository":     {helmRelease + chart + repository, `"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"ValuesFiles":null,"IncludeCRDs":true`},
 		"OCI chart repository": {helmRelease + chart + strings.Replace(repository, `url: "https://`, `type: oci, url: "oci://`, 1), `"Chart":"oci://charts.example.com/web"`},
 		"OCIRepository":        {helmRelease + "  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {tag: 1.2.3}}\n", `"Chart":"oci://registry.example.com/web","Version":"1.2.3"`},
 		"a chart of the repository": {helmRelease + "  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}\n  values: {b: 3}\n" +
-			"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n", `"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"a":1,"b":3}`},
+			"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n", `"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"a":1,"b":3},"ValuesFiles":["charts/web/values-prod.yaml"]`},
 		"release name and namespaces": {helmRelease + chart + "  targetNamespace: apps\n" + repository, `"Name":"apps-web","Namespace":"apps"`},
 		"releaseName":                 {helmRelease + chart + "  releaseName: other\n" + repository, `"Name":"other"`},
 		"valuesFrom":                  {helmRelease + chart + "  valuesFrom: [{kind: ConfigMap, name: values}]\n  values: {b: own}\n" + repository + vars, `"Values":{"a":"from","b":"own"}`},
@@ -329,5 +332,52 @@ spec:
 	u := all["Kustomization/app"]
 	if u.Err != nil || len(objects(t, u)) != 1 || !slices.Contains(u.Reads, "app/config.yaml") {
 		t.Errorf("%+v", u)
+	}
+}
+
+// source-controller checks out only what spec.sparseCheckout names, and content of submodules is not in the commit.
+func TestCheckedOutFiles(t *testing.T) {
+	spec := func(fields string) string {
+		return strings.Replace(sync, "ref: {branch: main}", "ref: {branch: main}, "+fields, 1)
+	}
+	sub := "-- app/sub/kustomization.yaml --\nresources: [sub.yaml]\n-- app/sub/sub.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: sub}\n"
+	const submodule = "-- app/module --\nsubmodule\n"
+	for name, c := range map[string]struct {
+		files, want string // an error
+		objects     int
+	}{
+		"all":                          {spec("recurseSubmodules: true") + configMap + sub, "", 2},
+		"the directories":              {spec("sparseCheckout: [./clusters/, ./app/config.yaml]") + configMap + sub, "", 1},
+		"ignored files among them":     {spec(`sparseCheckout: [clusters, app], ignore: "/app/sub/"`) + configMap + sub, "", 1},
+		"a .sourceignore outside":      {spec("sparseCheckout: [clusters, app]") + configMap + sub + "-- .sourceignore --\nsub/\n", "", 2},
+		"not the directory":            {spec("sparseCheckout: [clusters]") + configMap, `"./app" is not a directory of the source`, 0},
+		"a submodule":                  {spec("recurseSubmodules: true") + configMap + submodule, "spec.path: the submodule app/module is not in the commit", 0},
+		"a submodule of no interest":   {spec("recurseSubmodules: true") + configMap + submodule + "-- app/kustomization.yaml --\nresources: [config.yaml]\n", "", 1},
+		"a submodule that Flux leaves": {sync + configMap + submodule, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := units(t, app("")+c.files)["Kustomization/app"]
+			if c.want == "" && (u.Err != nil || len(objects(t, u)) != c.objects) || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
+				t.Errorf("%d objects, error %v; want %d, %q", len(objects(t, u)), u.Err, c.objects, c.want)
+			}
+		})
+	}
+}
+
+// A label that a variable leaves without a value is empty, and labels that are no texts give way to common ones, as in Flux.
+func TestLabelsThatAreNoTexts(t *testing.T) {
+	const object = "-- app/c.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  labels: {a: \"${none}\", b: x}\n  annotations: {n: \"${number}\", k: v}\n"
+	for common, want := range map[string]string{
+		"":                                   `{"annotations":{"k":"v","n":5},"labels":{"a":"","b":"x"},"name":"c"}`,
+		"commonMetadata: {labels: {c: d}}\n": `{"annotations":{"k":"v","n":5},"labels":{"a":"","b":"x","c":"d"},"name":"c"}`,
+		"commonMetadata: {annotations: {c: d}}\n": `{"annotations":{"c":"d"},"labels":{"a":"","b":"x"},"name":"c"}`,
+	} {
+		u := units(t, sync+app("postBuild: {substitute: {number: \"5\"}}\n"+common)+object)["Kustomization/app"]
+		if u.Err != nil {
+			t.Fatal(u.Err)
+		}
+		if got := encoded(t, objects(t, u)[0]["metadata"]); got != want {
+			t.Errorf("%q: %s, want %s", common, got, want)
+		}
 	}
 }

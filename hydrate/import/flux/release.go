@@ -1,7 +1,6 @@
 package flux
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 	"sigs.k8s.io/yaml"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -26,6 +26,7 @@ type Release struct {
 	Name        string         // of the release
 	Namespace   string         // of the release
 	Values      map[string]any // merged: valuesFiles, valuesFrom, values
+	ValuesFiles []string       // the files that valuesFiles names, in the commit
 	IncludeCRDs bool
 	SkipSchema  bool
 	DropHooks   bool
@@ -38,7 +39,11 @@ var errEncrypted = errors.New("the values are encrypted: Sluice cannot read them
 
 func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, error) {
 	var r helmv2.HelmRelease
-	if err := decode(o, &r); err != nil {
+	head, own, err := divided(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := decode(head, &r); err != nil {
 		return nil, nil, err
 	}
 	r.Namespace = keyOf(o).Namespace
@@ -57,12 +62,30 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 	if err := c.chart(&r, out); err != nil {
 		return nil, &r, err
 	}
-	if err := c.values(&r, out); err != nil {
+	if err := c.values(&r, own, out); err != nil {
 		return nil, &r, err
 	}
-	var err error
 	out.Component, err = component(&r)
 	return out, &r, err
+}
+
+// divided returns a HelmRelease without spec.values, and a copy of these. They are most of the object, and no field of the API's type is in them.
+func divided(o manifest.Object) (head manifest.Object, values map[string]any, err error) {
+	spec, _ := o["spec"].(map[string]any)
+	if spec["values"] == nil {
+		return o, nil, nil
+	}
+	given, ok := spec["values"].(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("spec.values: it is no mapping")
+	}
+	if values, err = wire.Plain(given); err != nil {
+		return nil, nil, fmt.Errorf("spec.values: %w", err)
+	}
+	head, spec = maps.Clone(o), maps.Clone(spec)
+	delete(spec, "values")
+	head["spec"] = spec
+	return head, values, nil
 }
 
 // chart finds the chart of a release.
@@ -164,6 +187,7 @@ func merge(a *artifact, name string, out *Release) error {
 		return fmt.Errorf("%s: %w", a.original(name), err)
 	}
 	out.Values = merged(out.Values, values)
+	out.ValuesFiles = append(out.ValuesFiles, a.original(name))
 	return nil
 }
 
@@ -191,13 +215,7 @@ func ociChart(o manifest.Object, out *Release) error {
 
 // values merges valuesFrom in order, then spec.values, as ChartValuesFromReferences of github.com/fluxcd/pkg/chartutil does. An entry with
 // targetPath sets a single value on top of spec.values, like `helm --set`.
-func (c *cluster) values(r *helmv2.HelmRelease, out *Release) error {
-	var own map[string]any
-	if r.Spec.Values != nil {
-		if err := json.Unmarshal(r.Spec.Values.Raw, &own); err != nil {
-			return fmt.Errorf("spec.values: %w", err)
-		}
-	}
+func (c *cluster) values(r *helmv2.HelmRelease, own map[string]any, out *Release) error {
 	for i, ref := range r.Spec.ValuesFrom {
 		key := Key{Kind: ref.Kind, Namespace: r.Namespace, Name: ref.Name}
 		o, ok := c.objects[key]

@@ -16,7 +16,7 @@ import (
 )
 
 // errElsewhere is a source that is not this repository. What it holds is not in the commit.
-var errElsewhere = errors.New("is not this repository, so its content is not rendered")
+var errElsewhere = errors.New("is not this repository, so its content is not rendered (to keep the object on the branch as it is, list its file in spec.import[].ignore)")
 
 // source finds the artifact of a Kustomization.
 func (c *cluster) source(namespace string, ref kustomizev1.CrossNamespaceSourceReference) (*artifact, error) {
@@ -51,9 +51,9 @@ func (c *cluster) artifactOf(key Key) (*artifact, error) {
 			return nil, fmt.Errorf("%s: spec.include is not supported", key)
 		}
 	}
-	a, err := c.repository(repo.Spec.Ignore)
+	a, err := c.repository(&repo.Spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	c.artifacts[key] = a
 	return a, nil

@@ -157,31 +157,41 @@ func (v variables) notes(used map[string]bool) []string {
 	return out
 }
 
-// stamped returns an object with labels and annotations, as spec.commonMetadata asks for. It changes a copy: builds are shared.
+// stamped returns an object with labels and annotations as Flux's controllers apply it, with those of spec.commonMetadata. A null is an empty text,
+// as a variable without a value leaves one. Flux does not read labels of which one is a number or a bool, so common ones replace them all. It
+// changes a copy: builds are shared.
 func stamped(o manifest.Object, labels, annotations map[string]string) manifest.Object {
-	if len(labels)+len(annotations) == 0 {
-		return o
-	}
-	out := maps.Clone(o)
-	metadata, _ := o["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	out["metadata"] = metadata
 	for field, add := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
-		if len(add) == 0 {
+		metadata, _ := o["metadata"].(map[string]any)
+		own, _ := metadata[field].(map[string]any)
+		values, changed := texts(own)
+		if len(add) == 0 && !changed {
 			continue
-		}
-		values, _ := metadata[field].(map[string]any)
-		values = maps.Clone(values)
-		if values == nil {
-			values = map[string]any{}
 		}
 		for k, v := range add {
 			values[k] = v
 		}
-		metadata[field] = values
+		o, metadata = maps.Clone(o), maps.Clone(metadata)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		o["metadata"], metadata[field] = metadata, values
 	}
-	return out
+	return o
+}
+
+// texts returns a copy of labels or annotations with empty texts for nulls, and whether there were any. If a value is no text, it returns none.
+func texts(own map[string]any) (values map[string]any, nulls bool) {
+	values = make(map[string]any, len(own))
+	for k, v := range own {
+		switch v.(type) {
+		case nil:
+			values[k], nulls = "", true
+		case string:
+			values[k] = v
+		default:
+			return map[string]any{}, false
+		}
+	}
+	return values, nulls
 }

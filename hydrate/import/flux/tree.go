@@ -14,7 +14,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/fluxcd/pkg/sourceignore"
 	"github.com/fluxcd/pkg/sourceignore/gitignore"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/wire"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
@@ -32,6 +34,8 @@ type artifact struct {
 	files   map[string]string   // path in the artifact → path in the commit
 	dirs    map[string][]string // path in the artifact → names in it, sorted
 	digests map[string]string   // of the names of directories, for namesDigest
+
+	submodules []string // of the commit, which source-controller checks out and the artifact lacks
 }
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
@@ -85,6 +89,19 @@ func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok 
 
 // names lists a directory.
 func (a *artifact) names(dir string) []string { return a.dirs[dir] }
+
+// lacks returns a submodule whose files would be among those that Flux builds without a kustomization; "" for none.
+func (a *artifact) lacks(dir string) string {
+	if _, ok := kustomizationFile(a, dir); ok { // it names its files, and one that is missing is an error
+		return ""
+	}
+	for _, name := range a.submodules {
+		if dir == "." || strings.HasPrefix(name, dir+"/") {
+			return name
+		}
+	}
+	return ""
+}
 
 // namesDigest is a digest of the names in a directory.
 func (a *artifact) namesDigest(dir string) string {
@@ -155,10 +172,9 @@ func (i info) Sys() any           { return nil }
 // maxFiles bounds the files of one commit that an import lists.
 const maxFiles = 500_000
 
-// list lists the regular files of a commit. Symbolic links and submodules are no part of an artifact: source-controller leaves
-// out what is no regular file.
-func list(tree Tree) ([]string, error) {
-	var out []string
+// list lists the regular files of a commit, and its submodules. Symbolic links are no part of an artifact: source-controller leaves out what
+// is no regular file.
+func list(tree Tree) (out, submodules []string, err error) {
 	var walk func(dir string) error
 	walk = func(dir string) error {
 		entries, err := tree.ReadDir(dir)
@@ -176,43 +192,65 @@ func list(tree Tree) ([]string, error) {
 				if out = append(out, name); len(out) > maxFiles {
 					return fmt.Errorf("the repository has more than %d files", maxFiles)
 				}
+			case e.Type()&fs.ModeIrregular != 0:
+				submodules = append(submodules, name)
 			}
 		}
 		return nil
 	}
-	return out, walk(".")
+	err = walk(".")
+	return out, submodules, err
 }
 
 // domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
 func domain() []string { return []string{"artifact"} }
 
-// repository is the artifact that source-controller makes of the repository for a GitRepository with this spec.ignore. Clusters share it.
-func (i *Importer) repository(ignore *string) (*artifact, error) {
-	key := "default"
-	if ignore != nil {
-		key = "spec " + *ignore
+// repository is the artifact that source-controller makes of the repository for a GitRepository. Clusters share it.
+func (i *Importer) repository(spec *sourcev1.GitRepositorySpec) (*artifact, error) {
+	ignore := "default"
+	if spec.Ignore != nil {
+		ignore = "spec " + *spec.Ignore
 	}
+	key := strings.Join(append([]string{ignore, fmt.Sprint(spec.RecurseSubmodules)}, spec.SparseCheckout...), "\x00")
 	if a, ok := i.repositories[key]; ok {
 		return a, nil
 	}
-	files, err := ignoring(i.tree, i.files, ignore)
+	files, err := i.ignoring(checkedOut(i.files, spec.SparseCheckout), spec.Ignore)
 	if err != nil {
 		return nil, err
 	}
 	a := newArtifact(i.tree, files)
+	if spec.RecurseSubmodules {
+		a.submodules = i.submodules
+	}
 	i.repositories[key] = a
 	return a, nil
 }
 
+// checkedOut returns the files that source-controller checks out. An entry of spec.sparseCheckout is the beginning of a path, as in go-git.
+func checkedOut(files, sparse []string) []string {
+	if len(sparse) == 0 {
+		return files
+	}
+	var out []string
+	for _, name := range files {
+		if slices.ContainsFunc(sparse, func(dir string) bool { return strings.HasPrefix(name, strings.TrimPrefix(dir, "./")) }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // ignoring gives the files of an artifact that source-controller makes of a repository: without those that .sourceignore files, the
-// GitRepository's spec.ignore and Flux's default patterns exclude.
-func ignoring(tree Tree, files []string, spec *string) (map[string]string, error) {
+// GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import of the same names and patterns excluded.
+func (i *Importer) ignoring(files []string, spec *string) (map[string]string, error) {
 	var patterns []gitignore.Pattern
+	said := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))}
 	for _, name := range files {
 		if path.Base(name) != sourceignore.IgnoreFile {
 			continue
 		}
-		data, err := tree.ReadFile(name)
+		data, err := i.tree.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -221,14 +259,36 @@ func ignoring(tree Tree, files []string, spec *string) (map[string]string, error
 			at = append(at, strings.Split(dir, "/")...)
 		}
 		patterns = append(patterns, sourceignore.ReadPatterns(bytes.NewReader(data), at)...)
+		said = append(said, data)
 	}
 	if spec != nil {
 		patterns = append(patterns, sourceignore.ReadPatterns(strings.NewReader(*spec), domain())...)
+		said = append(said, []byte("spec "+*spec))
 	}
-	matcher := sourceignore.NewDefaultMatcher(patterns, domain())
+	excluded, known, key := map[string]bool{}, false, digest(said...)
+	if i.Memory != nil {
+		if r := wire.NewReader(i.Memory.Get(key)); r.More() {
+			for _, name := range r.Texts() {
+				excluded[name] = true
+			}
+			known = r.Err() == nil
+		}
+	}
+	if !known {
+		excluded = map[string]bool{}
+		matcher := sourceignore.NewDefaultMatcher(patterns, domain())
+		for _, name := range files {
+			if matcher.Match(append(domain(), strings.Split(name, "/")...), false) {
+				excluded[name] = true
+			}
+		}
+		if i.Memory != nil {
+			i.Memory.Put(key, wire.AppendTexts(nil, slices.Sorted(maps.Keys(excluded))))
+		}
+	}
 	out := make(map[string]string, len(files))
 	for _, name := range files {
-		if !matcher.Match(append(domain(), strings.Split(name, "/")...), false) {
+		if !excluded[name] {
 			out[name] = name
 		}
 	}

@@ -5,70 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	v1alpha1 "github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
+
+	"github.com/sluice-gitops/sluice/tools/gitops/fields"
 )
 
-var token = regexp.MustCompile("`([^`]+)`")
-
-// documented returns what the table below a heading says of each field. A name without a dot is below the one before it with a dot, too:
-// `install.crds`, `disableHooks`.
-func documented(t *testing.T, page, heading string) map[string]string {
-	t.Helper()
-	data, err := os.ReadFile("../../../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(data), "\n### "+heading+"\n")
-	if !ok {
-		t.Fatalf("%s has no section %s", page, heading)
-	}
-	section, _, _ = strings.Cut(section, "\n### ")
-	out := map[string]string{}
-	for line := range strings.Lines(section) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
-			continue
-		}
-		parent := ""
-		for _, m := range token.FindAllStringSubmatch(cells[1], -1) {
-			name, _, _ := strings.Cut(m[1], ":")
-			if at := strings.LastIndex(name, "."); at > 0 {
-				parent = name[:at+1]
-			} else if parent != "" {
-				out[parent+name] += cells[2]
-			}
-			out[name] += cells[2]
-		}
-	}
-	return out
-}
-
-// fieldsOf returns the names of a type's fields in JSON. It goes into the fields that nested names.
-func fieldsOf(t reflect.Type, prefix string, nested ...string) []string {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	var out []string
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case strings.Contains(options, "inline"):
-			out = append(out, fieldsOf(f.Type, prefix, nested...)...)
-		case slices.Contains(nested, prefix+name):
-			out = append(out, fieldsOf(f.Type, prefix+name+".", nested...)...)
-		default:
-			out = append(out, prefix+name)
-		}
-	}
-	return out
-}
-
-// Each field of Argo CD's API is in the tables of docs/from-argocd.md as supported, refused or ignored, and each that is refused fails its
+// Each field of Argo CD's API, at any depth, is in the tables of docs/from-argocd.md as supported, refused or ignored, and each that is refused fails its
 // Application or ApplicationSet with its name.
 func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 	app := func(spec string) string {
@@ -88,7 +34,7 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 	}{
 		{
 			"Application",
-			fieldsOf(reflect.TypeFor[v1alpha1.ApplicationSpec](), "", "source", "source.helm", "source.kustomize", "source.directory", "destination"),
+			fields.Names(reflect.TypeFor[v1alpha1.ApplicationSpec](), "sources", "source.kustomize.patches.target"),
 			map[string]string{
 				"source.targetRevision":    source("targetRevision: v1"),
 				"source.helm.valueFiles":   app("  source: {repoURL: " + url + ", path: chart, helm: {valueFiles: [\"https://example.com/values.yaml\"]}}\n"),
@@ -100,23 +46,25 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 		{
 			"ApplicationSet",
 			slices.Concat(
-				fieldsOf(reflect.TypeFor[v1alpha1.ApplicationSetSpec](), ""), fieldsOf(reflect.TypeFor[v1alpha1.ApplicationSetGenerator](), ""), fieldsOf(reflect.TypeFor[v1alpha1.ListGenerator](), ""),
-				fieldsOf(reflect.TypeFor[v1alpha1.ClusterGenerator](), ""), fieldsOf(reflect.TypeFor[v1alpha1.GitGenerator](), ""), fieldsOf(reflect.TypeFor[v1alpha1.MergeGenerator](), ""),
+				fields.Names(reflect.TypeFor[v1alpha1.ApplicationSetSpec](), "generators", "template.spec"),
+				fields.Names(reflect.TypeFor[v1alpha1.ApplicationSetGenerator](), "list.template", "clusters.template", "git.template", "matrix.template", "merge.template", "matrix.generators", "merge.generators"),
 			),
 			map[string]string{
 				"scmProvider": set("scmProvider"), "pullRequest": set("pullRequest"), "plugin": set("plugin"), "clusterDecisionResource": set("clusterDecisionResource"),
 			},
 		},
 	} {
-		said := documented(t, "from-argocd.md", c.heading)
+		table, err := fields.Read("../../../docs/from-argocd.md", c.heading)
+		if err != nil {
+			t.Fatal(err)
+		}
 		refused := map[string]bool{}
 		for _, name := range c.fields {
 			short := strings.TrimPrefix(name, "source.")
-			text := said[short]
-			if text == "" {
+			if table.Of(short) == "" {
 				t.Errorf("docs/from-argocd.md says nothing of the field %s of an %s", name, c.heading)
 			}
-			if strings.Contains(text, "refused") {
+			if table.Refuses(short) {
 				refused[name] = true
 			}
 		}

@@ -8,6 +8,7 @@ require (
 	github.com/bmatcuk/doublestar/v4 v4.9.1
 	github.com/go-git/go-git/v5 v5.14.0
 	github.com/sirupsen/logrus v1.9.3
+	github.com/sluice-gitops/sluice/tools/gitops/fields v0.0.0
 	golang.org/x/tools v0.39.0
 	k8s.io/api v0.34.0
 	k8s.io/apimachinery v0.34.0
@@ -275,3 +276,5 @@ tool (
 	helm.sh/helm/v3/cmd/helm
 	sigs.k8s.io/kustomize/kustomize/v5
 )
+
+replace github.com/sluice-gitops/sluice/tools/gitops/fields => ../fields

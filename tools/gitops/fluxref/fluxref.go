@@ -221,6 +221,9 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 	case kind != "GitRepository" || source != c.own:
 		return nil, errForeign
 	}
+	if _, remote, _ := unstructured.NestedMap(u.Object, "spec", "kubeConfig"); remote {
+		return nil, skipError("it is for another cluster")
+	}
 	objects, err := c.kustomization(from, u)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -68,4 +69,41 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("%s became %s", want, got)
 		}
 	})
+}
+
+// Plain gives what encoding/json gives.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for name, v := range map[string]any{
+		"numbers": []any{1, int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 + 1), 0.1, math.Copysign(0, -1), 1e300, float32(0.1)},
+		"nothing": []any{nil, []any(nil), map[string]any(nil), []any{}, map[string]any{}},
+		"texts":   []any{"", "a<b>&\u2028", "\xff", "\x00", "\ufffd"},
+		"keys":    map[string]any{"a<b": true, "\xff": false},
+		"types":   []any{[]string{"a"}, map[string]string{"a": "b"}, json.Number("1")},
+		"NaN":     math.NaN(),
+		"no end":  math.Inf(1),
+	} {
+		in := map[string]any{"value": v}
+		var want map[string]any
+		text, wantErr := json.Marshal(in)
+		if wantErr == nil {
+			wantErr = json.Unmarshal(text, &want)
+		}
+		got, err := Plain(in)
+		if !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) {
+			t.Errorf("%s: %v, %v; want %v, %v", name, got, err, want, wantErr)
+		}
+	}
+	in := map[string]any{"list": []any{map[string]any{"a": "b"}}}
+	got, err := Plain(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got["list"].([]any)[0].(map[string]any)["a"] = "changed"
+	if in["list"].([]any)[0].(map[string]any)["a"] != "b" {
+		t.Error("the copy shares parts with the original")
+	}
+	if got, err := Plain(nil); got != nil || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
 }
