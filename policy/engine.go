@@ -145,6 +145,7 @@ func (r *run) collect() {
 					continue
 				}
 				for _, b := range r.memo[memoKey{n, scope}].breaches {
+					b.same = o.OldKey == o.Key
 					r.add(b, s, o.Object.Identity())
 				}
 			}
@@ -159,7 +160,7 @@ func (r *run) add(b breach, s *Subject, id manifest.Identity) {
 	}
 	f := Finding{
 		Rule: b.rule, Severity: severity, Message: b.message, Hint: b.hint, Path: b.path, Object: id,
-		App: s.App.Name, Cluster: s.Cluster.Name, Environment: s.Cluster.Environment,
+		App: s.App.Name, Cluster: s.Cluster.Name, Environment: s.Cluster.Environment, Same: b.same,
 	}
 	r.exempt(&f)
 	r.out = append(r.out, f)

@@ -92,6 +92,7 @@ type Finding struct {
 	Environment string
 	Exemption   *Exempt // nil without one
 	Own         bool    // by the own policy of the app's workspace
+	Same        bool    // the change leaves the object as it was
 }
 
 // Exempt is the exemption that covers a finding.
@@ -109,6 +110,7 @@ type Result struct {
 type breach struct {
 	rule, message, hint, path string
 	severity                  Severity // "" means the severity of the rule
+	same                      bool     // the object is as it was before the change
 }
 
 func sortFindings(list []Finding) {
@@ -128,7 +130,8 @@ type Comparison struct {
 
 // Compare separates the findings that a change introduces from those that existed before. A finding of a rule of
 // workspaces is always introduced: its identity leaves out the value at the path, and the change may replace one
-// violation with a worse one. So is an own policy that could not be evaluated: nobody knows what it would find.
+// violation with a worse one. So is a rule that could not be evaluated on a changed object, and an own policy that could
+// not be evaluated at all: nobody knows what they would find.
 func Compare(before, after []Finding) Comparison {
 	var out Comparison
 	had := map[findingKey]int{}
@@ -164,9 +167,9 @@ func Compare(before, after []Finding) Comparison {
 	return out
 }
 
-// unjudged reports whether the finding is an own policy that could not be evaluated.
+// unjudged reports whether the finding is a rule that could not be evaluated on a changed object, or an own policy that could not be evaluated.
 func (f *Finding) unjudged() bool {
-	return f.Own && strings.HasSuffix(f.Rule, "/"+RulePolicyError)
+	return f.Own && strings.HasSuffix(f.Rule, "/"+RulePolicyError) || f.Rule == RulePolicyError && !f.Same
 }
 
 type findingKey struct {

@@ -26,6 +26,26 @@ func TestBreachesOfWorkspacesAreAlwaysIntroduced(t *testing.T) {
 	}
 }
 
+// A rule that cannot be evaluated says nothing about an object that changed, whatever it said about the object before.
+func TestRulesThatFailOnChangedObjectsAreIntroduced(t *testing.T) {
+	e := load(t, map[string]string{"policy/own.rego": "package main\ndeny contains msg if { msg := sprintf(\"%d\", [to_number(input.kind)]) }\n"})
+	was := subject(t, "prod", deployment)
+	for name, c := range map[string]struct {
+		old  string
+		want int
+	}{"changed": {"another key", 1}, "unchanged": {was.Objects[0].Key, 0}} {
+		after := subject(t, "prod", deployment)
+		after.Objects[0].OldKey, after.Objects[0].Old = c.old, was.Objects[0].Object
+		before, found := check(t, e, was), check(t, e, after)
+		if len(before.Findings) != 1 || before.Findings[0].Rule != policy.RulePolicyError {
+			t.Fatalf("%+v", before)
+		}
+		if got := policy.Compare(before.Findings, found.Findings); len(got.Introduced) != c.want || len(got.Introduced)+len(got.Existing) != 1 || len(got.Resolved) != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestWorkspacesAreConfined(t *testing.T) {
 	bounds := func(change func(*confine.Bounds)) map[string]*confine.Bounds {
 		b := &confine.Bounds{Name: "team-a", File: "workspaces/team-a.yaml", Namespaces: []string{"team-a"}, Reaches: func(cluster string, _ map[string]string) bool { return cluster == "prod-1" }}

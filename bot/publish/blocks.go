@@ -117,15 +117,15 @@ func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id 
 
 // Retire replaces the review in a comment by the reason why it is no longer updated. It creates no comment.
 func Retire(ctx context.Context, f Forge, repo forge.Repository, number int, id, why string) error {
-	own, err := find(ctx, f, repo, number, id)
-	if err != nil || len(own) == 0 || !marked(own[0]) {
+	own, err := one(ctx, f, repo, number, id)
+	if err != nil || own == nil || !marked(*own) {
 		return err
 	}
-	body := report.Marker(report.MarkerInfo{ID: id}) + "\n" + report.Heading + "no longer reviewed\n\n" + why + "\n" + blocks(own[0].Body)
-	if strings.TrimSpace(strings.ReplaceAll(own[0].Body, "\r\n", "\n")) == strings.TrimSpace(body) {
+	body := report.Marker(report.MarkerInfo{ID: id}) + "\n" + report.Heading + "no longer reviewed\n\n" + why + "\n" + blocks(own.Body)
+	if strings.TrimSpace(strings.ReplaceAll(own.Body, "\r\n", "\n")) == strings.TrimSpace(body) {
 		return nil
 	}
-	return f.EditComment(ctx, repo, number, own[0].ID, body)
+	return f.EditComment(ctx, repo, number, own.ID, body)
 }
 
 // Waits writes into the comment that a head waits for trust, and since when the merge request has this head. The time

@@ -538,6 +538,31 @@ func TestAnswerOnce(t *testing.T) {
 	publishes(t, f, failed("broken"), publish.Created) // in a separate comment
 }
 
+// Two comments of one fleet, which two processes created, become one when the fleet no longer asks for reviews.
+func TestRetireUnitesComments(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	for i, command := range []string{"", "/sluice retry"} {
+		body := report.Marker(report.MarkerInfo{ID: "a.b", Head: head}) + "\n" + report.Heading + "a review\n"
+		f.comments = append(f.comments, forge.Comment{ID: int64(i + 1), Author: f.self, Body: body})
+		if command == "" {
+			continue
+		}
+		f.comments[i].Body += "\n<!-- sluice-log -->\n<!-- done 41 -->\n" + report.LogBlock([]report.CommandEntry{{Command: command}}, nil, 20) + "\n<!-- /sluice-log -->\n"
+	}
+	for range 2 {
+		if err := publish.Retire(t.Context(), f, forge.Repository{}, 7, "a.b", "Nobody asks."); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.comments) != 1 || f.comments[0].ID != 1 {
+		t.Fatalf("%d comments: %+v", len(f.comments), f.comments)
+	}
+	if body := f.comments[0].Body; !strings.Contains(body, "Nobody asks.") || strings.Contains(body, "a review") || !strings.Contains(body, "1 command") || !strings.Contains(body, "<!-- done 41 -->") {
+		t.Errorf("writes %q, comment\n%s", f.writes, body)
+	}
+}
+
 // A comment keeps its place when its ID changes, and a retired one says why and is not touched again.
 func TestEarlierIDAndRetirement(t *testing.T) {
 	t.Parallel()

@@ -411,8 +411,9 @@ func testVanished(t *testing.T, o opener) {
 	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), review("b/b", 1, ""))
 	for i := range 3 {
 		h := receive(t, "a review", done)
-		if leased := h.Place == "github:a/a" && h.Number == 1; leased != (i == 2) {
-			t.Errorf("%s %d came as number %d", h.Place, h.Number, i+1)
+		leased, waited := h.Place == "github:a/a" && h.Number == 1, time.Since(taken)
+		if leased && i < 2 && waited < q.cfg.Lease-50*time.Millisecond { // a slow machine can take longer than the lease for the others
+			t.Errorf("%s %d came as number %d, after %s", h.Place, h.Number, i+1, waited)
 		}
 	}
 	if waited := time.Since(taken); waited < q.cfg.Lease-50*time.Millisecond {

@@ -63,6 +63,9 @@ func testFan(t *testing.T, o opener) {
 		t.Errorf("%d renderings of 4 jobs", n)
 	}
 	eventually(t, "no shard is left", func() bool { return stats(t, q).Shards == 0 })
+	if s := stats(t, q); s.Bytes != 0 || s.ShardBytes == 0 { // an alert looks at the bytes of hints alone
+		t.Errorf("without hints: %+v", s)
+	}
 	if _, err := q.Fan(ctx, [][]byte{nil}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("an empty job: %v", err)
 	}

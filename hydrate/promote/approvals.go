@@ -25,7 +25,7 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 	if need == 0 {
 		return Gate{}, false
 	}
-	_, own := x.workspace()
+	workspace, own := x.workspace()
 	need = max(need, own.Count)
 	if c := x.s.Candidate; c != nil {
 		tree = c.Tree
@@ -41,6 +41,9 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 	}
 	if len(by) < need {
 		g.State = Waiting
+		if why := x.discounted(workspace); why != "" {
+			g.Reason += "; approvers of workspace " + workspace + " do not count: " + why
+		}
 		if void := slices.ContainsFunc(x.rec.Approvals, func(p Approval) bool { return p.Tree != tree }); void {
 			g.Reason += "; earlier approvals were for another tree, and are void"
 		}
@@ -84,6 +87,8 @@ func (x *agreement) countsNot(by string, teams, authors []string) string {
 	workspace, own := x.workspace()
 	named := len(a.Users)+len(a.Teams) == 0 || among(a.Users, a.Teams, by, teams) || among(own.Users, own.Teams, by, teams)
 	switch {
+	case !named && x.discounted(workspace) != "":
+		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, and those of workspace %s cannot approve this: %s", by, x.s.Environment.Name, workspace, x.discounted(workspace))
 	case !named && workspace != "":
 		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, nor among those of workspace %s", by, x.s.Environment.Name, workspace)
 	case !named:
@@ -108,7 +113,26 @@ func (x *agreement) workspace() (string, fleet.WorkspaceApprovers) {
 	if !declared || slices.ContainsFunc(q.Apps, func(app string) bool { return fleet.WorkspaceOf(app) != name }) {
 		return "", fleet.WorkspaceApprovers{}
 	}
+	if x.othersUnknown() != "" { // any of them may be an author
+		own.Users, own.Teams = nil, nil
+	}
 	return name, own
+}
+
+// discounted says why the approvers of a workspace do not count; "" if they do, or if it has none.
+func (x *agreement) discounted(workspace string) string {
+	if w := x.s.Workspaces[workspace]; len(w.Users)+len(w.Teams) == 0 {
+		return ""
+	}
+	return x.othersUnknown()
+}
+
+// othersUnknown says why approvers of workspaces may be authors of the candidate's changes in other repositories; "" if they are not.
+func (x *agreement) othersUnknown() string {
+	if x.s.Candidate == nil {
+		return ""
+	}
+	return x.s.Candidate.OthersUnknown
 }
 
 // RequestedWorkspace returns the workspace whose approvers may approve the requested promotion, because it brings only apps of this one. It

@@ -80,7 +80,7 @@ func (x *decider) advance() error {
 		if x.s.Request != nil {
 			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
-	} else if len(next.Held) > 0 && next.Source.equalOn(x.s.Running.Source, x.names()) {
+	} else if x.onlyHeld(*next) {
 		x.heldOnly(*next)
 	} else {
 		x.d.Gates = x.gatekeeper.gates(*next)
@@ -95,6 +95,17 @@ func (x *decider) advance() error {
 		x.act(*moved)
 	}
 	return nil
+}
+
+// onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes only Sluice's records; in other
+// modes, the environment branch gets them.
+func (x *decider) onlyHeld(next Proposal) bool {
+	if len(next.Held) == 0 {
+		return false
+	}
+	c := x.s.Candidate
+	asks := x.mode() == modeRequest && x.rec.Request == nil
+	return next.Source.equalOn(x.s.Running.Source, x.names()) || asks && c != nil && c.Same && c.Source.Equal(next.Source)
 }
 
 // heldOnly handles the case that only held apps are left to promote.

@@ -119,10 +119,12 @@ func (w *world) ask() {
 	if w.r.IntN(3) == 0 {
 		e.Apps = []string{pick(w.r, w.apps...)}
 	}
+	back := w.record.Rollback
+	decided := back != nil && back.Continues != "" // before the request: a workspace goes back, and the request is about the rollout that follows
 	ok := w.apply(e)
 	if ok {
 		w.declined, w.merged = "", ""
-		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) // it expedites the rollout under way
+		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) && !decided // it expedites the rollout under way
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)
 }

@@ -378,8 +378,8 @@ func (w *world) situation() (promote.Situation, error) {
 			return s, err
 		}
 	}
-	id, _ := w.render(next.Source)
-	s.Candidate = &promote.Candidate{Source: next.Source, Tree: id, Base: w.tip, Policy: promote.Green, Authors: []string{"author"}}
+	id, t := w.render(next.Source)
+	s.Candidate = &promote.Candidate{Source: next.Source, Tree: id, Same: maps.Equal(t.subs, w.prod.subs), Base: w.tip, Policy: promote.Green, Authors: []string{"author"}}
 	if w.r.IntN(20) == 0 {
 		s.Candidate.Policy = promote.Red
 	}

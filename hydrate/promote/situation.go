@@ -111,6 +111,7 @@ func (b Upstream) idle() bool {
 type Candidate struct {
 	Source  Source // what the environment runs afterwards
 	Tree    string
+	Same    bool   // every cluster gets the manifests that the environment branch has: only records differ
 	Base    string // the tip of the environment branch that it was rendered on
 	Policy  State  // red with a reason if rendering or policy refuse it
 	Reason  string
@@ -118,6 +119,9 @@ type Candidate struct {
 	Authors []string // of the commits that it brings; only where somebody else must agree
 	// AuthorsUnknown says why Authors may be incomplete.
 	AuthorsUnknown string
+	// OthersUnknown says why Authors may lack those of changes in other repositories. The approvers of a workspace may be among them, so their
+	// approvals do not count then.
+	OthersUnknown string
 }
 
 // MergeRequest is the open merge request of a promotion.

@@ -12,14 +12,19 @@ import (
 // authors finds the authors of the changes that a promotion brings. Their own approvals do not count.
 type authors struct{ *snapshot }
 
-// add names the authors of the changes of a candidate, where somebody else must approve them.
-func (a *authors) add(ctx context.Context, environment string, out *promote.Candidate) error {
+// add names the authors of the changes of a candidate, where somebody else must approve them. Those in other repositories are looked up only
+// if approvers of a workspace may approve what was requested.
+func (a *authors) add(ctx context.Context, environment string, request *promote.Request, out *promote.Candidate) error {
 	e, _ := a.fleet.Environment(environment)
 	if by := e.Promotion.Approvers; by.Count == 0 && len(by.Users)+len(by.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
 		return nil
 	}
 	var err error
-	out.Authors, out.AuthorsUnknown, err = a.between(ctx, a.states[environment].Source(), out.Source)
+	if out.Authors, out.AuthorsUnknown, err = a.between(ctx, a.states[environment].Source(), out.Source); err != nil {
+		return err
+	}
+	others, unknown, err := a.elsewhere(ctx, environment, request, out.Source)
+	out.Authors, out.OthersUnknown = append(out.Authors, others...), unknown
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// candidate renders a source for an environment on top of what its branch holds.
-func (p *proposals) candidate(ctx context.Context, environment string, source promote.Source) (*promote.Candidate, error) {
+// candidate renders a source for an environment on top of what its branch holds. request is what somebody asked for; nil if nobody did.
+func (p *proposals) candidate(ctx context.Context, environment string, source promote.Source, request *promote.Request) (*promote.Candidate, error) {
 	one, err := p.compose(ctx, environment, source)
 	if err != nil {
 		return nil, err
@@ -24,6 +24,9 @@ func (p *proposals) candidate(ctx context.Context, environment string, source pr
 	if failure != "" {
 		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
 		return out, nil
+	}
+	if out.Same, err = p.sameManifests(ctx, st, tree); err != nil {
+		return nil, err
 	}
 	if out.Blocked, err = p.merged.unmerged(ctx, st.Source(), source); err != nil {
 		return nil, err
@@ -36,7 +39,23 @@ func (p *proposals) candidate(ctx context.Context, environment string, source pr
 	if p.request.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source)
 	}
-	return out, p.authors.add(ctx, environment, out)
+	return out, p.authors.add(ctx, environment, request, out)
+}
+
+// sameManifests reports whether a tree differs from what an environment branch has in Sluice's own records only.
+func (p *proposals) sameManifests(ctx context.Context, st *branch.State, tree gitstore.Hash) (bool, error) {
+	if !st.Exists() {
+		return false, nil
+	}
+	var lists [2][]gitstore.Entry
+	for i, h := range []gitstore.Hash{st.Tip.Tree, tree} {
+		entries, err := p.hydrator.Store.Tree(ctx, h)
+		if err != nil {
+			return false, err
+		}
+		lists[i] = slices.DeleteFunc(slices.Clone(entries), func(e gitstore.Entry) bool { return e.Name == branch.Dir })
+	}
+	return slices.Equal(lists[0], lists[1]), nil
 }
 
 // policy judges each source commit of a promotion, with the apps that it brings. A commit without a

@@ -190,15 +190,20 @@ func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command,
 	if next == nil {
 		return event, fmt.Errorf("nothing in %s waits for an approval: it runs %s", e.Name, s.Running.Source)
 	}
-	candidate, err := l.proposals.candidate(ctx, e.Name, next.Source)
+	candidate, err := l.proposals.candidate(ctx, e.Name, next.Source, s.Record.Request)
 	if err != nil {
 		return event, err
 	}
 	if !c.Said.IsZero() && !promote.WasSeen(s.Record, candidate.Tree, c.Said) {
 		return event, fmt.Errorf("%s would now get %s, which came after this was said: look at it, and approve again", e.Name, next.Source)
 	}
+	if len(event.Workspaces) > 0 && candidate.OthersUnknown != "" {
+		return event, fmt.Errorf("the approval of %s does not count: %s; an approver of %s must approve", event.By, candidate.OthersUnknown, e.Name)
+	}
 	event.Tree = candidate.Tree
-	return event, counts(*s, event, candidate.Authors)
+	offered := *s
+	offered.Candidate = candidate
+	return event, counts(offered, event, candidate.Authors)
 }
 
 // counts returns an error if an approval would not count.

@@ -58,6 +58,16 @@ type Checker interface {
 // AuthorFinder names the people behind source commits by their names on the forge. After an error the names may be incomplete.
 type AuthorFinder interface {
 	Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error)
+	// AuthorsElsewhere names the people behind the commits of another repository that a moved pin brings. Without an error, it knows at least
+	// one name on the forge for each commit.
+	AuthorsElsewhere(ctx context.Context, m MovedPin) ([]string, error)
+}
+
+// MovedPin is another repository of the fleet of which a promotion brings other content.
+type MovedPin struct {
+	Name, URL string
+	Wanted    string // the ref that the fleet pins: refs/heads/BRANCH or refs/tags/PATTERN
+	From, To  gitstore.Hash
 }
 
 // MergeRequests opens and closes the merge requests of promotions.

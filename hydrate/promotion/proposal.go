@@ -39,7 +39,7 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	if err != nil || next == nil || s.Running.Foreign != "" {
 		return err
 	}
-	s.Candidate, err = p.candidate(ctx, e.Name, next.Source)
+	s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request)
 	return err
 }
 

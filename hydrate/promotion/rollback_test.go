@@ -354,6 +354,38 @@ func TestClosedRequest(t *testing.T) {
 	}
 }
 
+// TestNoRequestForRecordsAlone: a newer commit that changes no manifest but of a held app opens no merge request; one that changes another app
+// does, without the held app.
+func TestNoRequestForRecordsAlone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: request")
+	r := &requests{}
+	with := func(q *promotion.Request) { q.Adapters.MergeRequests = r }
+	for _, text := range []string{"one", "two"} {
+		s.release(text)
+		s.look(nil, ordered(promote.EventPromote, "p"+text, nil))
+	}
+	s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
+	s.Write("README.md", "nothing is rendered from this\n")
+	s.Commit("readme")
+	s.hydrateThe("dev")
+	last, _ := s.look(with)
+	if wants(t, "told", []string{last.Decision.WaitsFor}, "held back"); r.opened != 0 {
+		t.Errorf("%d merge requests that change only records", r.opened)
+	}
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Commit("a newer gateway")
+	s.hydrateThe("dev")
+	if s.look(with); r.opened != 1 || r.open == nil {
+		t.Fatalf("%d merge requests for the gateway", r.opened)
+	}
+	for path, want := range map[string]string{"prod-eu-1/gateway": "5.3", "prod-eu-1/shop": "one"} {
+		if got := s.Git("grep", "-hE", "motd|5[.][23]", r.open.Head, "--", path); !strings.Contains(got, want) {
+			t.Errorf("%s of the merge request has %s, want %s", path, got, want)
+		}
+	}
+}
+
 // TestAutomaticRollbackIsHeld: what failed does not come back with an unrelated commit.
 func TestAutomaticRollbackIsHeld(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,10 @@ type outsider struct {
 	asked   []string        // of policy
 	red     map[string]bool // source commits that policy forbids
 	authors error
+	// pins are those whose authors somebody asked for, with the answer.
+	pins         []promotion.MovedPin
+	elsewhere    []string
+	notElsewhere error
 	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are red.
 	statuses, failing string
 	repo              *hydratetest.Repo
@@ -49,6 +53,11 @@ func (w *outsider) Judge(_ context.Context, part promotion.Part) (promote.State,
 
 func (w *outsider) Authors(context.Context, []gitstore.Commit) ([]string, error) {
 	return nil, w.authors
+}
+
+func (w *outsider) AuthorsElsewhere(_ context.Context, m promotion.MovedPin) ([]string, error) {
+	w.pins = append(w.pins, m)
+	return w.elsewhere, w.notElsewhere
 }
 
 // stage is a fleet with prod after dev, both with a branch, and somebody who promotes.

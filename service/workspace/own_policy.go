@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,11 +22,13 @@ import (
 // Limits of the own policy of one workspace.
 const (
 	ownTimeout = 30 * time.Second // of one call
+	ownTotal   = 2 * time.Minute  // CPU time of all calls of one check
 	ownRule    = 5 * time.Second  // of all its rules on one object
 	ownInput   = 8 << 20          // bytes of targets in one call, less than a question to the parent may have
 	ownCalls   = 16               // of one check
 	ownObject  = 9 << 20          // bytes of one object, with its old state: with the files of the policy it fits into a question
 	ownOutput  = 16 << 20         // bytes of all answers together
+	ownValues  = 1 << 20          // values in the JSON of one answer
 )
 
 // ownPolicies implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit, or from the
@@ -140,15 +143,19 @@ func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []po
 		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
 	}
 	var out []ownAnswer
-	total := 0
+	size, spent := 0, time.Duration(0)
 	for i := range parts {
 		task.ownPart = parts[i]
-		answer, size, err := callOwn(ctx, o.session, task)
+		answer, cost, err := callOwn(ctx, o.session, task)
 		if err != nil {
 			return nil, err
 		}
-		if total += size; total > ownOutput {
+		size, spent = size+cost.bytes, spent+cost.cpu
+		switch last := i == len(parts)-1; {
+		case size > ownOutput:
 			answer = ownAnswer{Failed: fmt.Sprintf("its findings have more than %d MiB", ownOutput>>20), Limit: true}
+		case spent > ownTotal && !last && answer.failure() == "":
+			answer = ownAnswer{Failed: fmt.Sprintf("it took more than %s of processor time for a part of the changed objects (make the rules cheaper, or change fewer objects at a time)", ownTotal), Limit: true}
 		}
 		if answer.Limit {
 			o.struck.add(files, now, answer.Failed)
@@ -190,11 +197,17 @@ func summary(p policy.Problems) string {
 	return fmt.Sprintf("%s, and %d more mistakes", p[0], len(p)-1)
 }
 
-// callOwn runs JobPolicy. What the policy itself does wrong is part of the answer. size is that of the answer.
-func callOwn(ctx context.Context, s *Session, task ownTask) (out ownAnswer, size int, err error) {
+// ownCost is what a call costs.
+type ownCost struct {
+	bytes int // of the answer
+	cpu   time.Duration
+}
+
+// callOwn runs JobPolicy. What the policy itself does wrong is part of the answer.
+func callOwn(ctx context.Context, s *Session, task ownTask) (out ownAnswer, cost ownCost, err error) {
 	input, err := json.Marshal(task)
 	if err != nil {
-		return ownAnswer{}, 0, err
+		return ownAnswer{}, cost, err
 	}
 	var data []byte
 	if s.ownPolicy != nil {
@@ -203,30 +216,47 @@ func callOwn(ctx context.Context, s *Session, task ownTask) (out ownAnswer, size
 		data, err = judgeOwn(ctx, s.Renderer, input)
 	}
 	if err != nil {
-		return ownAnswer{}, 0, fmt.Errorf("policy of workspace %s: %w", task.Workspace, err)
+		return ownAnswer{}, cost, fmt.Errorf("policy of workspace %s: %w", task.Workspace, err)
 	}
-	if err := json.Unmarshal(data, &out); err != nil {
-		return ownAnswer{Failed: worker.ErrProtocol.Error(), Limit: true}, 0, nil //nolint:nilerr // as a policy that breaks its process
+	cost.bytes = len(data)
+	if len(data) < cpuHead {
+		err = worker.ErrProtocol
+	} else {
+		cost.cpu = time.Duration(binary.BigEndian.Uint64(data)) //nolint:gosec // by withCPU
+		err = worker.Decode(data[cpuHead:], ownValues, &out)
 	}
-	return out, len(data), nil
+	if err != nil {
+		return ownAnswer{Failed: err.Error(), Limit: true}, cost, nil //nolint:nilerr // as a policy that breaks its process
+	}
+	return out, cost, nil
 }
 
-// judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository. Only if an Engine renders in
-// this process, the job runs here too.
+// cpuHead are the bytes before the answer of JobPolicy, with the CPU time that it took. Between them is the process of a review, which asks
+// its parent to run the job.
+const cpuHead = 8
+
+func withCPU(spent time.Duration, answer []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, cpuHead+len(answer)), uint64(max(spent, 0))), answer...)
+}
+
+// judgeOwn runs JobPolicy in a worker process of the renderer, which has no file of the repository, and returns the answer behind the CPU
+// time that it took. Only if an Engine renders in this process, the job runs here too, and nobody counts its time.
 func judgeOwn(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, error) {
 	if _, here := r.(*renderer.Engine); here {
-		return policyJob(ctx, input, nil)
+		data, err := policyJob(ctx, input, nil)
+		return withCPU(0, data), err
 	}
 	caller, ok := renderer.CallerOf(r)
 	if !ok {
 		return nil, renderer.ErrNoWorkers
 	}
-	data, err := caller.Call(ctx, worker.Call{Job: JobPolicy, Input: input, Timeout: ownTimeout, CPU: ownTimeout, MaxOutput: ownOutput})
+	var spent time.Duration
+	data, err := caller.Call(ctx, worker.Call{Job: JobPolicy, Input: input, Timeout: ownTimeout, CPU: ownTimeout, MaxOutput: ownOutput, Spent: &spent})
 	_, refused := errors.AsType[*worker.JobError](err)
 	if refused || worker.IsLimit(err) || errors.Is(err, worker.ErrProtocol) {
-		return json.Marshal(ownAnswer{Failed: err.Error(), Limit: true})
+		data, err = json.Marshal(ownAnswer{Failed: err.Error(), Limit: true})
 	}
-	return data, err
+	return withCPU(spent, data), err
 }
 
 // OwnRules lists the rules of the workspaces' own policies, and what is wrong with these policies.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -361,5 +362,44 @@ func TestPartsOfManyClusters(t *testing.T) {
 	}
 	if n != len(subjects) {
 		t.Errorf("%d of %d targets", n, len(subjects))
+	}
+}
+
+// A policy that is slow in each call, and in none too slow, ends when its calls together took too much processor time.
+func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
+	h := newGitHost(t)
+	h.commit("fleet", ownFleet(denyRed))
+	s := ownRepo(t, h)
+	head := tip(t, s)
+	f, _, err := s.Fleet(t.Context(), head.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := policy.Subject{Cluster: &policy.Cluster{Name: "dev-1"}, App: &policy.App{Name: "team-a/web"}}
+	for n := range 10 { // one fills a call
+		subject.Objects = append(subject.Objects, policy.Object{Key: fmt.Sprint(n), Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)}})
+	}
+	for _, c := range []struct {
+		each  time.Duration
+		calls int
+		want  string
+	}{
+		{ownTotal / 10, 10, ""},
+		{ownTotal / 4, 5, "more than 2m0s of processor time"},
+	} {
+		calls := 0
+		s.ownPolicy = func(context.Context, []byte) ([]byte, error) {
+			calls++
+			return withCPU(c.each, []byte("{}")), nil
+		}
+		o := newOwnPolicies(s, head.Tree, f)
+		o.struck = newStruck()
+		got, err := o.Judge(t.Context(), "team-a", []policy.Subject{subject})
+		if err != nil || calls != c.calls || !strings.Contains(got.Failed, c.want) || (c.want == "") != (got.Failed == "") {
+			t.Errorf("%v: %d calls, %+v, %v", c.each, calls, got, err)
+		}
+		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}); err != nil || c.want != "" && (calls != c.calls || got.Failed == "") {
+			t.Errorf("%v, again: %d calls, %+v, %v", c.each, calls, got, err)
+		}
 	}
 }
