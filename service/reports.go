@@ -48,11 +48,13 @@ type reportKeeper struct {
 
 // Keep implements bot.Reports.
 func (k reportKeeper) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
-	stored, err := k.Store.Keep(p, fleet, mr, r)
+	h := server.Head{Fleet: repositoryOf(fleet), Repository: repositoryOf(p), Number: mr.Number, Commit: r.Head}
+	linked := *r
+	linked.Links.Back = h.Back()
+	stored, err := k.Store.Keep(p, fleet, mr, &linked)
 	if !stored || k.address == "" || k.forge != "" && (p.Forge() != k.forge || fleet.Forge() != k.forge) {
 		return "", err
 	}
-	h := server.Head{Fleet: repositoryOf(fleet), Repository: repositoryOf(p), Number: mr.Number, Commit: r.Head}
 	return k.address + "/" + server.Escape(h.Path()), err
 }
 

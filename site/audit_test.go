@@ -69,12 +69,12 @@ func TestAudit(t *testing.T) {
 	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 || staging.Lead < 3*time.Hour {
 		t.Errorf("lead time of dev %d × %s, of staging %d × %s", dev.LeadOf, dev.Lead, staging.LeadOf, staging.Lead)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits Time from the source commit of the app") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits Time from the oldest commit of the trunk") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
 		t.Errorf("the app: %s", app)
 	}
 }
 
-// TestAgeOfPartialPromotions: the figures of a promotion of one app measure the source commit of that app, and not the commit of the
+// TestAgeOfPartialPromotions: the figures of a promotion of one app measure the commits that it brings to that app, and not the commit of the
 // other apps of the environment. A promotion whose source commit is newer than it is counted, not hidden.
 func TestAgeOfPartialPromotions(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	order(now)
 	f := d.read(t)
 	staging := f.Environments[1]
-	if age := now.Sub(d.tip.Committer.When); staging.Figures.LeadOf != 1 || staging.Figures.Lead != age || age >= now.Sub(first) {
+	if age := now.Sub(first); staging.Figures.LeadOf != 2 || staging.Figures.Lead != age { // the commits that the app lacked
 		t.Errorf("staging: %d × %s, expected %s; the source is %s", staging.Figures.LeadOf, staging.Figures.Lead, age, staging.Source)
 	}
 	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 2 hours (1 promotion) "+d.tip.Hash.String()[:10]+" 2 hours") {
@@ -119,10 +119,53 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	change(8, now.Add(300*time.Hour))
 	order(now.Add(time.Hour))
 	f = d.read(t)
-	if s := f.Environments[1].Figures; s.LeadOf != 1 || s.LeadLacks != 1 {
+	if s := f.Environments[1].Figures; s.LeadOf != 2 || s.LeadLacks != 1 {
 		t.Errorf("staging: %d ages, %d unknown", s.LeadOf, s.LeadLacks)
 	}
-	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion and 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "2 hours (without 1 promotion of unknown age)") {
+	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion and 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "4 days (without 1 promotion of unknown age)") {
 		t.Error(text(all["apps/shop.html"]), text(all["history.html"]))
+	}
+}
+
+// TestAgeOfBatch: a promotion brings several commits. The figures of the environment count each of them, and the page of an app the oldest of
+// those that can change it.
+func TestAgeOfBatch(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	d.read(t)
+	first := d.tip.Committer.When
+	commit := func(file, text string, at time.Time) string {
+		t.Helper()
+		d.repo.Write(file, text)
+		d.repo.Commit("Change " + file)
+		object := d.repo.Git("cat-file", "commit", "HEAD") + "\n"
+		later := strings.ReplaceAll(object, strconv.FormatInt(first.Unix(), 10), strconv.FormatInt(at.Unix(), 10))
+		hash := d.repo.Pipe(later, "hash-object", "-t", "commit", "-w", "--stdin")
+		d.repo.Git("update-ref", "refs/heads/main", hash)
+		return hash
+	}
+	commit("README.md", "nothing that a cluster reads\n", first.Add(10*time.Hour))
+	shop := commit("apps/shop/layers/environment/staging/values.yaml", "replicas: 7\n", first.Add(20*time.Hour))
+	commit("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n", first.Add(30*time.Hour))
+	tip := commit("apps/shop/layers/environment/staging/values.yaml", "replicas: 8\n", first.Add(40*time.Hour))
+	d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
+	f := d.read(t)
+	now := first.Add(44 * time.Hour)
+	d.h = d.repo.Hydrator(2)
+	c := promotion.Command{Event: promote.Event{Kind: promote.EventPromote, By: "bob", Reason: "now", ID: "1", At: now, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
+	if _, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{c}, CommandPrefix: "sluice"}); err != nil {
+		t.Fatal(err)
+	}
+	earlier := f.Touched
+	f = d.read(t)
+	staging := f.Environments[1]
+	if len(earlier) != 0 || len(f.Touched) != 5 || staging.Source.Commit != tip {
+		t.Fatalf("%d and %d commits compared, staging runs %s", len(earlier), len(f.Touched), staging.Source)
+	}
+	if s := staging.Figures; s.LeadOf != 5 || s.LeadLacks != 0 || s.Lead != 24*time.Hour { // 44, 34, 24, 14 and 4 hours
+		t.Errorf("staging: %d ages with the median %s, %d unknown", s.LeadOf, s.Lead, s.LeadLacks)
+	}
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 24 hours (1 promotion) "+shop[:10]+" 24 hours") {
+		t.Errorf("the app: %s", app)
 	}
 }

@@ -46,9 +46,9 @@ func TestPagesInChromium(t *testing.T) {
 		Errors, Requests, Axe, Wide []string
 		Pages                       int
 		Facts                       struct {
-			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked string
-			Sheet, Copied, Restored, NoscriptTools                                                 bool
-			Hostile, Tabs, Pairs                                                                   int
+			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked, Stamps, Freeze string
+			Sheet, Copied, Restored, NoscriptTools                                                                 bool
+			Hostile, Tabs, Pairs                                                                                   int
 		}
 	}
 	if err := json.Unmarshal(out, &got); err != nil {
@@ -63,6 +63,7 @@ func TestPagesInChromium(t *testing.T) {
 	for what, pair := range map[string][2]string{
 		"filter in the address": {f.Query, "?q=shop"}, "rows": {f.Rows, "shop"}, "theme": {f.Theme, "light"}, "fourth entry": {f.Fourth, "baseline"}, "opened": {f.Opened, "baseline"},
 		"went": {f.Went, "Promotions"}, "kept theme": {f.Kept, "light"}, "local time": {f.Time, "2 Jan 2024, 12:04"},
+		"times in texts that stay in UTC": {f.Stamps, ""}, "the end of the freeze": {found(f.Freeze, "4 Jan 2024, 09:04"), "4 Jan 2024, 09:04"},
 		"the same state twice": {f.Same, "Choose two different states."}, "compared": {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"}, "without a script": {f.Linked, f.Compared},
 	} {
 		if pair[0] != pair[1] {
@@ -100,4 +101,12 @@ func busy(t *testing.T) *site.Fleet {
 	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"}, {Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}
 	prod.Open, prod.OpenWhy, prod.OpenNext = false, "outside of every window", f.Made.Add(20*time.Hour)
 	return f
+}
+
+// found is a text if another one contains it, else that one.
+func found(in, text string) string {
+	if strings.Contains(in, text) {
+		return text
+	}
+	return in
 }

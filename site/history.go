@@ -42,7 +42,7 @@ func (b *reader) history(e *Environment) error {
 		}
 		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
-		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, at: b.sourceCommits(h.Source)}
+		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, line: b.line}
 		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
 		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
@@ -158,10 +158,12 @@ func (e *Environment) figures(now time.Time) {
 		if !h.promoted {
 			continue
 		}
-		if _, age, ok := h.age(""); ok {
-			leads = append(leads, age)
-		} else {
+		commits, ok := h.brought("")
+		if !ok {
 			f.LeadLacks++
+		}
+		for _, c := range commits {
+			leads = append(leads, h.At.Sub(c.At))
 		}
 	}
 	f.Lead, f.LeadOf, f.Restore = median(leads), len(leads), median(restores)
@@ -179,56 +181,74 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
+// mainLine is the trunk's line of first parents, as far as it was read.
+type mainLine struct {
+	commits []Commit       // newest first
+	at      map[string]int // their places, by hash
+	touched Touched
+}
+
 // promotedSources are the source commits of a state of an environment, and of the state before it.
 type promotedSources struct {
 	now, before promote.Source
-	at          map[string]Commit // those of now, by hash
+	line        *mainLine
 }
 
-// sourceCommits returns all commits of a source by hash.
-func (b *reader) sourceCommits(s promote.Source) map[string]Commit {
-	out := map[string]Commit{}
-	for _, c := range s.Commits() {
-		out[c] = b.commit(c)
-	}
-	return out
-}
+// move is a step of an app, or of all apps without a commit of their own, from one source commit to another.
+type move struct{ from, to string }
 
-// age returns the oldest source commit that a promotion brought for an app, or for any app without one, and its age at that time. It is
-// false if that commit or its date is unknown, if it is newer than the promotion, or if no source commit changed.
-func (h *Event) age(app string) (c Commit, age time.Duration, ok bool) {
-	if !h.known { // the state before it
-		return Commit{}, 0, false
+// moves returns the steps that differ, for an app, or for all apps if app is "".
+func (p promotedSources) moves(app string) map[move]bool {
+	out := map[move]bool{}
+	add := func(was, is promote.ClusterSource, app string) {
+		if m := (move{was.Of(app), is.Of(app)}); m.from != m.to && m.to != "" {
+			out[m] = true
+		}
 	}
-	had := commitsFor(h.lead.before, app)
-	for hash := range commitsFor(h.lead.now, app) {
-		if had[hash] {
+	clusters := map[string]bool{"": true} // "": those without a source of their own
+	for name := range union(p.before.Clusters, p.now.Clusters) {
+		clusters[name] = true
+	}
+	for name := range clusters {
+		was, is := p.before.On(name), p.now.On(name)
+		if app != "" {
+			add(was, is, app)
 			continue
 		}
-		one := h.lead.at[hash]
-		if one.At.IsZero() || h.At.Before(one.At) {
-			return Commit{}, 0, false
-		}
-		if !ok || one.At.Before(c.At) {
-			c, ok = one, true
+		add(was, is, "")
+		for one := range union(was.Apps, is.Apps) {
+			add(was, is, one)
 		}
 	}
-	return c, h.At.Sub(c.At), ok
+	return out
 }
 
-// commitsFor is the set of commits that a source names for an app, or for all apps without one.
-func commitsFor(s promote.Source, app string) map[string]bool {
-	out := map[string]bool{}
-	list := s.Commits()
-	if app != "" {
-		list = []string{s.Of(app)}
-		for _, c := range s.Clusters {
-			list = append(list, c.Of(app))
+// brought returns the commits of the trunk that a promotion brought for an app, or for any app if app is "", newest first: those after the
+// commit that ran before. The first promotion to an environment brings the commit that it names. It is false if a commit is not on the part
+// of the trunk that was read, or is newer than the promotion.
+func (h *Event) brought(app string) (list []Commit, ok bool) {
+	if !h.known { // the state before it
+		return nil, false
+	}
+	line, places := h.lead.line, map[int]bool{}
+	for m := range h.lead.moves(app) {
+		to, known := line.at[m.to]
+		from, alsoKnown := line.at[m.from]
+		if m.from == "" {
+			from, alsoKnown = to+1, known
+		}
+		if !known || !alsoKnown {
+			return nil, false
+		}
+		for i := to; i < from; i++ { // none if the app went back
+			places[i] = true
 		}
 	}
-	for _, c := range list {
-		out[c] = c != ""
+	for _, i := range slices.Sorted(maps.Keys(places)) {
+		if line.commits[i].At.After(h.At) {
+			return nil, false
+		}
+		list = append(list, line.commits[i])
 	}
-	delete(out, "")
-	return out
+	return list, len(list) > 0
 }

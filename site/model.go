@@ -25,6 +25,7 @@ type Fleet struct {
 	Problems     []string       // what could not be read
 	Conformance  []conform.Group
 	Index        *index.Index
+	Touched      Touched // by the commits of the trunk that promotions brought together
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
@@ -208,8 +209,8 @@ type AppChange struct {
 // Figures are DORA's four figures of an environment, from its history.
 type Figures struct {
 	Weeks     []Week
-	Lead      time.Duration // median time from the oldest promoted source commit to the environment branch
-	LeadOf    int           // number of deployments that Lead is the median of
+	Lead      time.Duration // median time from the trunk to the environment branch, of all commits that promotions brought
+	LeadOf    int           // number of commits that Lead is the median of
 	LeadLacks int           // promotions without a lead time, because a source commit is unknown or newer than the promotion
 	PerWeek   float64       // deployments
 	Deployed  int

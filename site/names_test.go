@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/site/conform"
 )
@@ -51,6 +52,7 @@ func FuzzFileName(f *testing.F) {
 
 func TestPieces(t *testing.T) {
 	t.Parallel()
+	at := time.Date(2024, 1, 4, 0, 4, 0, 0, time.UTC)
 	for text, want := range map[string][]piece{
 		"":                             {{}},
 		"plain":                        {{Text: "plain"}},
@@ -58,6 +60,10 @@ func TestPieces(t *testing.T) {
 		"`a` or `b`":                   {{}, {Text: "a", Code: true}, {Text: " or "}, {Text: "b", Code: true}, {}},
 		"it`s one":                     {{Text: "it`s one"}},
 		"`a` and `b":                   {{}, {Text: "a", Code: true}, {Text: " and `b"}},
+		"until 2024-01-04 00:04 UTC":   {{Text: "until "}, {At: at}},
+		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`": {{At: at}, {At: at}, {Text: ": "}, {Text: "a", Code: true}, {}},
+		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC":    {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
+		"window 2024-01-04 00:04–23:59 UTC":             {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
 	} {
 		if got := pieces(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %+v", text, got)

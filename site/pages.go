@@ -157,7 +157,7 @@ func functions(p *Pages) template.FuncMap {
 		"count":     count,
 		"number":    number,
 		"short":     func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
-		"stamp":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"stamp":     func(t time.Time) string { return t.UTC().Format(stampForm) },
 		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"ago":       func(t time.Time) string { return ago(f.Made.Sub(t)) },
 		"span":      span,
@@ -179,6 +179,7 @@ func functions(p *Pages) template.FuncMap {
 		"percent":   func(part, of int) int { return part * 100 / max(1, of) },
 		"nav":       func() []link { return navigation(f) },
 		"pieces":    pieces,
+		"dated":     dated,
 		"upToDate":  upToDate,
 		"report": func(e *Environment, h Event) string {
 			if path := changePath(e, h); p.live || p.reported[path] {

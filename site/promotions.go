@@ -3,6 +3,7 @@ package site
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -77,6 +78,7 @@ func newStage(e *Environment) stage {
 	s := stage{Environment: e}
 	for _, w := range e.Waves {
 		v := waveView{Wave: w, Dots: len(w.Clusters) <= waveDots}
+		v.Until = unsaid(w.Reason, w.Until)
 		for _, c := range w.Clusters {
 			if c.Current() {
 				v.Moved++
@@ -111,10 +113,18 @@ func newStage(e *Environment) stage {
 func gates(list []promote.Gate) []gate {
 	out := make([]gate, 0, len(list))
 	for _, g := range list {
-		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, g.Until})
+		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, unsaid(g.Reason, g.Until)})
 	}
 	slices.SortStableFunc(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
 	return out
+}
+
+// unsaid is a time if a reason does not name it.
+func unsaid(reason string, at time.Time) time.Time {
+	if strings.Contains(reason, promote.Stamp(at)) {
+		return time.Time{}
+	}
+	return at
 }
 
 func gateOrder(state string) int {

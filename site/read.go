@@ -30,6 +30,7 @@ type Request struct {
 	Key      []byte       // of the fingerprints that stand for secrets
 	Commits  int          // most commits of a history; 0 is 100
 	Index    *index.Index // of an earlier call, so that only what changed is read; nil is none
+	Touched  Touched      // of an earlier call; nil is none
 	Posted   *Statuses    // commit statuses, for the health of clusters; nil: it is not known
 }
 
@@ -46,7 +47,7 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		return nil, err
 	}
 	b := &reader{
-		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{}, position: map[string]int{}, views: map[string]*source.View{},
+		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{}, views: map[string]*source.View{},
 		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
 		out: &Fleet{Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now, Problems: slices.Clone(r.Problems)},
 	}
@@ -66,6 +67,9 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 		}
 	}
 	b.finish()
+	if err := b.touches(); err != nil {
+		return nil, err
+	}
 	b.health()
 	if err := b.layers(); err != nil {
 		return nil, err
@@ -87,7 +91,7 @@ type reader struct {
 	refs     map[string]gitstore.Hash
 	apps     map[string]*App
 	commits  map[string]Commit
-	position map[string]int // on the trunk, counted from its tip
+	line     *mainLine
 	views    map[string]*source.View
 	versions map[string]string
 	mask     *diff.Masker
@@ -108,9 +112,11 @@ func (b *reader) trunk() error {
 	if err != nil {
 		return err
 	}
+	b.line = &mainLine{at: map[string]int{}, touched: Touched{}}
 	for i, c := range line {
-		b.position[c.Hash.String()] = i
-		b.commits[c.Hash.String()] = commitOf(c, i)
+		one := commitOf(c, i)
+		b.line.at[one.Hash], b.commits[one.Hash] = i, one
+		b.line.commits = append(b.line.commits, one)
 	}
 	b.out.Tip = b.commits[b.request.Trunk.Hash.String()]
 	return nil

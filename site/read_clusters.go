@@ -70,7 +70,7 @@ func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 	return nil
 }
 
-func union(a, b map[string]gitstore.Hash) map[string]bool {
+func union[V any](a, b map[string]V) map[string]bool {
 	out := map[string]bool{}
 	for k := range a {
 		out[k] = true

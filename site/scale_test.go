@@ -1,11 +1,14 @@
 package site_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,50 +17,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/internal/browsertest"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/index"
 )
 
-// TestScale measures the pages and the index of a generated fleet: SLUICE_SCALE=5000x50 is clusters × apps. Every target has an object
-// of its own. The branches are written without rendering. The sizes are checked, the times are logged beside that of one `git clone`.
-func TestScale(t *testing.T) {
-	clusters, apps := 60, 5
-	if size := os.Getenv("SLUICE_SCALE"); size != "" {
-		if _, err := fmt.Sscanf(size, "%dx%d", &clusters, &apps); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := generated(t, clusters, apps)
-	h := r.Hydrator(2)
-	trunk, err := h.Store.Resolve(t.Context(), "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock, used := time.Now(), processor(t, syscall.RUSAGE_SELF)
-	lap := func(what string) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		t.Logf("%s: %.2f s, %.2f s of processor time, heap %d MiB", what, time.Since(clock).Seconds(), (processor(t, syscall.RUSAGE_SELF) - used).Seconds(), m.HeapAlloc>>20)
-		clock, used = time.Now(), processor(t, syscall.RUSAGE_SELF)
-	}
-	clone := filepath.Join(t.TempDir(), "clone")
-	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-local", "--mirror", r.Dir, clone).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	lap(fmt.Sprintf("git clone (%.2f s of processor time)", processor(t, syscall.RUSAGE_CHILDREN).Seconds()))
-	x, stats, err := index.Fleet(t.Context(), nil, h, trunk.Tree, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lap(fmt.Sprintf("index of %d targets (%d objects read)", x.Targets(), stats.Objects))
-	if x.Targets() != clusters*apps {
-		t.Errorf("%d targets", x.Targets())
-	}
-	_, total := x.Search(index.Query{Image: "log4j 2.14"}, 100)
-	lap("search of an image")
-	if want := (clusters + 9) / 10; total != want {
-		t.Errorf("%d targets have the image, want %d", total, want)
-	}
+// saved writes an index and reads it again.
+func saved(t *testing.T, x *index.Index, lap func(string) time.Duration) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "index")
 	if err := x.Save(file); err != nil {
 		t.Fatal(err)
@@ -71,6 +38,60 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	lap(fmt.Sprintf("load of %d KiB", info.Size()>>10))
+}
+
+// searched looks for an image that a number of targets have.
+func searched(t *testing.T, x *index.Index, want int, lap func(string) time.Duration) {
+	t.Helper()
+	_, total := x.Search(index.Query{Image: "log4j 2.14"}, 100)
+	if took := lap("search of an image"); took > 200*time.Millisecond {
+		t.Errorf("a search takes %s of processor time", took)
+	}
+	if total != want {
+		t.Errorf("%d targets have the image, want %d", total, want)
+	}
+}
+
+// TestScale measures the pages and the index of a generated fleet: SLUICE_SCALE=5000x50 is clusters × apps. Every target has an object
+// of its own. The branches are written without rendering. Sizes and memory are checked, and in a large fleet processor times beside that of
+// one `git clone`, and the time to the first paint of the overview.
+func TestScale(t *testing.T) {
+	clusters, apps := scale(t)
+	r := generated(t, clusters, apps)
+	h := r.Hydrator(2)
+	trunk, err := h.Store.Resolve(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock, used := time.Now(), processor(t, syscall.RUSAGE_SELF)
+	lap := func(what string) time.Duration {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		took := processor(t, syscall.RUSAGE_SELF) - used
+		t.Logf("%s: %.2f s, %.2f s of processor time, heap %d MiB", what, time.Since(clock).Seconds(), took.Seconds(), m.HeapAlloc>>20)
+		clock, used = time.Now(), processor(t, syscall.RUSAGE_SELF)
+		return took
+	}
+	large := clusters*apps >= 100_000
+	clone, others := filepath.Join(t.TempDir(), "clone"), processor(t, syscall.RUSAGE_CHILDREN)
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-local", "--mirror", r.Dir, clone).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	cloned := processor(t, syscall.RUSAGE_CHILDREN) - others
+	lap(fmt.Sprintf("git clone (%.2f s of processor time)", cloned.Seconds()))
+	peak := peakMemory()
+	x, stats, err := index.Fleet(t.Context(), nil, h, trunk.Tree, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := lap(fmt.Sprintf("index of %d targets (%d objects read)", x.Targets(), stats.Objects)); large && took > 2*cloned {
+		t.Errorf("the index takes %s of processor time, a clone %s", took, cloned)
+	}
+	if x.Targets() != clusters*apps {
+		t.Errorf("%d targets", x.Targets())
+	}
+	searched(t, x, (clusters+9)/10, lap)
+	saved(t, x, lap)
 	f, err := site.Read(t.Context(), h, site.Request{Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"), Index: x})
 	if err != nil {
 		t.Fatal(err)
@@ -93,11 +114,66 @@ func TestScale(t *testing.T) {
 	if bytes > most {
 		t.Errorf("the overview takes %d bytes", bytes)
 	}
-	if dir := os.Getenv("SLUICE_PAGES"); dir != "" {
-		if err := site.Write(dir, p); err != nil {
+	withinMemory(t, peak())
+	dir := os.Getenv("SLUICE_PAGES")
+	if dir == "" && !large {
+		return
+	} else if dir == "" {
+		dir = t.TempDir()
+	}
+	if err := site.Write(dir, p); err != nil {
+		t.Fatal(err)
+	}
+	lap("all pages")
+	t.Run("first paint", func(t *testing.T) {
+		var got struct{ Paint []float64 } // milliseconds
+		if err := json.Unmarshal(browsertest.Run(t, "testdata/browser/paint.js", filepath.Join(dir, "index.html")), &got); err != nil {
 			t.Fatal(err)
 		}
-		lap("all pages")
+		t.Logf("the first paint of the overview after %v ms", got.Paint)
+		if len(got.Paint) == 0 || slices.Min(got.Paint) > 1000 {
+			t.Errorf("the first paint of the overview takes %v ms", got.Paint)
+		}
+	})
+}
+
+func withinMemory(t *testing.T, got uint64) {
+	t.Helper()
+	if most := uint64(1 << 30); got > most {
+		t.Errorf("%d MiB of memory at most", got>>20)
+	} else {
+		t.Logf("%d MiB of memory at most", got>>20)
+	}
+}
+
+// scale returns the numbers of clusters and apps.
+func scale(t *testing.T) (clusters, apps int) {
+	t.Helper()
+	size := os.Getenv("SLUICE_SCALE")
+	if size == "" {
+		return 60, 5
+	}
+	if _, err := fmt.Sscanf(size, "%dx%d", &clusters, &apps); err != nil {
+		t.Fatal(err)
+	}
+	return clusters, apps
+}
+
+// peakMemory returns a function that returns the most memory that the process had since, in bytes; 0 where that is not known.
+func peakMemory() func() uint64 {
+	debug.FreeOSMemory() // what earlier steps have used
+	const reset = "5"    // see proc_pid_clear_refs(5)
+	if err := os.WriteFile("/proc/self/clear_refs", []byte(reset), 0o200); err != nil {
+		return func() uint64 { return 0 }
+	}
+	return func() uint64 {
+		status, err := os.ReadFile("/proc/self/status")
+		_, rest, ok := strings.Cut(string(status), "VmHWM:")
+		var kib uint64
+		if _, bad := fmt.Sscanf(rest, "%d kB", &kib); err != nil || !ok || bad != nil {
+			return 0
+		}
+		return kib << 10
 	}
 }
 

@@ -8,24 +8,52 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// piece is a part of a text: prose, or a command or name in code.
+// piece is a part of a text: prose, a command or name in code, or a time.
 type piece struct {
 	Text string
 	Code bool
+	At   time.Time
 }
 
-// pieces splits a text of Sluice at pairs of backticks, which enclose code. Without a second one, a backtick is a character.
+// pieces splits a text of Sluice at pairs of backticks, which enclose code, and at times. Without a second one, a backtick is a character.
 func pieces(text string) []piece {
 	var out []piece
 	for {
 		before, rest, opened := strings.Cut(text, "`")
 		code, after, closed := strings.Cut(rest, "`")
 		if !opened || !closed {
-			return append(out, piece{Text: text})
+			return append(out, dated(text)...)
 		}
-		out = append(out, piece{Text: before}, piece{Text: code, Code: true})
+		out = append(append(out, dated(before)...), piece{Text: code, Code: true})
 		text = after
 	}
+}
+
+const stampForm = "2006-01-02 15:04 UTC" // of promote.Stamp
+
+// dated splits a text at times as promote.Stamp writes them, so that pages can show them in the zone of the reader.
+func dated(text string) []piece {
+	var out []piece
+	start := 0
+	for i := 0; i+len(stampForm) <= len(text); i++ {
+		if text[i] < '0' || text[i] > '9' || !strings.HasPrefix(text[i+len("2006"):], "-") {
+			continue
+		}
+		at, err := time.Parse(stampForm, text[i:i+len(stampForm)])
+		if err != nil {
+			continue
+		}
+		if i > start {
+			out = append(out, piece{Text: text[start:i]})
+		}
+		out = append(out, piece{At: at})
+		start = i + len(stampForm)
+		i = start - 1
+	}
+	if start < len(text) || start == 0 {
+		out = append(out, piece{Text: text[start:]})
+	}
+	return out
 }
 
 // upToDate counts the clusters that hold what their environment branches hold.

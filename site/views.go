@@ -18,19 +18,19 @@ type appView struct {
 	Leads  []lead
 }
 
-// lead is the age that source commits of an app have when they reach an environment.
+// lead is the age that commits of the trunk have when they reach an environment, of those that changed an app.
 type lead struct {
 	Environment *Environment
 	Median      string // at the environment branch; "" if no promotion has a known age
 	Of          int    // promotions that Median is of
 	Lacks       int    // promotions whose age is unknown
-	Newest      Commit // of the newest promotion with a known age
+	Newest      Commit // the oldest commit of the newest promotion with a known age
 	Landed      string // its age at the environment branch
 	Complete    string // its age at the end of the last wave; "" if that is not recorded
 	Underway    bool
 }
 
-// newLead computes the ages of an app's source commits from the promotions to an environment that changed it, newest first; false if
+// newLead computes the ages of the commits that changed an app from the promotions to an environment that changed it, newest first; false if
 // there are none. An environment that follows the trunk has none: its commits have the dates of their source commits.
 func newLead(e *Environment, app string, changes []Event) (lead, bool) {
 	out := lead{Environment: e}

@@ -20,7 +20,7 @@ import (
 )
 
 // Site reads the fleet of the trunk for its pages. It evaluates promotions and changes nothing. earlier is the
-// previous result, or nil; Site updates its index.
+// previous result, or nil; Site updates its index and continues what it counted.
 func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, error) {
 	trunk, _, err := w.TrunkTip(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	}
 	r := site.Request{Trunk: trunk, Now: w.now(), Version: w.config.Runtime.Version, Key: w.FingerprintKey()}
 	if earlier != nil {
-		r.Index = earlier.Index
+		r.Index, r.Touched = earlier.Index, earlier.Touched
 	}
 	if w.repo.Forge != nil {
 		r.Posted = w.config.Statuses.of(w.repo.Place)

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -40,6 +42,15 @@ func (h Head) Path() string {
 		page = othersFolder + h.Repository + strings.TrimPrefix(page, "merge-requests")
 	}
 	return h.Fleet + "/-/" + page
+}
+
+// Back is a link from the report to the page that lists it. That of another repository is on no list, and leads to the overview.
+func (h Head) Back() report.Link {
+	if h.Repository == h.Fleet {
+		return report.Link{Name: fmt.Sprintf("Reviewed heads of !%d", h.Number), Address: fmt.Sprintf("../%d.html", h.Number)}
+	}
+	up := strings.Count(strings.TrimPrefix(h.Path(), h.Fleet+"/-/"), "/")
+	return report.Link{Name: "Overview of the fleet", Address: strings.Repeat("../", up) + "index.html"}
 }
 
 // reportOf reads the path of a report's page below the pages of a fleet: merge-requests/NUMBER/COMMIT.html, or

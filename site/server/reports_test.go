@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -97,6 +98,15 @@ func TestReportOfAnotherRepository(t *testing.T) {
 	page := server.Head{Fleet: fleet, Repository: other, Number: 7, Commit: head}.Path()
 	if page != "acme/fleet/-/merge-requests/of/acme/group/components/7/"+head+".html" {
 		t.Errorf("the page is at %s", page)
+	}
+	for _, one := range []server.Head{{Fleet: fleet, Repository: other, Number: 7, Commit: head}, {Fleet: fleet, Repository: fleet, Number: 7, Commit: head}} {
+		want := fleet + "/-/index.html"
+		if one.Repository == fleet {
+			want = fleet + "/-/merge-requests/7.html"
+		}
+		if to := path.Join(path.Dir(one.Path()), one.Back().Address); to != want || one.Back().Name == "" {
+			t.Errorf("the report of %s leads back to %s, want %s", one.Repository, to, want)
+		}
 	}
 	for person, want := range map[string]int{"ada": 200, "bob": 404, "carol": 404, "dan": 404, "eve": 503, "": 403} {
 		code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person)

@@ -94,7 +94,7 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 		may, err := c.ask(ctx, person, repository)
 		if err == nil {
 			c.known.Add(key, rightAnswer{may, c.clock()})
-		} else {
+		} else if _, down := errors.AsType[*promotion.UnavailableError](err); down {
 			c.failed.Add(person, rightFailure{err, c.clock()})
 		}
 		return may, err
@@ -107,7 +107,8 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 var errProbes = errors.New("too many addresses of repositories that do not exist, or that you may not read: try again in a minute")
 
 // probe asks whether a person may read a repository that they may not read as far as is known. What it asks and keeps does not depend on
-// whether the repository exists: for one that does not, it asks about the nearest that does.
+// whether the repository exists: for one that does not, it asks about the nearest that does. If the forge fails for that one, probe asks about
+// the next: if the forge answers, it fails for one repository alone, which the person may not read as far as the forge confirms.
 func (c *rightsCache) probe(ctx context.Context, person, repository string, names []string) (bool, error) {
 	now := c.clock()
 	if last, ok := c.failed.Get(person); ok && now.Sub(last.at) < unknownFor {
@@ -122,11 +123,22 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 	}
 	name := nearest(names, repository)
 	may, err := c.fresh(ctx, person, name)
-	may = may && name == repository
-	if err == nil && !may {
+	switch {
+	case err == nil && may && name == repository:
+		return true, nil
+	case err == nil:
 		c.probed.Add(key, now)
+		return false, nil
 	}
-	return may, err
+	if _, down := errors.AsType[*promotion.UnavailableError](err); !down {
+		if others := slices.DeleteFunc(slices.Clone(names), func(one string) bool { return one == name }); len(others) > 0 {
+			if _, second := c.fresh(ctx, person, nearest(others, repository)); second == nil {
+				return false, nil
+			}
+		}
+	}
+	c.failed.Add(person, rightFailure{err, now})
+	return false, err
 }
 
 // count counts a question of a person; false if there are too many of them in this minute.
@@ -166,9 +178,14 @@ func (s *Server) readable(w http.ResponseWriter, r *http.Request, person, reposi
 	case unknown != nil:
 		s.rightUnknown(w, person, repository, unknown)
 	default:
-		http.NotFound(w, r)
+		notFound(w)
 	}
 	return false
+}
+
+// notFound answers for a repository that does not exist, and alike for one that a person may not read as far as the forge confirms.
+func notFound(w http.ResponseWriter) {
+	http.Error(w, "no repository of this name, or the forge does not confirm that you may read it (if you may, try again)", http.StatusNotFound)
 }
 
 // nearest returns the name that has the longest common prefix with another one, so that it is probably on the same forge.

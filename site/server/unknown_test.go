@@ -20,7 +20,8 @@ import (
 )
 
 // TestUnknownIsNotNotFound: while the list of repositories is not complete, a page of a repository that is not in it cannot be read. While
-// rights are unknown, it looks like one of a repository that exists. Otherwise it does not exist.
+// the forge confirms no rights, it looks like one of a repository that exists. Otherwise it does not exist, also if the forge fails for one
+// repository alone.
 func TestUnknownIsNotNotFound(t *testing.T) {
 	t.Parallel()
 	from := &source{tips: "1"}
@@ -51,9 +52,9 @@ func TestUnknownIsNotNotFound(t *testing.T) {
 	check("eve", "/", 503, "The forge did not confirm your access to all repositories: try again.")
 	check("half", "/", 200, "acme/fleet")
 	check("half", "/", 200, "The forge did not confirm your access to all repositories: try again.")
-	check("half", "/secret/fleet/-/index.html", 503, "try again")
-	check("half", "/secret/none/-/index.html", 503, "try again")
-	check("half", "/acme/none/-/index.html", 503, "try again")
+	for _, name := range []string{"secret/fleet", "secret/none", "acme/none", "x"} {
+		check("half", "/"+name+"/-/index.html", 404, "the forge does not confirm that you may read it")
+	}
 	from.incomplete = errors.New("github has not listed its repositories yet")
 	check("ada", "/acme/none/-/index.html", 503, "the list of repositories is not complete: try again")
 	check("ada", "/acme/fleet/-/index.html", 200, "")

@@ -158,7 +158,7 @@ func fleetReview(tb testing.TB) *report.Review {
 	return r
 }
 
-// many makes n changes of one object each, in groups of size objects.
+// many makes n changes of one object each, in groups of size objects. One in a thousand has a caution.
 func many(n, size int, text string) *report.Review {
 	c := &diff.ChangeSet{}
 	apps := map[string]*diff.App{}
@@ -176,6 +176,9 @@ func many(n, size int, text string) *report.Review {
 				Hunks: []diff.Hunk{{Path: "spec", OldStart: 11, NewStart: 11, Lines: lines}}, Lines: len(lines),
 				Context: strings.Split(strings.Repeat("line: of the object before\n", 40), "\n"),
 			})
+			if (i*size+k)%1000 == 700 {
+				g.Objects[k].Effects = []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskHigh, Message: "the cluster refuses the new selector"}}
+			}
 			g.Counts.Changed++
 		}
 		c.Groups = append(c.Groups, g)

@@ -74,6 +74,8 @@ const use = async (browser) => {
   await page.waitForURL(/promotions/);
   f.went = await page.evaluate(() => document.querySelector("h1").textContent);
   f.kept = await page.evaluate(() => document.documentElement.dataset.theme);
+  f.stamps = await page.evaluate(() => (document.querySelector("main").textContent.match(/\d{4}-\d\d-\d\d \d\d:\d\d UTC/g) || []).join());
+  f.freeze = await page.locator("#env-prod time").evaluateAll((list) => list.map((e) => e.textContent).join("; "));
   const summary = page.locator("#env-prod .acts summary");
   await summary.focus();
   if (await page.locator("#env-prod .acts").getAttribute("open") === null) await page.keyboard.press("Enter"); // open if the environment waits for somebody

@@ -42,7 +42,8 @@ class Entry {
 
 const BATCH = 24, FIRST = 4; // FIRST for a key: the rest follows after the frame
 
-// A group draws a window of its matching entries, and grows it when the reader comes near its end.
+// A group draws a window of its matching entries. The window grows when the reader comes near its end, and moves when a key or a link leads far
+// away from it, so that no key draws a thousand objects.
 class Group {
   constructor(section) {
     this.section = section;
@@ -51,7 +52,7 @@ class Group {
     this.risk = section.dataset.risk;
     this.environments = section.dataset.envs.split(" ");
     this.box = section.querySelector(".objects");
-    this.drawn = 0;
+    this.first = this.end = 0; // of the window, in shown
   }
   // entries splits the group's markup into objects when they are first needed.
   get entries() {
@@ -86,38 +87,69 @@ class Group {
     }
     return this.names;
   }
-  draw(least) {
+  get drawn() { return this.end > this.first; }
+  // draw adds the entries [from, to) to the window. What is drawn stays if they adjoin it.
+  draw(from = 0, to = BATCH) {
     this.entries;
-    const until = Math.min(Math.max(least || BATCH, this.drawn), this.shown.length);
-    const added = this.shown.slice(this.drawn, until).map((e) => e.element), more = until < this.shown.length;
-    if (more) {
-      this.button ||= this.growButton();
-      this.button.textContent = "Show more of " + plural(this.shown.length, "object");
+    from = Math.max(0, from);
+    to = Math.min(to, this.shown.length);
+    const elements = (list) => list.map((e) => e.element);
+    let added;
+    if (!this.drawn || from > this.end || to < this.first) {
+      added = elements(this.shown.slice(from, to));
+      this.box.replaceChildren(...added, ...this.rest);
+      this.first = from;
+      this.end = Math.max(from, to);
+    } else {
+      const above = elements(this.shown.slice(from, this.first)), below = elements(this.shown.slice(this.end, to));
+      this.shown[this.first].element.before(...above);
+      this.shown[this.end - 1].element.after(...below);
+      added = above.concat(below);
+      this.first = Math.min(from, this.first);
+      this.end = Math.max(to, this.end);
     }
-    // What is drawn stays: forget precedes another list of objects.
-    if (!this.drawn) this.box.replaceChildren(...added, ...(more ? [this.button] : []), ...this.rest);
-    else if (this.button?.parentElement === this.box) { this.button.before(...added); if (!more) this.button.remove(); }
-    this.box.classList.toggle("long", until > 4);
-    this.drawn = until;
+    this.buttons();
+    this.box.classList.toggle("long", this.end - this.first > 4);
     for (const e of added) watch.observe(e);
-    if (more) { watch.unobserve(this.button); watch.observe(this.button); } // it may still be near the screen
+  }
+  // buttons stand where the window leaves objects out.
+  buttons() {
+    const earlier = this.first, later = this.shown.length - this.end;
+    if (earlier > 0) {
+      this.above ||= button("", "more", () => this.growUp());
+      this.above.textContent = "Show " + plural(Math.min(earlier, BATCH), "earlier object") + " of " + plural(this.shown.length, "object");
+      if (this.box.firstChild !== this.above) this.box.prepend(this.above);
+    } else this.above?.remove();
+    if (later > 0) {
+      this.below ||= button("", "more", () => this.draw(this.first, this.end + BATCH));
+      this.below.textContent = "Show more of " + plural(this.shown.length, "object");
+      const last = this.shown[this.end - 1].element;
+      if (last.nextSibling !== this.below) last.after(this.below);
+      watch.unobserve(this.below); // it may still be near the screen
+      watch.observe(this.below);
+    } else this.below?.remove();
+  }
+  // growUp draws earlier objects, and leaves the others where they are on the screen.
+  growUp() {
+    const e = this.shown[this.first].element, top = e.getBoundingClientRect().top;
+    this.draw(this.first - BATCH, this.end);
+    scrollBy(0, e.getBoundingClientRect().top - top);
   }
   // forget empties the group until the reader comes near it again.
   forget() {
-    this.drawn = 0;
+    this.first = this.end = 0;
     this.box.replaceChildren(...this.rest);
     arrive.unobserve(this.section);
     arrive.observe(this.section);
   }
-  growButton() {
-    const b = el("button", "more");
-    b.type = "button";
-    b.addEventListener("click", () => this.draw(this.drawn + BATCH));
-    return b;
-  }
+  // reveal draws an entry, and those around it that the screen shows with it.
   reveal(entry) {
-    const n = this.shown.indexOf(entry) + 1;
-    if (n > this.drawn) this.draw(n + FIRST);
+    const n = this.shown.indexOf(entry);
+    if (n < 0 || this.drawn && n >= this.first && n < this.end) return;
+    const far = !this.drawn ? n >= BATCH : n >= this.end + BATCH || n < this.first - BATCH;
+    if (far) this.draw(n - FIRST, n + FIRST);
+    else if (!this.drawn) this.draw(0, n + FIRST);
+    else this.draw(Math.min(n - FIRST, this.first), Math.max(n + FIRST, this.end));
   }
 }
 
@@ -131,11 +163,13 @@ const drain = () => {
   if (waiting.length) setTimeout(drain);
 };
 const soon = (work) => { if (waiting.push(work) === 1) setTimeout(drain); };
-// watch finishes what comes near the screen: hunks become rows, windows grow.
+// watch finishes what comes near the screen: hunks become rows, windows grow. One that ends above the screen does not: it would draw all of
+// its objects where nobody looks.
 const watch = new IntersectionObserver((seen) => {
   for (const s of seen) {
     if (!s.isIntersecting) continue;
     const more = s.target.classList.contains("more");
+    if (more && s.boundingClientRect.top < 0) continue;
     if (!more) watch.unobserve(s.target);
     soon(() => { if (more) s.target.click(); else rows(s.target); });
   }

@@ -110,7 +110,7 @@ const grow = (hunk, where) => {
   const pre = hunk.querySelector("pre.ctx." + where);
   if (!pre || hunk.dataset[where]) return null;
   const n = pre.textContent.split("\n").length;
-  const b = el("button", "grow", (where === "above" ? "↑ " : "↓ ") + plural(n, "more line"));
+  const b = el("button", "grow", plural(n, "more line") + " " + where);
   b.type = "button";
   b.addEventListener("click", () => { expand(hunk, where); });
   return b;

@@ -130,6 +130,6 @@ const setView = (on) => {
   stored.set("view", on ? "split" : "unified");
   fill(); save();
   for (const g of laidOut) { // what is near the screen follows at once, the rest when it comes near
-    if (g.drawn) for (const e of g.shown.slice(0, g.drawn)) { watch.unobserve(e.element); watch.observe(e.element); }
+    if (g.drawn) for (const e of g.shown.slice(g.first, g.end)) { watch.unobserve(e.element); watch.observe(e.element); }
   }
 };

@@ -19,7 +19,7 @@ const show = (id) => {
   uncover(g);
   const entry = at && g.entries.find((e) => e.id === id);
   if (entry) { g.reveal(entry); fold(entry.element, true); select(entry); return; }
-  g.draw();
+  if (g.first > 0 || !g.drawn) g.draw();
   g.section.scrollIntoView({block: "start"});
   mark(id);
 };
@@ -27,7 +27,7 @@ const listed = () => hits;
 const step = (by) => {
   const open = listed();
   if (!open.length) return;
-  if (!current || !open.includes(current.group)) { const g = open[from] || open[0]; g.draw(FIRST); if (g.shown.length) select(g.shown[0], true); return; }
+  if (!current || !open.includes(current.group)) { const g = open[from] || open[0]; g.entries; if (g.shown.length) { g.reveal(g.shown[0]); select(g.shown[0], true); } return; }
   let g = current.group, i = g.shown.indexOf(current) + by, n = open.indexOf(g);
   while (g && (i < 0 || i >= g.shown.length)) {
     n += by;
@@ -44,8 +44,10 @@ const stepGroup = (by) => {
   const open = listed(), n = current ? open.indexOf(current.group) + by : 0, g = open[Math.max(0, Math.min(open.length - 1, n))];
   if (!g) return;
   uncover(g);
-  g.draw(FIRST);
-  if (g.shown.length) select(g.shown[0], true);
+  g.entries;
+  if (!g.shown.length) return;
+  g.reveal(g.shown[0]);
+  select(g.shown[0], true);
 };
 let caution = -1;
 const stepCaution = (by) => {
@@ -90,7 +92,7 @@ addEventListener("beforeprint", () => {
   place();
   for (const g of hits.slice(from, to)) {
     if (n > most) return;
-    g.draw(g.entries.length);
+    g.draw(0, g.entries.length);
     for (const e of g.shown) rows(e.element);
     n += g.shown.length;
   }

@@ -96,6 +96,34 @@ const use = async (browser) => {
   await page.emulateMedia({media: "print"});
   await context.close();
 
+  // A link to an object in the middle of a large group draws what is around it. Earlier objects come above it, and it stays where it is.
+  ({context, page} = await open(browser, file("deep.html", "#o5-700")));
+  await page.waitForSelector("#o5-700.current .rows");
+  f.far = await text(page, ".obj.current .title");
+  f.around = await page.evaluate(() => [document.getElementById("o5-690") !== null, document.getElementById("o5-699") !== null].join(" "));
+  await page.waitForFunction(() => document.getElementById("o5-720") !== null); // the window grows down by itself
+  await page.keyboard.press("p");
+  f.p = await text(page, ".obj.current .title");
+  await page.keyboard.press("n");
+  f.firstOfFar = await text(page, ".obj.current .title");
+  await page.keyboard.press("k");
+  f.lastBefore = await text(page, ".obj.current .title");
+  f.drawnBefore = await page.locator("#g4 .obj").count();
+  await context.close();
+
+  ({context, page} = await open(browser, file("deep.html", "#o0-700")));
+  await page.waitForSelector("#o0-703 .rows");
+  const button = page.locator("#g0 .more").first();
+  await button.evaluate((e) => e.scrollIntoView({block: "center"}));
+  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
+  await button.evaluate((e) => e.focus({preventScroll: true}));
+  const place = () => page.evaluate(() => Math.round(document.getElementById("o0-700").getBoundingClientRect().top));
+  const stood = await place();
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#o0-680");
+  f.stays = Math.abs(await place() - stood) < 40;
+  await context.close();
+
   ({context, page} = await open(browser, file("fleet.html")));
   await page.waitForSelector(".rows");
   await page.pdf({path: path.join(folder, "fleet.pdf")});
@@ -134,8 +162,42 @@ const slow = async (browser) => {
   }
 };
 
+// Each key of the sheet, from where it costs most: j, k and ] lead into groups that were never drawn, and the search has found objects when
+// Escape ends it. at(n) goes to an object in the group n, so that each try has groups of its own. before prepares, after restores.
+const typed = async (page, text) => {
+  await page.keyboard.press("/");
+  await page.keyboard.type(text);
+  await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+};
+const cleared = (page) => page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+const efforts = [
+  {name: "j", key: "j"},
+  {name: "k", key: "k"},
+  {name: "n", key: "n"},
+  {name: "p", key: "p", before: async (page) => { for (const key of ["n", "n"]) await page.keyboard.press(key); }},
+  {name: "j into the next group", key: "j", to: "last"},
+  {name: "k into the group before", key: "k", to: "first"},
+  {name: "]", key: "]"},
+  {name: "[", key: "["},
+  {name: "o", key: "o", after: (page) => page.keyboard.press("o")},
+  {name: "e", key: "e", to: "first"},
+  {name: "c", key: "c"},
+  {name: "x", key: "x"},
+  {name: "s", key: "s"},
+  {name: "d", key: "d"},
+  {name: "?", key: "?", after: (page) => page.keyboard.press("Escape")},
+  {name: "t", key: "t"},
+  {name: "f", key: "f", after: (page) => page.evaluate(() => { document.activeElement.blur(); document.getElementById("filters").open = false; })},
+  {name: "/", key: "/", after: (page) => page.evaluate(() => document.activeElement.blur())},
+  {name: "a letter of the search", key: "e", before: (page) => page.keyboard.press("/"), after: async (page) => { await page.keyboard.press("Escape"); await cleared(page); }},
+  {name: "Escape", key: "Escape", before: (page) => typed(page, "e"), after: cleared},
+  {name: "j after Escape", key: "j", before: async (page) => { await typed(page, "e"); await page.keyboard.press("Escape"); await cleared(page); }},
+];
+
 // effort measures the processor time, in milliseconds, that the page spends on a key until after the next frame. Other work of the machine
-// does not count.
+// does not count, but makes the caches of the processor cold, and the collector of garbage and the compiler run in between: a key above
+// LIMIT is tried again, and the least time counts.
+const LIMIT = 25, TRIES = 6;
 const effort = async (browser) => {
   for (const name of ["fleet.html", "many.html", "deep.html"]) {
     const {context, page} = await open(browser, file(name));
@@ -160,18 +222,25 @@ const effort = async (browser) => {
       await page.evaluate(() => window.ended);
       return Math.round((await spent() - before) * 10) / 10;
     };
-    // The least of three: the collector of garbage and the compiler run in between.
-    const least = async (once) => Math.min(await once(), await once(), await once());
-    const t = {j: await least(() => press("j")), n: await least(() => press("n"))};
-    t.Escape = await least(async () => {
-      await page.keyboard.press("/");
-      await page.keyboard.type("e");
-      await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-      const ms = await press("Escape");
-      await page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-      return ms;
-    });
-    t.jAfterEscape = await least(() => press("j"));
+    const size = name === "deep.html" ? 1000 : 1;
+    let group = 2;
+    const t = {};
+    for (const one of efforts) {
+      let least = Infinity;
+      for (let i = 0; i < TRIES && least > LIMIT; i++) {
+        if (one.to) {
+          const n = name === "fleet.html" ? 1 : group;
+          group = group + 2 < 10 ? group + 2 : 3;
+          const id = "o" + n + "-" + (one.to === "first" ? 0 : size - 1);
+          await page.evaluate((id) => { history.replaceState(null, "", location.pathname); location.hash = "#" + id; }, id);
+          await page.waitForFunction((id) => document.querySelector(".obj.current")?.id === id, id, {timeout: 120000});
+        }
+        if (one.before) await one.before(page);
+        least = Math.min(least, await press(one.key));
+        if (one.after) await one.after(page);
+      }
+      t[one.name] = least;
+    }
     out.effort[name] = t;
     await context.close();
   }
