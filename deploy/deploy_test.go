@@ -4,6 +4,10 @@ package deploy_test
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"io"
@@ -118,6 +122,22 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
+// secretFor returns a secret of the form that a file with this name has.
+func secretFor(t *testing.T, name string) string {
+	t.Helper()
+	switch base := filepath.Base(name); {
+	case strings.HasSuffix(base, ".pem"):
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	case strings.HasSuffix(base, "signing"):
+		return "whsec_MDEyMzQ1Njc4OWFiY2RlZg==\n"
+	}
+	return "0123456789abcdef0123456789abcdef\n"
+}
+
 // serveCheck checks a configuration with the service. It provides a file or a variable for every secret that the
 // configuration names.
 func serveCheck(t *testing.T, config string) error {
@@ -126,7 +146,7 @@ func serveCheck(t *testing.T, config string) error {
 	env := []string{}
 	config = regexp.MustCompile(`file: *(/[\w./-]+)`).ReplaceAllStringFunc(config, func(m string) string {
 		name := filepath.Join(dir, "secrets", strings.TrimSpace(strings.TrimPrefix(m, "file:")))
-		write(t, name, "0123456789abcdef0123456789abcdef\n")
+		write(t, name, secretFor(t, name))
 		return "file: " + name
 	})
 	for _, m := range regexp.MustCompile(`env: *(\w+)`).FindAllStringSubmatch(config, -1) {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -366,5 +367,72 @@ func TestWebhookEventsAreDocumented(t *testing.T) {
 				t.Errorf("docs/webhooks.md does not name the event %s of %s", e, kind)
 			}
 		}
+	}
+}
+
+// rows returns the code spans in the first column of the tables below a heading of level three.
+func rows(text, heading string) []string {
+	_, rest, _ := strings.Cut(text, "\n### "+heading+"\n")
+	rest, _, _ = strings.Cut(rest, "\n### ")
+	var out []string
+	for line := range strings.Lines(rest) {
+		first, ok := strings.CutPrefix(line, "| ")
+		if first, _, found := strings.Cut(first, " | "); ok && found {
+			for _, m := range regexp.MustCompile("`([A-Za-z.]+)`").FindAllStringSubmatch(first, -1) {
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
+
+// keys returns the YAML keys of a struct. Those of the structs that deep names have the name of their parent before them.
+func keys(kind reflect.Type, deep ...string) []string {
+	var out []string
+	for field := range kind.Fields() {
+		name := field.Tag.Get("yaml")
+		if !slices.Contains(deep, name) {
+			out = append(out, name)
+			continue
+		}
+		for _, below := range keys(field.Type) {
+			out = append(out, name+"."+below)
+		}
+	}
+	return out
+}
+
+// The tables of docs/service.md have each key of the configuration, and no other.
+func TestConfigurationIsDocumented(t *testing.T) {
+	text := page(t, "docs/service.md")
+	for heading, want := range map[string][]string{
+		"Keys of the service":      keys(reflect.TypeFor[config.Config](), "queue", "network"),
+		"Keys of a forge":          keys(reflect.TypeFor[config.Forge]()),
+		"Settings of repositories": keys(reflect.TypeFor[config.Settings]()),
+	} {
+		have := rows(text, heading)
+		slices.Sort(have)
+		slices.Sort(want)
+		if !slices.Equal(have, want) {
+			t.Errorf("%s: the page has\n%q, the configuration\n%q", heading, have, want)
+		}
+	}
+}
+
+// The runbook's table of metrics has their labels.
+func TestLabelsOfMetricsInTheRunbook(t *testing.T) {
+	text, count := page(t, "docs/runbook.md"), 0
+	for metric, labels := range exported(t) {
+		m := regexp.MustCompile("(?m)^\\|[^|]*`" + metric + "`[^|]*\\| ([a-z, ]*)\\|").FindStringSubmatch(text)
+		if m == nil {
+			continue // _bucket, _sum and _count
+		}
+		count++
+		if have := strings.TrimSpace(m[1]); have != strings.Join(labels, ", ") {
+			t.Errorf("the runbook gives %s the labels %q, and it has %q", metric, have, labels)
+		}
+	}
+	if count < 12 {
+		t.Errorf("only %d metrics are in the table", count)
 	}
 }

@@ -130,7 +130,8 @@ func (c *queueCollector) descs() map[string]*prometheus.Desc {
 	}
 	return map[string]*prometheus.Desc{
 		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Tasks that a worker works on."),
-		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "shards": d("shards", "Shards waiting or being rendered."), "bytes": d("bytes", "Size of the queue in bytes."),
+		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "shards": d("shards", "Shards waiting or being rendered."), "bytes": d("bytes", "Size of the hints in the queue in bytes."),
+		"shardBytes": d("shard_bytes", "Size of the jobs of large hydrations and of their results in bytes."),
 	}
 }
 
@@ -153,7 +154,7 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 		return // /readyz reports it
 	}
 	for name, value := range map[string]float64{
-		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "shards": float64(st.Shards), "bytes": float64(st.Bytes),
+		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "shards": float64(st.Shards), "bytes": float64(st.Bytes), "shardBytes": float64(st.ShardBytes),
 	} {
 		out <- prometheus.MustNewConstMetric(c.descs()[name], prometheus.GaugeValue, value)
 	}

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +34,6 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/reviews"
 	"github.com/sluice-gitops/sluice/service/workspace"
-	"github.com/sluice-gitops/sluice/webhook"
 )
 
 const (
@@ -79,16 +77,6 @@ type Service struct {
 	mirrors    *workspace.Mirrors
 	reviews    *reviews.Store // nil without pages
 }
-
-// reloadable is the part of a service that a reload replaces.
-type reloadable struct {
-	config *config.Config
-	forges map[string]*connected
-	hooks  http.Handler
-	signer gitstore.Signer // of rendered commits; nil leaves them unsigned
-}
-
-func (s *Service) state() *reloadable { return s.current.Load() }
 
 // New opens the queue and connects all parts. The error lists every mistake in the configuration.
 func New(ctx context.Context, o Options) (*Service, error) {
@@ -191,81 +179,6 @@ func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	}
 	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion(), p.String())) // an existing farm is as good
 	return farm.(renderer.Renderer)                                                                          //nolint:forcetypeassert // only farms are stored
-}
-
-// apply connects the forges of a configuration and replaces the webhook handler.
-func (s *Service) apply(c *config.Config) error {
-	next := &reloadable{config: c, forges: map[string]*connected{}}
-	var endpoints []webhook.Endpoint
-	var problems []error
-	for _, f := range c.Forges {
-		one, err := s.connect(f)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("forge %s: %w", f.Name, err))
-			continue
-		}
-		next.forges[f.Name] = one
-		endpoints = append(endpoints, endpoint(&f))
-	}
-	if c.SignKey != "" {
-		signer, err := s.o.Signer(c.SignKey)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("signKey: %w", err))
-		}
-		next.signer = &serialSigner{signer: signer}
-	}
-	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log, Observe: s.metrics.webhook})
-	if err = errors.Join(append(problems, err)...); err != nil {
-		return err
-	}
-	next.hooks = hooks
-	s.current.Store(next)
-	return nil
-}
-
-func endpoint(f *config.Forge) webhook.Endpoint {
-	e := webhook.Endpoint{Forge: f.Name, Kind: f.Kind, Path: "/hooks/" + f.Name}
-	for _, secret := range f.Secrets {
-		e.Secrets = append(e.Secrets, string(secret.Bytes()))
-	}
-	for _, secret := range f.Signing {
-		e.Signing = append(e.Signing, string(secret.Bytes()))
-	}
-	return e
-}
-
-// serialSigner serializes the signatures of several repositories.
-type serialSigner struct {
-	mu     sync.Mutex
-	signer gitstore.Signer
-}
-
-// Sign implements gitstore.Signer.
-func (o *serialSigner) Sign(commit []byte) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.signer.Sign(commit)
-}
-
-// Verify implements gitstore.Signer.
-func (o *serialSigner) Verify(commit []byte, signature string) error {
-	return o.signer.Verify(commit, signature)
-}
-
-// Reload reads the configuration again: forges, secrets, repositories and settings. After an error the service keeps
-// its current configuration.
-func (s *Service) Reload() error {
-	c, err := s.o.Load()
-	if err != nil {
-		return err
-	}
-	if err := s.apply(c); err != nil {
-		return err
-	}
-	if later := config.Restart(s.initial, c); len(later) > 0 {
-		s.log.Warn("some settings change only when the service restarts", "settings", strings.Join(later, ", "))
-	}
-	return nil
 }
 
 // shared reports whether replicas render large hydrations together.

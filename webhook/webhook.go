@@ -29,7 +29,7 @@ import (
 func Events(kind string) []string {
 	return map[string][]string{
 		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member", "membership", "organization", "team", "installation", "installation_repositories"},
-		"gitlab": {"Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook", "System Hook"},
+		"gitlab": {"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook", "System Hook"},
 	}[kind]
 }
 
@@ -109,19 +109,21 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
+	var problems []error
 	for _, e := range c.Endpoints {
 		decoder, err := e.check()
-		if err != nil {
-			return nil, err
+		if err == nil && seen[e.Path] {
+			err = fmt.Errorf("webhook: two forges have the path %s (give each its own name)", e.Path)
 		}
-		if seen[e.Path] {
-			return nil, fmt.Errorf("webhook: two forges have the path %s (give each its own name)", e.Path)
+		if err != nil {
+			problems = append(problems, err)
+			continue
 		}
 		seen[e.Path] = true
 		h := &endpoint{Config: c, Endpoint: e, decoder: decoder, bodies: bodies}
 		r.POST(e.Path, h.receive)
 	}
-	return r, nil
+	return r, errors.Join(problems...)
 }
 
 func (e *Endpoint) check() (decoder, error) {

@@ -102,8 +102,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	took := time.Since(start)
 	after := s.refs(undisturbed)
 
-	const kills = 50
-	cut := 0
+	kills, cut := killCount(t), 0
 	for i := range kills {
 		remote := s.remote(src, template, fmt.Sprint("killed-", i))
 		cmd := s.command(src, s.binary, hydrate...)

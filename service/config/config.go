@@ -19,10 +19,10 @@ import (
 
 // Config is the service's configuration.
 type Config struct {
-	Listen      string        `yaml:"listen"`      // address of webhooks, pages and probes. Default: :8080
+	Listen      string        `yaml:"listen"`      // address of webhooks and probes. Default: :8080
 	Metrics     string        `yaml:"metrics"`     // address of metrics and of the isolation report; "" disables both
 	Debug       string        `yaml:"debug"`       // address of pprof; "" disables it
-	Data        string        `yaml:"data"`        // folder of queue, mirrors and caches. Default: /var/lib/sluice
+	Data        string        `yaml:"data"`        // folder of queue, mirrors and reports. Default: /var/lib/sluice
 	Mirrors     ByteSize      `yaml:"mirrors"`     // limit for the size of all mirrors. Default: 20Gi
 	Workers     int           `yaml:"workers"`     // reviews processed at once, and as many other tasks. Default: 4
 	Reviews     int           `yaml:"reviews"`     // of one repository processed at once. Default: 2

@@ -25,7 +25,7 @@ type Forge struct {
 	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
 	Outputs      Outputs    `yaml:"outputs"`      // further repositories for spec.output.repository: patterns of full paths, or of addresses elsewhere
 	Settings     Settings   `yaml:"settings"`
-	Overrides    []Override `yaml:"overrides"` // the last one that matches applies
+	Overrides    []Override `yaml:"overrides"` // of all that match, the last one that sets a key decides it
 	Receivers    []Receiver `yaml:"receivers"` // get a notification when branches move
 }
 

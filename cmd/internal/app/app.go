@@ -229,16 +229,31 @@ type ServiceOptions struct {
 
 // NewService opens the queue and connects all parts of a service.
 func NewService(ctx context.Context, o ServiceOptions) (*service.Service, error) {
-	r, err := o.Env.runtime()
+	options, err := o.service()
 	if err != nil {
 		return nil, err
+	}
+	return service.New(ctx, options)
+}
+
+// CheckService checks the configuration and the secrets of a service without starting it.
+func CheckService(o ServiceOptions) (*config.Config, error) {
+	options, err := o.service()
+	if err != nil {
+		return nil, err
+	}
+	return service.Check(options)
+}
+
+func (o ServiceOptions) service() (service.Options, error) {
+	r, err := o.Env.runtime()
+	if err != nil {
+		return service.Options{}, err
 	}
 	if o.Clock != nil {
 		r.Clock = o.Clock
 	}
-	return service.New(ctx, service.Options{
-		Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log, Transport: o.Transport, Retry: o.Retry,
-	})
+	return service.Options{Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log, Transport: o.Transport, Retry: o.Retry}, nil
 }
 
 // Version is the version that the binary was built from.

@@ -48,7 +48,7 @@ func TestReplicasShareReports(t *testing.T) {
 			path := "merge-requests/" + strconv.Itoa(number) + "/" + s.head(number) + ".html"
 			s.until(name+" has the report of merge request "+strconv.Itoa(number), func() bool {
 				code, body := page(p, path)
-				return code == http.StatusOK && strings.Contains(body, []string{"CAD", "MXN", "BRL"}[i])
+				return code == http.StatusOK && strings.Contains(body, []string{"CAD", "MXN", "BRL"}[i]) && strings.Contains(body, `<a href="../`+strconv.Itoa(number)+`.html">Reviewed heads of !`)
 			})
 			s.until(name+" lists it with a link", func() bool {
 				_, list := page(p, "merge-requests.html")

@@ -31,7 +31,8 @@ func newDiff(o IO) *cobra.Command {
 the clusters on which the change is the same. It masks secrets.
 
 diff compares HEAD with the merge base of HEAD and BASE. BASE is by default the trunk of the fleet, HEAD the files of the
-working tree. --against compares with what an environment's branch holds.
+working tree. --against compares with what an environment's branch holds, in this clone or, if the clone has no such
+branch, on the remote.
 
 With --cluster A --against B, where B is a cluster, diff shows how A differs from B in the working tree (or in the revision
 BASE): apps that only one of them has, values with the layers that set them, and objects.
@@ -75,7 +76,8 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
 		return d.clusters(ctx, o, s, request.Head.Tree, other)
 	}
-	if s, err = d.useRemote(ctx, s, request.Head); err != nil {
+	s, note, err := d.branchesFor(ctx, s, request)
+	if err != nil {
 		return err
 	}
 	judged := request.Base.Tree
@@ -88,6 +90,9 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	}
 	if d.against != "" {
 		r.Against = d.against
+	}
+	if note != "" {
+		r.Findings.Notes = append(r.Findings.Notes, note)
 	}
 	if err := d.show(o, r); err != nil {
 		return err

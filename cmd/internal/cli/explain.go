@@ -36,8 +36,8 @@ it overrides those above it. Without --value, explain shows all values.
 
 For an app that is imported from Flux or Argo CD, shows first where its object is written, and which Kustomizations or
 Applications apply that object. "sluice import -o json" has the same as JSON. The values that the object gives the chart
-are one layer. A value has its own line if the object contains it as it is; otherwise, as with values from a ConfigMap or a
-values file, it has the line of the object.
+are one layer. A value has the line that sets it: in the object, in a patch, in a values file, or in a ConfigMap or Secret of
+Git. If Sluice does not find it, as with values that a template computes, the value has the line of the object.
 
 With --all-clusters, shows for each value what applies on which clusters; clusters with the same value from the same
 line are one row.`,
@@ -149,13 +149,13 @@ func printChains(w io.Writer, chains []fleet.Chain) error {
 
 // printOrigins prints where an imported target is written, and its parents up to the one that the tool starts with.
 func printOrigins(w io.Writer, f *fleet.Fleet, t *fleet.Imported) {
-	fmt.Fprintf(w, "%s on %s: %s %s:%d\n", t.App, t.Cluster, t.Kind, t.File, t.Line)
+	fmt.Fprintf(w, "%s on %s: %s %s\n", t.App, t.Cluster, t.Kind, lineOf(t.File, t.Line))
 	for _, p := range fleet.Parents(f, t) {
 		on := ""
 		if p.Cluster != t.Cluster {
 			on = " on " + p.Cluster
 		}
-		fmt.Fprintf(w, "  applied by %s%s: %s %s:%d\n", p.App, on, p.Kind, p.File, p.Line)
+		fmt.Fprintf(w, "  applied by %s%s: %s %s\n", p.App, on, p.Kind, lineOf(p.File, p.Line))
 	}
 }
 
@@ -173,7 +173,15 @@ func valueOf(o fleet.Origin) string {
 	return inline(o.Set)
 }
 
-func placeOf(o fleet.Origin) string { return fmt.Sprintf("%s:%d", cmp.Or(o.File, "-"), o.Line) }
+func placeOf(o fleet.Origin) string { return lineOf(cmp.Or(o.File, "-"), o.Line) }
+
+// lineOf is `file:line`, without a line that is not known.
+func lineOf(file string, line int) string {
+	if line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
 
 // inline writes a value on one line.
 func inline(v any) string {

@@ -178,14 +178,14 @@ func (i *importOptions) list(f *fleet.Fleet, o IO) error {
 		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "CLUSTER\tAPP\tSTATE\tKIND\tFROM")
 		for _, t := range out {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s:%d\n", cmp.Or(t.Cluster, "-"), t.App, t.State, t.Kind, t.File, t.Line)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(t.Cluster, "-"), t.App, t.State, t.Kind, lineOf(t.File, t.Line))
 		}
 		if err := table.Flush(); err != nil {
 			return err
 		}
 		for _, t := range out {
 			if t.Message != "" {
-				fmt.Fprintf(o.Err, "%s:%d: %s: %s\n", t.File, t.Line, t.target(), safetext.Lines(t.Message))
+				fmt.Fprintf(o.Err, "%s: %s: %s\n", lineOf(t.File, t.Line), t.target(), safetext.Lines(t.Message))
 			}
 		}
 	}

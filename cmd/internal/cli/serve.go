@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -48,7 +49,7 @@ again after the next start, waits for other running work for at most the time in
 	f.StringVar(&s.file, "config", "", "configuration `file` (required; default: SLUICE_CONFIG)")
 	f.StringVar(&s.format, "log", "text", "text or json")
 	f.StringVar(&s.level, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&s.check, "check", false, "check the configuration and exit")
+	f.BoolVar(&s.check, "check", false, "check the configuration and its secrets, send no request, and exit")
 	return c
 }
 
@@ -74,20 +75,24 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 		}
 		return config.Parse(s.file, data, config.Sources{Getenv: o.Env.Getenv, Read: func(name string) ([]byte, error) { return os.ReadFile(name) }}) //nolint:gosec // the configuration names it
 	}
+	options := app.ServiceOptions{Env: o.Env, Load: load, Log: log}
+	if s.check {
+		c, err := app.CheckService(options)
+		if err == nil {
+			fmt.Fprintf(o.Out, "%s: %s, no errors\n", s.file, report.Count(len(c.Forges), "forge"))
+		}
+		return err
+	}
 	c, err := load()
 	if err != nil {
 		return err
-	}
-	if s.check {
-		fmt.Fprintf(o.Out, "%s: %d forges, no errors\n", s.file, len(c.Forges))
-		return nil
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := worker.Hide(); err != nil {
 		return fmt.Errorf("hide the environment and the memory from worker processes: %w", err)
 	}
-	srv, err := app.NewService(ctx, app.ServiceOptions{Env: o.Env, Load: load, Log: log})
+	srv, err := app.NewService(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -104,12 +103,24 @@ func place(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fle
 	return out
 }
 
+// printPlaced prints a table, and below it why targets cannot be read: such an error can have several lines.
 func printPlaced(w io.Writer, rows []placed) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tAPP\tENVIRONMENT\tSTATE\tSOURCE\tBRANCH")
 	for _, r := range rows {
-		source := cmp.Or(r.Error, strings.Join(r.Sources, ", "))
+		source := strings.Join(r.Sources, ", ")
+		if r.Error != "" {
+			source = "cannot be read"
+		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Cluster, r.App, r.Environment, r.State, source, r.Branch)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Error != "" {
+			fmt.Fprintf(w, "\n%s on %s cannot be read: %s\n", r.App, r.Cluster, r.Error)
+		}
+	}
+	return nil
 }
