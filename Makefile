@@ -30,8 +30,8 @@ test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS 
 # The tests that make test skips or cuts short, in two halves side by side. The two packages that start services, ./cmd/sluice and
 # ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
-KILLS ?= 60
-HISTORIES ?= 4000
+KILLS ?= 40
+HISTORIES ?= 2000
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
@@ -43,14 +43,17 @@ e2e-services: $(BIN)/slowtests
 e2e-packages: $(BIN)/slowtests
 	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=$(HISTORIES) $(TEST) -p $(HALF) -timeout 30m -run "$$run" $(SLOW)
 	cd tools/gitops && $(TEST) -p $(HALF) -timeout 15m ./...
+	cd tools/gitops/fields && $(TEST) ./...
 
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
-test-thorough: ## what takes too long for each commit: every hostile case on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, Argo CD's own tests
+test-thorough: ## what takes too long for each commit: every hostile case and every trouble on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, Argo CD's own tests
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
 	SLUICE_KILLS=200 $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
+	SLUICE_TROUBLES=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestServiceInTrouble
 	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./hydrate/promote -run TestModel
+	SLUICE_REUSE_SEEDS='1 3000' $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestReuseBeside
 	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./hydrate/promotion -run TestModelOnTrees
 	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...
 
@@ -66,6 +69,7 @@ lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/actionlint .github/workflows/*.yaml docs/examples/github/*.yaml
 	$(GO) vet ./...
 	$(GO) vet -C tools/gitops ./...
+	$(GO) vet -C tools/gitops/fields ./...
 	$(GO) vet -C tools/slowtests ./...
 	@test -z "$$($(GO) mod tidy -diff 2>&1)" || { $(GO) mod tidy -diff; exit 1; }
 	$(GO) mod tidy -C tools/gitops -diff
