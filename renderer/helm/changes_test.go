@@ -1,9 +1,7 @@
 package helm
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 )
@@ -107,14 +105,11 @@ func (g changer) values() map[string]any {
 
 // Files that change maps of the scope, and files that read them, are not reused; the others are.
 func TestReuseBesideChangesEqualsHelm(t *testing.T) {
-	first, n := uint64(1), uint64(300)
-	if text := os.Getenv("SLUICE_REUSE_SEEDS"); text != "" {
-		if _, err := fmt.Sscan(text, &first, &n); err != nil {
-			t.Fatalf("SLUICE_REUSE_SEEDS=%q: give the first seed and the number of seeds: %v", text, err)
-		}
-	} else if testing.Short() {
-		n = 60
+	most := uint64(300)
+	if testing.Short() {
+		most = 60
 	}
+	first, n := chosenSeeds(t, most)
 	files, found := 0, 0
 	for seed := first; seed < first+n; seed++ {
 		g := changer{rand.New(rand.NewPCG(seed, 2))}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -262,14 +260,11 @@ func seeds(t *testing.T, first, n uint64) (files, found int) {
 }
 
 func TestReuseEqualsHelmOnRandomCharts(t *testing.T) {
-	first, n := uint64(1), uint64(20)
-	if text := os.Getenv("SLUICE_REUSE_SEEDS"); text != "" {
-		if _, err := fmt.Sscan(text, &first, &n); err != nil {
-			t.Fatalf("SLUICE_REUSE_SEEDS=%q: give the first seed and the number of seeds: %v", text, err)
-		}
-	} else if testing.Short() {
-		n = 15
+	most := uint64(20)
+	if testing.Short() {
+		most = 15
 	}
+	first, n := chosenSeeds(t, most)
 	files, found := seeds(t, first, n)
 	t.Logf("%d files, %d reused", files, found)
 	if found*30 < files {
@@ -278,22 +273,8 @@ func TestReuseEqualsHelmOnRandomCharts(t *testing.T) {
 }
 
 func TestReuseEqualsHelmOnCorpus(t *testing.T) {
-	charts, err := filepath.Glob(corpus + "/charts/*.tgz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(charts) == 0 {
-		t.Skipf("no charts in %s", corpus)
-	}
-	for _, file := range charts {
-		packed, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := LoadArchive(packed, DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
+	onCorpus(t, func(t *testing.T, c *Chart, _ map[string]any) {
+		t.Helper()
 		c.Reuse(NewResults(64 << 20))
 		r := rand.New(rand.NewPCG(7, 7))
 		n, found, failed := 0, 0, 0
@@ -312,8 +293,8 @@ func TestReuseEqualsHelmOnCorpus(t *testing.T) {
 			}
 			n, found = n+files, found+reuses
 		}
-		t.Logf("%s: %d files, %d reused, %d renderings failed, %v", filepath.Base(file), n, found, failed, programsOf(c))
-	}
+		t.Logf("%d files, %d reused, %d renderings failed, %v", n, found, failed, programsOf(c))
+	})
 }
 
 func programsOf(c *Chart) (out []string) {
