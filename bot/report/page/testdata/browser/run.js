@@ -3,10 +3,11 @@
 // node run.js FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
 const {launch} = require(process.env.BROWSER_TOOLS);
 const {opener} = require(process.env.BROWSER_PAGES);
+const {slow, tour} = require("./keys.js");
 const path = require("path");
 const [folder] = process.argv.slice(2);
 const file = (name, rest) => "file://" + path.join(folder, name) + (rest || "");
-const out = {errors: [], requests: [], axe: [], facts: {}, times: {}, effort: {}};
+const out = {errors: [], requests: [], axe: [], facts: {}, times: {}, counts: {}};
 const {open, check} = opener(out, {width: 1400, height: 1000});
 const shot = (page, name) => page.screenshot({path: path.join(folder, name + ".png")});
 const text = (page, selector) => page.locator(selector).first().innerText();
@@ -59,7 +60,7 @@ const use = async (browser) => {
   await page.keyboard.press("e");
   f.expanded = await page.locator(".obj.current .rows .num").count() > before;
   await page.keyboard.press("x");
-  await page.waitForTimeout(50);
+  await page.waitForFunction(() => document.getElementById("said").textContent !== "");
   f.copied = await text(page, "#said");
   await page.keyboard.press("/");
   await page.keyboard.type("checkout");
@@ -117,7 +118,16 @@ const use = async (browser) => {
   await button.evaluate((e) => e.scrollIntoView({block: "center"}));
   await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
   await button.evaluate((e) => e.focus({preventScroll: true}));
-  const place = () => page.evaluate(() => Math.round(document.getElementById("o0-700").getBoundingClientRect().top));
+  // place waits until the object has stood still for a while: what comes near the screen is still laid out.
+  const place = async () => {
+    const top = () => page.evaluate(() => Math.round(document.getElementById("o0-700").getBoundingClientRect().top));
+    for (let still = 0, a = await top(), b; still < 6; a = b) {
+      await page.waitForTimeout(50);
+      b = await top();
+      still = a === b ? still + 1 : 0;
+    }
+    return top();
+  };
   const stood = await place();
   await page.keyboard.press("Enter");
   await page.waitForSelector("#o0-680");
@@ -130,120 +140,39 @@ const use = async (browser) => {
   await context.close();
 };
 
-// slow measures with a processor that is four times slower. Times are printed; the test bounds them loosely.
-const slow = async (browser) => {
-  for (const name of ["many.html", "deep.html"]) {
-    const context = await browser.newContext({viewport: {width: 1400, height: 1000}});
-    const page = await context.newPage();
-    const session = await context.newCDPSession(page);
-    await session.send("Emulation.setCPUThrottlingRate", {rate: 4});
-    await page.goto(file(name), {waitUntil: "load", timeout: 120000});
-    await page.waitForSelector(".rows", {timeout: 120000});
-    const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
-    await page.waitForTimeout(1500);
-    // An interaction ends with the frame that shows its first effect.
-    const press = async (key) => {
-      await page.evaluate(() => { window.ended = new Promise((done) => addEventListener("keydown", () => { const began = performance.now(); requestAnimationFrame(() => setTimeout(() => done(performance.now() - began))); }, {once: true, capture: true})); });
-      await page.keyboard.press(key);
-      return page.evaluate(() => window.ended);
-    };
-    const t = {paint: Math.round(paint), j: Math.round(await press("j")), jAgain: Math.round(await press("j")), n: Math.round(await press("n")), split: Math.round(await press("s"))};
-    await page.keyboard.press("/");
-    t.type = Math.round(await press("9"));
-    const began = Date.now();
-    await page.keyboard.type("991");
-    await page.waitForFunction(() => /^[1-9][0-9]* objects? in/.test(document.getElementById("count").textContent), null, {timeout: 120000});
-    t.found = Date.now() - began;
-    await page.waitForTimeout(500);
-    t.typeAgain = Math.round(await press("0"));
-    t.escape = Math.round(await press("Escape"));
-    out.times[name] = t;
-    await context.close();
+// counts presses each key once and counts, until after the next frame, what does not depend on the machine: elements that the script adds,
+// elements whose style the browser computes, boxes that it lays out, and blocks of the script that run.
+const counts = async (browser, name, size) => {
+  const {context, page} = await open(browser, file(name));
+  const session = await context.newCDPSession(page);
+  await session.send("Profiler.enable");
+  await session.send("Profiler.startPreciseCoverage", {callCount: true, detailed: true});
+  await page.evaluate(() => {
+    new MutationObserver((list) => { for (const m of list) for (const n of m.addedNodes) if (n.nodeType === 1) window.added += 1 + n.querySelectorAll("*").length; }).observe(document, {subtree: true, childList: true});
+  });
+  await browser.startTracing(page, {categories: ["devtools.timeline", "blink.user_timing"]});
+  // ran returns how often blocks of the script ran since the last call.
+  const ran = async () => (await session.send("Profiler.takePreciseCoverage")).result.filter((s) => s.url.startsWith("file:")).flatMap((s) => s.functions).flatMap((f) => f.ranges).reduce((n, r) => n + r.count, 0);
+  const spans = []; // of the keys, in order
+  const got = await tour(page, size, {
+    begin: ran,
+    end: async (key, added) => {
+      spans.push({added, script: await ran(), styled: 0, laid: 0});
+      return spans.at(-1);
+    },
+    again: () => false,
+  });
+  let n = -1, now = null, thread;
+  for (const e of JSON.parse(await browser.stopTracing()).traceEvents.sort((a, b) => a.ts - b.ts)) {
+    if (e.cat === "blink.user_timing" && /^key (begins|ends)$/.test(e.name)) {
+      if (e.name === "key begins") n++;
+      [now, thread] = [e.name === "key begins" ? spans[n] : null, e.tid];
+    } else if (now && e.tid === thread && e.name === "UpdateLayoutTree") now.styled += e.args.elementCount || 0;
+    else if (now && e.tid === thread && e.name === "Layout") now.laid += e.args.beginData?.dirtyObjects || 0;
   }
-};
-
-// Each key of the sheet, from where it costs most: j, k and ] lead into groups that were never drawn, and the search has found objects when
-// Escape ends it. at(n) goes to an object in the group n, so that each try has groups of its own. before prepares, after restores.
-const typed = async (page, text) => {
-  await page.keyboard.press("/");
-  await page.keyboard.type(text);
-  await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-};
-const cleared = (page) => page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-const efforts = [
-  {name: "j", key: "j"},
-  {name: "k", key: "k"},
-  {name: "n", key: "n"},
-  {name: "p", key: "p", before: async (page) => { for (const key of ["n", "n"]) await page.keyboard.press(key); }},
-  {name: "j into the next group", key: "j", to: "last"},
-  {name: "k into the group before", key: "k", to: "first"},
-  {name: "]", key: "]"},
-  {name: "[", key: "["},
-  {name: "o", key: "o", after: (page) => page.keyboard.press("o")},
-  {name: "e", key: "e", to: "first"},
-  {name: "c", key: "c"},
-  {name: "x", key: "x"},
-  {name: "s", key: "s"},
-  {name: "d", key: "d"},
-  {name: "?", key: "?", after: (page) => page.keyboard.press("Escape")},
-  {name: "t", key: "t"},
-  {name: "f", key: "f", after: (page) => page.evaluate(() => { document.activeElement.blur(); document.getElementById("filters").open = false; })},
-  {name: "/", key: "/", after: (page) => page.evaluate(() => document.activeElement.blur())},
-  {name: "a letter of the search", key: "e", before: (page) => page.keyboard.press("/"), after: async (page) => { await page.keyboard.press("Escape"); await cleared(page); }},
-  {name: "Escape", key: "Escape", before: (page) => typed(page, "e"), after: cleared},
-  {name: "j after Escape", key: "j", before: async (page) => { await typed(page, "e"); await page.keyboard.press("Escape"); await cleared(page); }},
-];
-
-// effort measures the processor time, in milliseconds, that the page spends on a key until after the next frame. Other work of the machine
-// does not count, but makes the caches of the processor cold, and the collector of garbage and the compiler run in between: a key above
-// LIMIT is tried again, and the least time counts.
-const LIMIT = 25, TRIES = 6;
-const effort = async (browser) => {
-  for (const name of ["fleet.html", "many.html", "deep.html"]) {
-    const {context, page} = await open(browser, file(name));
-    const session = await context.newCDPSession(page);
-    await session.send("Performance.enable", {timeDomain: "threadTicks"});
-    await page.waitForSelector(".rows", {timeout: 120000});
-    await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
-    const spent = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
-    // A page finishes what is near the screen after the frame of a key. That is not work of the next key.
-    const quiet = async () => {
-      for (let calm = 0, a = await spent(), b; calm < 6; a = b) {
-        await page.waitForTimeout(50);
-        b = await spent();
-        calm = b - a < 2 ? calm + 1 : 0;
-      }
-    };
-    const press = async (key) => {
-      await quiet();
-      await page.evaluate(() => { window.ended = new Promise((done) => addEventListener("keydown", () => requestAnimationFrame(() => setTimeout(done)), {once: true, capture: true})); });
-      const before = await spent();
-      await page.keyboard.press(key);
-      await page.evaluate(() => window.ended);
-      return Math.round((await spent() - before) * 10) / 10;
-    };
-    const size = name === "deep.html" ? 1000 : 1;
-    let group = 2;
-    const t = {};
-    for (const one of efforts) {
-      let least = Infinity;
-      for (let i = 0; i < TRIES && least > LIMIT; i++) {
-        if (one.to) {
-          const n = name === "fleet.html" ? 1 : group;
-          group = group + 2 < 10 ? group + 2 : 3;
-          const id = "o" + n + "-" + (one.to === "first" ? 0 : size - 1);
-          await page.evaluate((id) => { history.replaceState(null, "", location.pathname); location.hash = "#" + id; }, id);
-          await page.waitForFunction((id) => document.querySelector(".obj.current")?.id === id, id, {timeout: 120000});
-        }
-        if (one.before) await one.before(page);
-        least = Math.min(least, await press(one.key));
-        if (one.after) await one.after(page);
-      }
-      t[one.name] = least;
-    }
-    out.effort[name] = t;
-    await context.close();
-  }
+  if (n + 1 !== spans.length) out.errors.push(name + ": " + (n + 1) + " keys in the trace, " + spans.length + " pressed");
+  await context.close();
+  return got;
 };
 
 (async () => {
@@ -251,8 +180,8 @@ const effort = async (browser) => {
   try {
     await looks(browser);
     await use(browser);
-    await slow(browser);
-    await effort(browser);
+    for (const name of ["many.html", "deep.html"]) out.times[name] = await slow(browser, file(name));
+    for (const [name, size] of [["fleet.html", 1], ["many.html", 1], ["deep.html", 1000]]) out.counts[name] = await counts(browser, name, size);
   } catch (e) {
     out.errors.push(String(e.stack || e));
   }
