@@ -179,6 +179,6 @@ const arrive = new IntersectionObserver((seen) => {
     if (!s.isIntersecting) continue;
     arrive.unobserve(s.target);
     const g = groupOf.get(s.target.id);
-    if (g && !g.drawn) g.draw();
+    if (g) soon(() => { if (!g.drawn) g.draw(); });
   }
 }, near);

@@ -2,7 +2,13 @@
 const state = {q: "", risk: [], env: "", kind: "", cluster: ""};
 const active = () => state.risk.length + (state.env ? 1 : 0) + (state.kind ? 1 : 0) + (state.cluster ? 1 : 0);
 
+let saving = 0;
+// save waits for the frame of a key: a new address costs the browser time for each element of the page.
 const save = () => {
+  clearTimeout(saving);
+  saving = setTimeout(saveNow, 60);
+};
+const saveNow = () => {
   const p = new URLSearchParams();
   for (const k of ["q", "env", "kind", "cluster"]) if (state[k]) p.set(k, state[k]);
   if (state.risk.length) p.set("risk", state.risk.join(","));
@@ -25,38 +31,56 @@ const fill = () => {
 
 const matches = (g, entry, wanted) => (!state.risk.length || state.risk.includes(entry.risk)) && (!state.kind || entry.kind === state.kind) && wanted.every((w) => g.label.includes(w) || entry.text.includes(w));
 
-// Of very many groups the page lays out a window; it moves when the reader comes near its ends.
-const WINDOW = 48;
+// The document has a window of the groups, because the browser works longer on a key in a larger document. The window grows when the reader
+// comes near its end, and moves when a key or a link leads far away from it. Groups outside of it are no part of the document.
+const WINDOW = 24, AROUND = 8; // groups; AROUND on each side of the one that a key or a link leads to
 let hits = groups, from = 0, to = 0;
-const laidOut = new Set();
-for (const g of groups) g.section.hidden = true; // place shows those of the window
+const placed = new Set();
+const apps = new Map(); // each with the number of its groups in the document
+for (const g of groups) {
+  apps.set(g.app, 0);
+  g.section.remove(); // place returns those of the window
+}
 const earlier = button("", "more", () => { from = Math.max(0, from - WINDOW); place(); });
 const later = button("", "more", () => { to = Math.min(hits.length, to + WINDOW); place(); });
 const place = () => {
-  const wanted = new Set(hits.slice(from, to));
-  for (const g of laidOut) if (!wanted.has(g)) { g.section.hidden = true; laidOut.delete(g); }
-  const apps = new Set();
-  for (const g of wanted) {
-    apps.add(g.app);
-    if (!laidOut.has(g)) { g.section.hidden = false; laidOut.add(g); arrive.observe(g.section); }
+  const list = hits.slice(from, to), wanted = new Set(list);
+  for (const g of placed) {
+    if (wanted.has(g)) continue;
+    g.section.remove();
+    placed.delete(g);
+    apps.set(g.app, apps.get(g.app) - 1);
   }
-  for (const app of allApps) if (app.hidden === apps.has(app)) app.hidden = !apps.has(app);
+  let last = null; // its section is in the document, and before that of g
+  for (const g of list) {
+    if (!placed.has(g)) {
+      (last?.app === g.app ? last.section : g.app.querySelector("h2")).after(g.section);
+      placed.add(g);
+      apps.set(g.app, apps.get(g.app) + 1);
+      arrive.observe(g.section);
+    }
+    last = g;
+  }
+  for (const [app, n] of apps) if (app.hidden !== (n === 0)) app.hidden = n === 0;
   earlier.textContent = "Show earlier groups of " + hits.length.toLocaleString("en-US");
   later.textContent = "Show more groups of " + hits.length.toLocaleString("en-US");
   earlier.hidden = from === 0;
   later.hidden = to >= hits.length;
+  watch.unobserve(later); // it may still be near the screen
+  watch.observe(later);
 };
-const allApps = [...new Set(groups.map((g) => g.app))];
 // uncover moves the window so that it has a group.
 const uncover = (g) => {
   const at = hits.indexOf(g);
   if (at < 0 || at >= from && at < to) return;
-  if (at === to) to = Math.min(hits.length, to + WINDOW);
-  else if (at === from - 1) from = Math.max(0, from - WINDOW);
-  else { from = Math.max(0, at - 10); to = Math.min(hits.length, at + WINDOW); }
+  if (at === to) to = Math.min(hits.length, to + AROUND);
+  else if (at === from - 1) from = Math.max(0, from - AROUND);
+  else { from = Math.max(0, at - AROUND); to = Math.min(hits.length, at + AROUND); }
   place();
 };
 
+let current = null; // the object where the reader is
+let filtered = false; // the last apply left something out
 let turn = 0;
 const pause = () => new Promise((r) => setTimeout(r));
 // apply finds what matches in slices of time, then changes the page at once.
@@ -89,9 +113,14 @@ const apply = async () => {
     if (g.drawn) g.forget();
   }
   hits = found;
-  from = 0;
-  to = Math.min(hits.length, WINDOW);
-  place();
+  if (any || filtered || !to) {
+    const at = !any && current ? hits.indexOf(current.group) : -1; // who clears the filters stays at the current object
+    from = Math.max(0, at - AROUND);
+    to = Math.min(hits.length, at < 0 ? WINDOW : at + AROUND);
+    place();
+    if (at >= 0) { current.group.reveal(current); current.element.scrollIntoView({block: "start"}); }
+  }
+  filtered = any;
   prune(any ? new Set(found) : null);
   $("nothing").hidden = hits.length > 0 || groups.length === 0;
   $("active").textContent = active() ? String(active()) : "";
@@ -129,7 +158,7 @@ const setView = (on) => {
   splitView = on;
   stored.set("view", on ? "split" : "unified");
   fill(); save();
-  for (const g of laidOut) { // what is near the screen follows at once, the rest when it comes near
+  for (const g of placed) { // what is near the screen follows at once, the rest when it comes near
     if (g.drawn) for (const e of g.shown.slice(g.first, g.end)) { watch.unobserve(e.element); watch.observe(e.element); }
   }
 };

@@ -4,11 +4,11 @@ const twist = (li, list, open, fillList) => {
     const now = b.getAttribute("aria-expanded") !== "true";
     b.setAttribute("aria-expanded", String(now));
     if (now && fillList) { fillList(); fillList = null; }
-    list.hidden = !now;
+    if (now) li.append(list); else list.remove();
   });
   b.setAttribute("aria-expanded", String(open));
   b.setAttribute("aria-label", "Show what is in " + li.querySelector(".name").textContent);
-  list.hidden = !open;
+  if (!open) list.remove(); // a closed list is no part of the document, which keeps that small
   li.classList.add("has");
   li.prepend(b);
 };
@@ -19,6 +19,7 @@ const leaves = (g, list) => {
     const title = /<span class="title">([\s\S]*?)<\/span>/.exec(e.markup || "");
     a.href = "#" + e.id;
     dot.title = "risk: " + e.risk;
+    anchors.set(e.id, a);
     a.append(dot, el("span", "name", title ? plainText(title[1]).trim() : e.element.querySelector(".title").textContent));
     li.append(a);
     list.append(li);
@@ -43,12 +44,12 @@ const groupTwist = (li, open) => {
   const have = li.querySelector(":scope > ul");
   if (have) { twist(li, have, open && have.children.length <= 12); return; }
   const list = el("ul");
-  li.append(list);
   twist(li, list, false, () => leaves(g, list));
 };
 // prune hides the leaves of groups that do not match; null shows all. Only leaves that change are touched.
 const pruned = new Set();
-const leafOf = new Map();
+const leafOf = new Map(), anchors = new Map(); // by the id of the app, group or object
+for (const a of document.querySelectorAll("#tree a")) anchors.set(a.getAttribute("href").slice(1), a);
 for (const li of document.querySelectorAll("#tree li[data-app], #tree li[data-group]")) leafOf.set(li.dataset.group || li.dataset.app, li);
 const prune = (found) => {
   const keep = new Set();
@@ -60,7 +61,7 @@ const prune = (found) => {
 let marked = null;
 const mark = (id) => {
   if (marked) marked.removeAttribute("aria-current");
-  marked = document.querySelector('#tree a[href="#' + CSS.escape(id) + '"]');
+  marked = anchors.get(id) || null;
   if (!marked) return;
   marked.setAttribute("aria-current", "true");
   if (marked.offsetParent) marked.scrollIntoView({block: "nearest"});

@@ -1,5 +1,4 @@
 // Where the reader is, the keyboard, and the start.
-let current = null;
 const select = (entry, focus) => {
   if (current) current.element.classList.remove("current");
   current = entry;
@@ -111,6 +110,5 @@ tree();
 $("list").before(earlier);
 $("list").after(later);
 apply();
-watch.observe(later);
 if (location.hash) show(decodeURIComponent(location.hash.slice(1)));
 if (document.readyState === "complete") warm(); else addEventListener("load", warm);

@@ -75,16 +75,21 @@ const keys = [
   {name: "j after Escape", key: "j", before: async (page) => { await typed(page, "e"); await page.keyboard.press("Escape"); await cleared(page); }},
 ];
 
+// clock returns a function that tells the processor time of the page so far, in milliseconds.
+const clock = async (page) => {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", {timeDomain: "threadTicks"});
+  return async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
+};
+
 // tour presses each key of the sheet in a report whose groups have size objects each. It calls meter.begin before the key and meter.end after
 // the frame of the key, with its name and the elements that it added, and tries a key again while meter.again says so. It returns the last
 // result of meter.end by name.
 exports.tour = async (page, size, meter) => {
-  const session = await page.context().newCDPSession(page);
-  await session.send("Performance.enable", {timeDomain: "threadTicks"});
+  const spent = await clock(page);
   await page.waitForSelector(".rows", {timeout: 120000});
   await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))), null, {timeout: 120000});
   // A page finishes what is near the screen after the frame of a key. That is not work of the next key.
-  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
   const quiet = async () => {
     for (let calm = 0, a = await spent(), b; calm < 4; a = b) {
       await page.waitForTimeout(40);
@@ -125,9 +130,7 @@ const effort = async (browser, address, size, tries) => {
   const context = await browser.newContext({viewport: {width: 1400, height: 1000}});
   const page = await context.newPage();
   await page.goto(address, {waitUntil: "load", timeout: 120000});
-  const session = await context.newCDPSession(page);
-  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
-  const least = {}, tried = {};
+  const spent = await clock(page), least = {}, tried = {};
   let before;
   const got = await exports.tour(page, size, {
     begin: async () => { before = await spent(); },

@@ -94,6 +94,15 @@ const use = async (browser) => {
   ({context, page} = await open(browser, file("many.html", "#o9000-0")));
   await page.waitForSelector(".obj.current");
   f.jump = await text(page, ".obj.current .title");
+  for (const key of [..."pppppppppp", ..."nn"]) await page.keyboard.press(key); // further up than the window went
+  f.window = await text(page, ".obj.current .title");
+  await page.keyboard.press("/");
+  await page.keyboard.type("eu-1");
+  await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent));
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent));
+  f.afterEscape = await page.evaluate(() => { const e = document.querySelector(".obj.current"), top = e ? e.getBoundingClientRect().top : -1; return top >= 0 && top < 300 ? e.querySelector(".title").textContent : "at " + top; });
+  f.order = await page.evaluate(() => { const list = [...document.querySelectorAll("section.group")], n = (g) => Number(g.id.slice(1)); return list.length > 10 && list.every((g, i) => i === 0 || g.parentElement !== list[i - 1].parentElement || n(g) > n(list[i - 1])) ? "ascending in each app" : list.map(n).join(" "); });
   await page.emulateMedia({media: "print"});
   await context.close();
 
