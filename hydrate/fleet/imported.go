@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Importer reads the declarations of other tools. Load calls it for each entry of spec.import, in order.
@@ -26,20 +27,6 @@ type Importer interface {
 	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another tool's. An error that is
 	// Problems is about the commit; others are as those of Import.
 	Detect(ctx context.Context, tree Tree) ([]byte, error)
-}
-
-// ImportRequest is one entry of spec.import, with the trunk and the clusters of the fleet.
-type ImportRequest struct {
-	Entry    Import
-	Trunk    string          // the fleet's trunk
-	Clusters []ImportCluster // all clusters of the fleet and of the entry, by name
-}
-
-// ImportCluster is a cluster as an importer sees it.
-type ImportCluster struct {
-	Name, Environment, KubeVersion string
-	APIVersions                    []string
-	Labels                         map[string]string
 }
 
 // Imported is one target that another tool describes: an app of a name on a cluster of a name. Apps of one name on several clusters may
@@ -74,7 +61,12 @@ type Imported struct {
 
 	// Reads are the files that the tool read to build the objects of a target that brings charts. Explain looks in them.
 	Reads []string `json:",omitempty"`
+
+	names *strings.Replacer // of the fleet
 }
+
+// Located returns File for people: components@1a2b3c4:apps/web.yaml for a file of another repository.
+func (i *Imported) Located() string { return locate(i.names, i.File) }
 
 // Brings tells on which clusters a target may create further targets. If such a target cannot be rendered, the fleet does not know them.
 type Brings string
@@ -132,12 +124,22 @@ func (l *loader) importAll(ctx context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
 		}
-		targets, problems, err := l.importer.Import(ctx, watchedTree{l.tree}, importRequest(l.fleet, entry))
+		tree, request := l.tree, importRequest(l.fleet, entry)
+		if entry.Flux != nil {
+			tree, request.Repositories = l.fleet.tree, importRepositories(l.fleet)
+		}
+		targets, problems, err := l.importer.Import(ctx, watchedTree{tree}, request)
 		if err != nil {
 			l.tree.remember(err)
 			return
 		}
-		l.problems = append(l.problems, problems...)
+		for _, p := range problems {
+			p.File, p.Message = l.fleet.Locate(p.File), l.fleet.Locate(p.Message)
+			l.problems = append(l.problems, p)
+		}
+		for j := range targets {
+			locateImported(l.fleet, &targets[j])
+		}
 		targets = l.withoutExcluded(targets, entry.Exclude, append(at, "exclude"))
 		for j := range targets {
 			targets[j].Entry = i
@@ -164,7 +166,7 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 		found[t.App] = true
 		if t.Err != nil && t.Brings != BringsNone {
 			l.problems = append(l.problems, Problem{
-				File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
+				File: t.Located(), Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
 			})
 		}
 		l.problems = append(l.problems, notReplaced(l.fleet, &t)...)
@@ -184,7 +186,7 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 	if c == nil || c.Retired() || t.Suspended || app != nil && (app.imported != nil || f.Places(app, c)) {
 		return nil // an app that another entry imports is found there
 	}
-	p := Problem{File: t.File, Line: t.Line, Severity: SeverityError}
+	p := Problem{File: t.Located(), Line: t.Line, Severity: SeverityError}
 	if app == nil {
 		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and the fleet has no app of this name", t.App, t.Cluster)
 		p.Hint = fmt.Sprintf("add its app.yaml, remove the name from spec.import[].exclude of %s, or delete the %s", fleetFile, t.Kind)
@@ -193,15 +195,6 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 		p.Hint = fmt.Sprintf("add the cluster to the placement of %s, or delete the %s", app.File, t.Kind)
 	}
 	return Problems{p}
-}
-
-func importRequest(f *Fleet, entry Import) ImportRequest {
-	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
-	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
-	}
-	slices.SortFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // importedCluster adds a cluster that only spec.import names. A cluster of the registry stays as it is.
@@ -246,20 +239,20 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	switch {
 	case !validName(t.App): // it becomes a part of paths and branches
 		l.problems = append(l.problems, Problem{
-			File: t.File, Line: t.Line, Severity: SeverityWarning, Message: fmt.Sprintf("%.80q on %s cannot be the name of an app: it is not rendered", t.App, t.Cluster),
+			File: t.Located(), Line: t.Line, Severity: SeverityWarning, Message: fmt.Sprintf("%.80q on %s cannot be the name of an app: it is not rendered", t.App, t.Cluster),
 			Hint: "lower-case letters, digits, - and ., at most 63",
 		})
 		return
 	case app == nil:
-		app = &App{Name: t.App, File: t.File, imported: imported{}, Spec: AppSpec{Namespace: t.Namespace}}
+		app = &App{Name: t.App, File: t.File, imported: imported{}, names: l.fleet.names, Spec: AppSpec{Namespace: t.Namespace}}
 		l.fleet.apps[t.App] = app
 		l.fleet.Apps = append(l.fleet.Apps, app)
 	case app.imported == nil:
-		l.errorf(l.file, at, "rename the app in "+app.File, "the app %s is in %s and is imported from %s:%d", t.App, app.File, t.File, t.Line)
+		l.errorf(l.file, at, "rename the app in "+app.File, "the app %s is in %s and is imported from %s:%d", t.App, app.File, t.Located(), t.Line)
 		return
 	case app.imported[cluster.Name] != nil:
 		first := app.imported[cluster.Name]
-		l.errorf(l.file, at, "rename one", "two objects become the app %s on the cluster %s: %s:%d and %s:%d", t.App, t.Cluster, first.File, first.Line, t.File, t.Line)
+		l.errorf(l.file, at, "rename one", "two objects become the app %s on the cluster %s: %s:%d and %s:%d", t.App, t.Cluster, first.Located(), first.Line, t.Located(), t.Line)
 		return
 	}
 	app.imported[cluster.Name] = t
@@ -330,6 +323,7 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 		if leavesRepository(h.Path) {
 			return Source{}, fmt.Errorf("the path %q leaves the repository", h.Path)
 		}
+		h.Path = mounted(h.Repository, h.Path)
 		return Source{Helm: &h}, nil
 	}
 	sum := sha256.Sum256([]byte(s.Objects))

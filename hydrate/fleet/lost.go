@@ -104,13 +104,13 @@ func failsIn(unread []*Imported, t *Imported) bool {
 // hides returns the error for a target that is unknown because this one failed.
 func (i *Imported) hides(cluster string) error {
 	return &FileError{Cluster: cluster, Problem: Problem{
-		File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
+		File: i.Located(), Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
 	}}
 }
 
 // unplaced returns an error for an imported target whose cluster is not in the fleet.
 func (i *Imported) unplaced() Problem {
-	return Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
+	return Problem{File: i.Located(), Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
 }
 
 // NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base does not have. It

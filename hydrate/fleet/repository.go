@@ -23,7 +23,9 @@ type Repository struct {
 	URL  string
 	// Wanted is the ref whose commit is pinned: refs/heads/BRANCH, or refs/tags/PATTERN.
 	Wanted string
-	Commit string // the pinned commit; "" if the content is missing
+	// Resolved is the full name of the branch or tag that was pinned; "" if the content is missing.
+	Resolved string
+	Commit   string // the pinned commit; "" if the content is missing
 	// Reviews reports whether merge requests of the repository show what they do to this fleet.
 	Reviews bool
 	// ShownIn names the repositories in whose merge requests changes of this one may be shown; "*" is every repository.

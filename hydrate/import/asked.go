@@ -67,7 +67,7 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 				list[i].ID = id.String()
 			}
 			bytes += len(e.Name())
-			if e.IsDir() && whole && bytes < maxNames {
+			if e.IsDir() && whole && bytes < maxNames && !mounted(at, e.Name()) {
 				queue = append(queue, path.Join(at, e.Name()))
 				bytes += len(at)
 			}
@@ -78,6 +78,11 @@ func listDirs(tree fleet.Tree, name string) ([]byte, error) {
 		}
 	}
 	return json.Marshal(out)
+}
+
+// mounted reports whether an entry of a directory leads to another repository. Most imports read few of them.
+func mounted(dir, name string) bool {
+	return dir == fleet.MountDir || dir == "." && name == fleet.MountDir
 }
 
 // readFiles answers askFiles.

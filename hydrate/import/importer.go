@@ -94,7 +94,7 @@ func ignored(patterns []string) func(name string) bool {
 
 func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
 	entry := request.Entry.Flux
-	importer, err := flux.New(tree, i.builder)
+	importer, err := flux.New(tree, i.builder, otherRepositories(request.Repositories)...)
 	if err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " + err.Error()}}
 	}
@@ -123,6 +123,15 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 		}
 	}
 	return out, problems
+}
+
+func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
+	out := make([]flux.Repository, len(list))
+	for n := range list {
+		r := &list[n]
+		out[n] = flux.Repository{Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit, Missing: r.Missing, Declared: r.Declared}
+	}
+	return out
 }
 
 // warnings are what the owner of the fleet should know of a target.
@@ -162,7 +171,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))
 	}
 	if r := u.Release; r != nil {
-		helm := &fleet.HelmSource{Chart: r.Chart, Path: r.Path, Repo: r.Repo, Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
+		helm := &fleet.HelmSource{Chart: r.Chart, Repository: r.Repository, Path: r.Path, Repo: r.Repo, Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
 		if r.DropHooks {
 			helm.Hooks = "drop"
 		}

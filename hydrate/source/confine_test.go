@@ -107,3 +107,24 @@ func TestRemoteChartsOfOtherApps(t *testing.T) {
 		t.Errorf("%v", refs)
 	}
 }
+
+// A chart's local dependency is in the chart's own repository.
+func TestDependenciesOfAnotherRepositorysChart(t *testing.T) {
+	for dir, cases := range map[string]map[string]bool{
+		".repositories/lib/charts/web": {"file://../common": true, "file://../../../../secret": false, "file://../../../other/common": false, "file://../../../../../x": false},
+		"charts/web":                   {"file://../common": true, "file://../../.repositories/lib/common": false},
+	} {
+		for repository, ok := range cases {
+			store := gitstore.OpenMemory()
+			w, err := store.NewWriter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree := treeOf(t, w, map[string]string{dir + "/Chart.yaml": "name: web\nversion: 1.0.0\ndependencies: [{name: common, version: 1.0.0, repository: \"" + repository + "\"}]\n"})
+			found, err := readDependencies(store.Snapshot(t.Context(), tree), dir)
+			if ok != (err == nil && len(found) == 1) || err != nil && !strings.Contains(err.Error(), "is outside the repository") {
+				t.Errorf("%s in %s: %v, %v", repository, dir, found, err)
+			}
+		}
+	}
+}

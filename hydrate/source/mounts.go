@@ -67,7 +67,7 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 			continue
 		}
 		pin, _ := lock.Pin(r.Name) // found: pinned has looked it up
-		r.Commit = pin.Commit
+		r.Commit, r.Resolved = pin.Commit, pin.Resolved
 	}
 	if len(trees) == 0 {
 		return tree, missing

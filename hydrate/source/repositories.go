@@ -3,7 +3,6 @@ package source
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
@@ -22,8 +21,7 @@ func (v *View) Repositories(workspace, environment string) ([]string, error) {
 	}
 	add := func(paths ...string) {
 		for _, p := range paths {
-			if rest, ok := strings.CutPrefix(p, fleet.MountDir+"/"); ok {
-				name, _, _ := strings.Cut(rest, "/")
+			if name := repositoryOf(p); name != "" {
 				names[name] = true
 			}
 		}

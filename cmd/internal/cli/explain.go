@@ -91,7 +91,7 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	c, _ := f.Cluster(e.cluster) // known
 	if !f.Places(a, c) {
 		if t := f.ImportedTarget(e.cluster, e.app); t != nil && t.Suspended {
-			return fmt.Errorf("%s:%d: %s on %s is suspended, so it is not rendered (resume it to see its values)", t.File, t.Line, t.App, t.Cluster)
+			return fmt.Errorf("%s:%d: %s on %s is suspended, so it is not rendered (resume it to see its values)", t.Located(), t.Line, t.App, t.Cluster)
 		}
 		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster", e.app, e.cluster)
 	}
@@ -149,13 +149,13 @@ func printChains(w io.Writer, chains []fleet.Chain) error {
 
 // printOrigins prints where an imported target is written, and its parents up to the one that the tool starts with.
 func printOrigins(w io.Writer, f *fleet.Fleet, t *fleet.Imported) {
-	fmt.Fprintf(w, "%s on %s: %s %s\n", t.App, t.Cluster, t.Kind, lineOf(t.File, t.Line))
+	fmt.Fprintf(w, "%s on %s: %s %s\n", t.App, t.Cluster, t.Kind, lineOf(t.Located(), t.Line))
 	for _, p := range fleet.Parents(f, t) {
 		on := ""
 		if p.Cluster != t.Cluster {
 			on = " on " + p.Cluster
 		}
-		fmt.Fprintf(w, "  applied by %s%s: %s %s\n", p.App, on, p.Kind, lineOf(p.File, p.Line))
+		fmt.Fprintf(w, "  applied by %s%s: %s %s\n", p.App, on, p.Kind, lineOf(p.Located(), p.Line))
 	}
 }
 

@@ -79,7 +79,7 @@ func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree git
 	entry := f.Spec.Import[n]
 	program := referenceFor(entry)
 	result.tool = program.tool
-	theirs, err := program.run(ctx, s.Store.Snapshot(ctx, tree), f, entry)
+	theirs, err := program.run(ctx, s.Store, tree, f, entry)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree git
 	out := map[string]referenceApp{}
 	for _, t := range f.Imports() { // an app of the fleet's own is not compared
 		if t.Entry == entry && comparedOn(t) == cluster && !t.Suspended {
-			one := referenceApp{File: t.File, foreign: t.Foreign, parent: t.Parent}
+			one := referenceApp{File: t.Located(), foreign: t.Foreign, parent: t.Parent}
 			if t.Line > 0 {
 				one.File += fmt.Sprintf(":%d", t.Line)
 			}

@@ -45,6 +45,16 @@ type referenceRequest struct {
 	Trunk    string                      `json:"trunk,omitempty"` // a revision that means the commit
 	Entry    fleet.Import                `json:"entry"`
 	Clusters map[string]referenceCluster `json:"clusters"`
+
+	Repositories []referenceRepository `json:"repositories,omitempty"`
+}
+
+// referenceRepository is a copy of another repository of the fleet at its pinned commit.
+type referenceRepository struct {
+	URL    string `json:"url"`
+	Ref    string `json:"ref"` // full name of the pinned branch or tag
+	Commit string `json:"commit"`
+	Dir    string `json:"dir"`
 }
 
 // referenceCluster is a cluster as its tool knows it. A cluster of Flux has no server, labels and annotations.
@@ -69,7 +79,7 @@ type referenceApp struct {
 }
 
 // run writes the commit's files to a temporary directory and has the reference program build them.
-func (r reference) run(ctx context.Context, tree *gitstore.Snapshot, f *fleet.Fleet, entry fleet.Import) (map[string]map[string]referenceApp, error) {
+func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, f *fleet.Fleet, entry fleet.Import) (map[string]map[string]referenceApp, error) {
 	program, err := exec.LookPath(r.program)
 	if err != nil {
 		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: %s)", r.program, r.build)
@@ -79,10 +89,15 @@ func (r reference) run(ctx context.Context, tree *gitstore.Snapshot, f *fleet.Fl
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a copy
-	if err := copyFiles(dir, tree); err != nil {
+	own := filepath.Join(dir, "repository")
+	if err := copyFiles(own, store.Snapshot(ctx, tree)); err != nil {
 		return nil, fmt.Errorf("copying the commit: %w", err)
 	}
-	text, err := json.Marshal(referenceRequest{Dir: dir, Trunk: f.Spec.Trunk, Entry: entry, Clusters: referenceClusters(f, entry)})
+	others, err := copyOthers(ctx, dir, store, f)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(referenceRequest{Dir: own, Trunk: f.Spec.Trunk, Entry: entry, Clusters: referenceClusters(f, entry), Repositories: others})
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +130,30 @@ func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceC
 		out[c.Name] = one
 	}
 	return out
+}
+
+// copyOthers writes the pinned commits of other repositories to directories in dir.
+func copyOthers(ctx context.Context, dir string, store *gitstore.Store, f *fleet.Fleet) ([]referenceRepository, error) {
+	var out []referenceRepository
+	for _, r := range f.Repositories {
+		if r.Commit == "" {
+			continue // the targets that need it fail
+		}
+		hash, err := gitstore.ParseHash(r.Commit)
+		if err != nil {
+			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
+		}
+		commit, err := store.Commit(ctx, hash)
+		if err != nil {
+			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
+		}
+		one := referenceRepository{URL: r.URL, Ref: r.Resolved, Commit: r.Commit, Dir: filepath.Join(dir, "other", r.Name)}
+		if err := copyFiles(one.Dir, store.Snapshot(ctx, commit.Tree)); err != nil {
+			return nil, fmt.Errorf("copying the repository %s: %w", r.Name, err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 // copyFiles writes the regular files of a commit. source-controller leaves out symbolic links too, and a link could lead the reference out of

@@ -34,7 +34,7 @@ type App struct {
 
 // refusal says at the user's object what cannot be carried over.
 func refusal(t *fleet.Imported, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %s on %s: %s", t.File, t.Line, t.App, t.Cluster, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s:%d: %s on %s: %s", t.Located(), t.Line, t.App, t.Cluster, fmt.Sprintf(format, args...))
 }
 
 // New returns the app of a name, to be written into the directory dir. It refuses an app with something that app.yaml cannot say.
@@ -168,7 +168,7 @@ func (a *App) notes() []string {
 			if t.Kind == "Application" {
 				field = "syncPolicy.automated without prune: true"
 			}
-			out = append(out, fmt.Sprintf("%s:%d: %s on %s: %s is not carried over: the tool that applies the branch decides", t.File, t.Line, t.App, t.Cluster, field))
+			out = append(out, fmt.Sprintf("%s:%d: %s on %s: %s is not carried over: the tool that applies the branch decides", t.Located(), t.Line, t.App, t.Cluster, field))
 		}
 	}
 	return out

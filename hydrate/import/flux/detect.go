@@ -21,7 +21,7 @@ type Root struct {
 // Detect finds the roots of a repository, by path. It fails if a file cannot be read.
 func (i *Importer) Detect() ([]Root, error) {
 	var out []Root
-	for _, name := range i.files {
+	for _, name := range i.commit.files {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}

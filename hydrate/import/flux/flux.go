@@ -44,18 +44,20 @@ type Importer struct {
 	origins map[Key][]Origin
 	ids     map[string]string // of files; see identify
 
-	files, submodules []string // of the commit
+	commit   *content   // the repository under review
+	contents []*content // of the repositories that were listed, the commit's first
+	searched int        // contents that origins covers
+	others   []Repository
 
 	repositories map[string]*artifact // see repository
 }
 
-// New lists the commit's files. It fails if they cannot be listed.
-func New(tree Tree, builder Builder) (*Importer, error) {
-	files, submodules, err := list(tree)
-	if err != nil {
-		return nil, err
-	}
-	return &Importer{tree: tree, builder: builder, files: files, submodules: submodules, ids: map[string]string{}, repositories: map[string]*artifact{}}, nil
+// New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree too, in one directory.
+func New(tree Tree, builder Builder, others ...Repository) (*Importer, error) {
+	i := &Importer{tree: tree, builder: builder, others: others, origins: map[Key][]Origin{}, ids: map[string]string{}, repositories: map[string]*artifact{}}
+	var err error
+	i.commit, err = i.listed("", ".")
+	return i, err
 }
 
 // Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
@@ -107,7 +109,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
-	a, err := i.repository(&sourcev1.GitRepositorySpec{})
+	a, err := i.repository(i.commit, &sourcev1.GitRepositorySpec{})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		missing, waits := errors.AsType[*missingError](err)
 		switch {
 		case waits:
-			p.err, p.late = missing, false // the unit that brings it may bring selected providers too
+			p.err, p.missing, p.late = err, missing.key, false // the unit that brings it may bring selected providers too
 			work.waiting = append(work.waiting, p)
 		case errors.Is(err, errLate):
 			p.late = true
@@ -182,7 +184,7 @@ func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, stil
 		return queue, waiting
 	}
 	for _, p := range waiting {
-		if _, ok := c.objects[p.err.key]; ok {
+		if _, ok := c.objects[p.missing]; ok {
 			queue = append(queue, p)
 		} else {
 			still = append(still, p)
@@ -193,13 +195,14 @@ func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, stil
 
 // pending is an object that is not expanded yet.
 type pending struct {
-	object manifest.Object
-	parent Key
-	depth  int
-	reads  []string      // of the parent
-	origin Origin        // if it is written in no file of its own
-	late   bool          // every object that does not depend on it is known
-	err    *missingError // of what is waited for
+	object  manifest.Object
+	parent  Key
+	depth   int
+	reads   []string // of the parent
+	origin  Origin   // if it is written in no file of its own
+	late    bool     // every object that does not depend on it is known
+	err     error    // of what is waited for
+	missing Key
 }
 
 type expansion struct {
@@ -246,7 +249,7 @@ func synthetic(dir string, source Key) manifest.Object {
 
 // unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files can be read.
 func (c *cluster) unbuilt(dir string) pending {
-	for _, name := range c.files {
+	for _, name := range c.commit.files {
 		if ext := path.Ext(name); !strings.HasPrefix(name, dir+"/") || ext != ".yaml" && ext != ".yml" {
 			continue
 		}
@@ -286,7 +289,8 @@ func (c *cluster) guessSelf(objects []manifest.Object) {
 	}
 }
 
-func clean(p string) string { return path.Clean(strings.TrimPrefix(path.Clean("/"+p), "/") + "/.") }
+// clean returns a path of an object as one in its source; "." for the source itself.
+func clean(p string) string { return path.Clean("./" + path.Clean("/"+p)) }
 
 func (c *cluster) fail(p pending, err error) {
 	u := c.unit(p)
@@ -313,7 +317,7 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 			return false
 		}
 	}
-	return c.mentions(o, describing(groupKustomize, groupHelm, groupOperator))
+	return mentionedBy(c, o, describing(groupKustomize, groupHelm, groupOperator))
 }
 
 // describing matches files that may contain objects of one of the API groups.
@@ -323,9 +327,9 @@ func describing(groups ...string) func(name string, data []byte) bool {
 	}
 }
 
-// mentions reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a missing directory: Flux
-// does not remove what an earlier commit had there.
-func (i *Importer) mentions(o manifest.Object, has func(name string, data []byte) bool) bool {
+// mentionedBy reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a missing directory: Flux
+// does not remove what an earlier commit had there. It matches a source that cannot be read, too.
+func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byte) bool) bool {
 	spec, _ := o["spec"].(map[string]any) // without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
 	if o.Kind() == kindResourceSet {
 		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
@@ -334,11 +338,19 @@ func (i *Importer) mentions(o manifest.Object, has func(name string, data []byte
 	if !ok && spec["path"] != nil {
 		return true
 	}
-	files, at := slices.Sorted(slices.Values(i.files)), clean(dir)
+	from, at := c.commit, clean(dir)
+	var ks kustomizev1.Kustomization
+	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository { // otherwise it fails, and its path is that of a file here
+		var err error
+		if from, err = contentBehind(c, sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
+			return true
+		}
+	}
+	files := slices.Sorted(slices.Values(from.files))
 	if at != "." && !slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, at+"/") }) {
 		return true
 	}
-	return reach.Any(files, i.tree.ReadFile, at, has)
+	return reach.Any(files, func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, at, has)
 }
 
 // unit registers a unit. An object that two Kustomizations bring keeps its first place.

@@ -68,7 +68,7 @@ spec:
   template: {spec: {containers: [{name: web, image: "nginx:1.27"}]}}
 `
 
-func units(t *testing.T, archive string) map[string]flux.Unit {
+func units(t *testing.T, archive string, others ...flux.Repository) map[string]flux.Unit {
 	t.Helper()
 	tree := fstest.MapFS{}
 	for _, f := range txtar.Parse([]byte(archive)).Files {
@@ -77,7 +77,7 @@ func units(t *testing.T, archive string) map[string]flux.Unit {
 			tree[f.Name].Mode = fs.ModeIrregular
 		}
 	}
-	i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
+	i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile(), others...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func holds(r *wire.Reader, i *Importer, a *artifact) bool {
 	for _, answer := range []func(name string) string{
 		a.kind,
 		a.namesDigest,
-		func(name string) string { return i.content(a, name) },
+		func(name string) string { return i.idOf(a, name) },
 	} {
 		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 			name, want := r.Text(), r.Bytes()
@@ -227,9 +227,9 @@ func holds(r *wire.Reader, i *Importer, a *artifact) bool {
 	return same && r.Err() == nil
 }
 
-// content returns a text that identifies a file of an artifact: its path in the commit and its id. It returns "" for a
+// idOf returns a text that identifies a file of an artifact: its path in the commit and its id. It returns "" for a
 // file that does not exist or has no id.
-func (i *Importer) content(a *artifact, name string) string {
+func (i *Importer) idOf(a *artifact, name string) string {
 	if !a.isFile(name) {
 		return ""
 	}
@@ -273,7 +273,7 @@ func (r *recorder) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.trace.Files[name] = r.importer.content(r.artifact, name); r.trace.Files[name] == "" {
+	if r.trace.Files[name] = r.importer.idOf(r.artifact, name); r.trace.Files[name] == "" {
 		r.partial = true
 	}
 	return data, nil

@@ -14,22 +14,22 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// written finds the places of all Kustomizations and HelmReleases in the commit, once. Namespaces are left out: a kustomization sets them.
+// written finds the places of all Kustomizations and HelmReleases in the repositories that are listed, once. Namespaces are left out: a
+// kustomization sets them.
 func (i *Importer) written() map[Key][]Origin {
-	if i.origins != nil {
-		return i.origins
-	}
-	i.origins = map[Key][]Origin{}
-	for _, name := range i.files {
-		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		found, err := i.facts(name)
-		if err != nil {
-			continue // whoever builds the file reports what is wrong with it; here it only has no lines to offer
-		}
-		for _, w := range found.Mentions {
-			i.origins[w.Key] = append(i.origins[w.Key], Origin{File: name, Line: w.Line})
+	for ; i.searched < len(i.contents); i.searched++ {
+		of := i.contents[i.searched]
+		for _, name := range of.files {
+			if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
+				continue
+			}
+			found, err := i.facts(of.at(name))
+			if err != nil {
+				continue // whoever builds the file reports what is wrong with it; here it only has no lines to offer
+			}
+			for _, w := range found.Mentions {
+				i.origins[w.Key] = append(i.origins[w.Key], Origin{File: of.at(name), Line: w.Line})
+			}
 		}
 	}
 	return i.origins

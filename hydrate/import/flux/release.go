@@ -18,7 +18,9 @@ import (
 
 // Release is a HelmRelease as one cluster gets it: a chart and its values.
 type Release struct {
-	// Path is the chart's directory in the repository; "" for a remote chart.
+	// Repository is the name of the other repository that has the chart; "" for this one.
+	Repository string
+	// Path is the chart's directory in its repository; "" for a remote chart.
 	Path string
 	// Repo, Chart and Version name a remote chart, as fleet.HelmSource does.
 	Repo, Chart, Version string
@@ -94,7 +96,7 @@ func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
 		key := Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, r.Namespace), Name: ref.Name}
 		o, ok := c.objects[key]
 		if !ok {
-			return fmt.Errorf("spec.chartRef: %s is not in Git", key)
+			return &missingError{"spec.chartRef", key}
 		}
 		switch ref.Kind {
 		case kindOCIRepository:
@@ -133,8 +135,8 @@ type chartSpec struct {
 func (c *cluster) chartOf(s chartSpec, out *Release) error {
 	key := Key{Group: groupSource, Kind: s.kind, Namespace: s.namespace, Name: s.name}
 	o, ok := c.objects[key]
-	if !ok {
-		return fmt.Errorf("the chart's source %s is not in Git", key)
+	if !ok && key != c.self { // the Flux Operator makes the cluster's own repository, which is not in Git then
+		return &missingError{"the chart's source", key}
 	}
 	switch s.kind {
 	case kindHelmRepository:
@@ -157,11 +159,11 @@ func (c *cluster) chartOf(s chartSpec, out *Release) error {
 		if err != nil {
 			return err
 		}
-		dir := path.Clean(strings.TrimPrefix(s.chart, "/"))
+		dir := clean(s.chart)
 		if !a.isDir(dir) {
 			return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
 		}
-		out.Path = dir
+		out.Repository, out.Path = a.repository, dir
 		for _, name := range s.valuesFiles {
 			full := path.Clean(strings.TrimPrefix(name, "/"))
 			if !a.isFile(full) && s.ignoreMissing {

@@ -193,7 +193,7 @@ func unknown(c *cluster, has func(name string, data []byte) bool) (k Key, why st
 		u := c.units[k]
 		spec, _ := u.object["spec"].(map[string]any)
 		switch failed := u.Err != nil && !errors.Is(u.Err, errElsewhere) && spec["kubeConfig"] == nil; {
-		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !c.mentions(u.object, has):
+		case k.Kind == kindHelmRelease || !failed && !u.Suspended || !mentionedBy(c, u.object, has):
 		case failed:
 			return k, "cannot be built"
 		default:

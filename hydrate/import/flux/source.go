@@ -15,48 +15,75 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// errElsewhere is a source that is not this repository. What it holds is not in the commit.
-var errElsewhere = errors.New("is not this repository, so its content is not rendered (to keep the object on the branch as it is, list its file in spec.import[].ignore)")
+// errElsewhere is a source that is neither this repository nor one that the fleet declares. What it holds is not known.
+var errElsewhere = errors.New("is not this repository, so its content is not rendered")
 
 // source finds the artifact of a Kustomization.
 func (c *cluster) source(namespace string, ref kustomizev1.CrossNamespaceSourceReference) (*artifact, error) {
-	group := groupSource
 	if ref.Kind == kindExternalArtifact {
 		return c.generatedArtifact(orDefault(ref.Namespace, namespace), ref.Name)
 	}
-	return c.artifactOf(Key{Group: group, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name})
+	return c.artifactOf(sourceKey(namespace, ref))
 }
 
-// artifactOf gives the files of a GitRepository, if it is this repository.
+func sourceKey(namespace string, ref kustomizev1.CrossNamespaceSourceReference) Key {
+	return Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name}
+}
+
+// artifactOf gives the files of a GitRepository, if it is this repository or one that the fleet declares.
 func (c *cluster) artifactOf(key Key) (*artifact, error) {
 	if a, ok := c.artifacts[key]; ok {
 		return a, nil
 	}
 	if key.Kind != kindGitRepository {
-		return nil, fmt.Errorf("%s %w", key, errElsewhere)
+		return nil, fmt.Errorf("%s %w (to keep the object on the branch as it is, list its file in spec.import[].ignore)", key, errElsewhere)
 	}
-	o, ok := c.objects[key]
-	if !ok && key != c.self {
-		return nil, fmt.Errorf("%s is not in Git", key)
+	repo, err := gitRepository(c, key)
+	if err != nil {
+		return nil, err
 	}
-	var repo sourcev1.GitRepository
-	if ok {
-		if err := decode(o, &repo); err != nil {
-			return nil, err
-		}
-		if !c.own(key, &repo) {
-			return nil, fmt.Errorf("%s (%s) %w", key, repo.Spec.URL, errElsewhere)
-		}
-		if len(repo.Spec.Include) > 0 {
-			return nil, fmt.Errorf("%s: spec.include is not supported", key)
-		}
+	if len(repo.Spec.Include) > 0 {
+		return nil, fmt.Errorf("%s: spec.include is not supported", key)
 	}
-	a, err := c.repository(&repo.Spec)
+	from, err := contentBehind(c, key)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.repository(from, &repo.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	c.artifacts[key] = a
 	return a, nil
+}
+
+// gitRepository returns the object; one without a spec for the cluster's own if that is not in Git.
+func gitRepository(c *cluster, key Key) (*sourcev1.GitRepository, error) {
+	out := &sourcev1.GitRepository{}
+	o, ok := c.objects[key]
+	if !ok && key != c.self {
+		return nil, &missingError{key: key}
+	}
+	if !ok {
+		return out, nil
+	}
+	return out, decode(o, out)
+}
+
+// contentBehind returns the files of the repository that a GitRepository fetches.
+func contentBehind(c *cluster, key Key) (*content, error) {
+	repo, err := gitRepository(c, key)
+	if err != nil {
+		return nil, err
+	}
+	if c.own(key, repo) {
+		return c.commit, nil
+	}
+	out, err := c.contentOf(key, repo)
+	if err != nil {
+		return nil, fmt.Errorf("%s (%s) %w", key, repo.Spec.URL, err)
+	}
+	return out, nil
 }
 
 // own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization names, or one with

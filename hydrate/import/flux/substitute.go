@@ -32,17 +32,20 @@ type variables struct {
 	always bool              // references are replaced even if there is no variable
 }
 
-// missingError is a reference to a ConfigMap or Secret that was not found in Git (yet).
+// missingError is a reference to an object that was not found in Git (yet).
 type missingError struct {
 	field string
 	key   Key
 }
 
 func (e *missingError) Error() string {
-	if e.key.Kind == kindInputProvider { // none is optional
-		return fmt.Sprintf("%s: %s is not in Git (add it)", e.field, e.key)
+	if e.field == "" { // the caller names it
+		return fmt.Sprintf("%s is not in Git (add it)", e.key)
 	}
-	return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
+	if e.key.Kind == kindConfigMap || e.key.Kind == kindSecret {
+		return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
+	}
+	return fmt.Sprintf("%s: %s is not in Git (add it)", e.field, e.key) // never optional
 }
 
 // load reads the variables of a Kustomization; inline ones win.

@@ -35,7 +35,8 @@ type artifact struct {
 	dirs    map[string][]string // path in the artifact → names in it, sorted
 	digests map[string]string   // of the names of directories, for namesDigest
 
-	submodules []string // of the commit, which source-controller checks out and the artifact lacks
+	repository string   // name of the other repository that it is made of; "" for this one
+	submodules []string // of the repository, which source-controller checks out and the artifact lacks
 }
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
@@ -172,18 +173,19 @@ func (i info) Sys() any           { return nil }
 // maxFiles bounds the files of one commit that an import lists.
 const maxFiles = 500_000
 
-// list lists the regular files of a commit, and its submodules. Symbolic links are no part of an artifact: source-controller leaves out what
-// is no regular file.
-func list(tree Tree) (out, submodules []string, err error) {
+// list lists the regular files below a directory, and the submodules, by their paths in it. It leaves out the directories that skip matches.
+// Symbolic links are no part of an artifact: source-controller leaves out what is no regular file.
+func list(tree Tree, root string, skip func(dir string) bool) (out, submodules []string, err error) {
 	var walk func(dir string) error
 	walk = func(dir string) error {
-		entries, err := tree.ReadDir(dir)
+		entries, err := tree.ReadDir(path.Join(root, dir))
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
 			switch {
+			case e.IsDir() && skip(path.Join(root, name)):
 			case e.IsDir():
 				if err := walk(name); err != nil {
 					return err
@@ -205,23 +207,24 @@ func list(tree Tree) (out, submodules []string, err error) {
 // domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
 func domain() []string { return []string{"artifact"} }
 
-// repository is the artifact that source-controller makes of the repository for a GitRepository. Clusters share it.
-func (i *Importer) repository(spec *sourcev1.GitRepositorySpec) (*artifact, error) {
+// repository is the artifact that source-controller makes of a repository for a GitRepository. Clusters share it.
+func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*artifact, error) {
 	ignore := "default"
 	if spec.Ignore != nil {
 		ignore = "spec " + *spec.Ignore
 	}
-	key := strings.Join(append([]string{ignore, fmt.Sprint(spec.RecurseSubmodules)}, spec.SparseCheckout...), "\x00")
+	key := strings.Join(append([]string{of.dir, ignore, fmt.Sprint(spec.RecurseSubmodules)}, spec.SparseCheckout...), "\x00")
 	if a, ok := i.repositories[key]; ok {
 		return a, nil
 	}
-	files, err := i.ignoring(checkedOut(i.files, spec.SparseCheckout), spec.Ignore)
+	files, err := i.ignoring(of, checkedOut(of.files, spec.SparseCheckout), spec.Ignore)
 	if err != nil {
 		return nil, err
 	}
 	a := newArtifact(i.tree, files)
+	a.repository = of.name
 	if spec.RecurseSubmodules {
-		a.submodules = i.submodules
+		a.submodules = of.submodules
 	}
 	i.repositories[key] = a
 	return a, nil
@@ -243,14 +246,14 @@ func checkedOut(files, sparse []string) []string {
 
 // ignoring gives the files of an artifact that source-controller makes of a repository: without those that .sourceignore files, the
 // GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import of the same names and patterns excluded.
-func (i *Importer) ignoring(files []string, spec *string) (map[string]string, error) {
+func (i *Importer) ignoring(of *content, files []string, spec *string) (map[string]string, error) {
 	var patterns []gitignore.Pattern
 	said := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))}
 	for _, name := range files {
 		if path.Base(name) != sourceignore.IgnoreFile {
 			continue
 		}
-		data, err := i.tree.ReadFile(name)
+		data, err := i.tree.ReadFile(of.at(name))
 		if err != nil {
 			return nil, err
 		}
@@ -289,7 +292,7 @@ func (i *Importer) ignoring(files []string, spec *string) (map[string]string, er
 	out := make(map[string]string, len(files))
 	for _, name := range files {
 		if !excluded[name] {
-			out[name] = name
+			out[name] = of.at(name)
 		}
 	}
 	return out, nil

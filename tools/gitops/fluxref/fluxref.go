@@ -29,6 +29,16 @@ type Options struct {
 	KubeVersion string // that charts see; "" for Helm's default
 	APIVersions []string
 	Ignore      []string // patterns of files, as in .gitignore, whose Kustomizations and HelmReleases are not followed
+
+	Repositories []Repository // other repositories that GitRepositories may name
+}
+
+// Repository is a copy of another repository at one commit.
+type Repository struct {
+	URL    string `json:"url"`
+	Ref    string `json:"ref"`    // full name of the branch or tag
+	Commit string `json:"commit"` // that Dir has
+	Dir    string `json:"dir"`
 }
 
 // Result has the units of a cluster by the names of their apps in Sluice. Every unit is in one of the maps.
@@ -49,8 +59,9 @@ type cluster struct {
 	temp    string
 	store   map[string]*Object
 	seen    map[string]bool
-	own     string  // name of the GitRepository that stands for the repository
-	ignore  *string // spec.ignore of that GitRepository
+	copies  map[string]string // of other repositories, without ignored files, by their GitRepository
+	own     string            // name of the GitRepository that stands for the repository
+	ignore  *string           // spec.ignore of that GitRepository
 	ignored map[string]bool
 }
 
@@ -92,7 +103,7 @@ func Build(ctx context.Context, o Options) (result *Result, err error) {
 	}
 	defer os.RemoveAll(temp)
 	c := &cluster{
-		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{},
+		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{}, copies: map[string]string{},
 		Result: Result{Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{}, Skipped: map[string]string{}},
 	}
 	if c.ignored, err = writtenIn(o.Dir, o.Ignore); err != nil {
@@ -211,15 +222,10 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 	}
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "kind")
 	source, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "name")
-	from := c.Dir
-	switch {
-	case kind == "ExternalArtifact":
-		var err error
-		if from, err = c.artifact(source); err != nil {
-			return nil, err
-		}
-	case kind != "GitRepository" || source != c.own:
-		return nil, errForeign
+	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "namespace")
+	from, err := c.source(kind, cmp.Or(namespace, u.GetNamespace()), source)
+	if err != nil {
+		return nil, err
 	}
 	if _, remote, _ := unstructured.NestedMap(u.Object, "spec", "kubeConfig"); remote {
 		return nil, skipError("it is for another cluster")
@@ -243,6 +249,19 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 	target, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace")
 	c.Built[name], c.Namespaces[name] = stored(kept), cmp.Or(target, "default")
 	return found, nil
+}
+
+// source returns the directory with the files of a source.
+func (c *cluster) source(kind, namespace, name string) (string, error) {
+	switch {
+	case kind == "ExternalArtifact":
+		return c.artifact(name)
+	case kind != "GitRepository":
+		return "", errForeign
+	case name == c.own:
+		return c.Dir, nil
+	}
+	return c.other(namespace, name)
 }
 
 func key(o *Object) string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/fluxcd/pkg/chartutil"
@@ -31,11 +32,11 @@ func (c *cluster) release(u *Object) ([]*Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &r); err != nil {
 		return nil, err
 	}
-	from, err := c.chartOf(&r)
+	from, dir, err := c.chartOf(&r)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := c.chart(from)
+	loaded, err := loadChart(from, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -87,39 +88,42 @@ func releaseNamespace(u *Object) string {
 	return cmp.Or(target, u.GetNamespace())
 }
 
-// chartOf returns the chart of a release: its own, or that of the HelmChart that it names.
-func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, error) {
+// chartOf returns the chart of a release, its own or that of the HelmChart that it names, and the directory of its source.
+func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, string, error) {
 	var out sourcev1.HelmChartSpec
+	namespace := r.Namespace
 	switch ref := r.Spec.ChartRef; {
 	case ref != nil && ref.Kind != "HelmChart":
-		return out, skipError("its chart is in a registry")
+		return out, "", skipError("its chart is in a registry")
 	case ref != nil:
 		key := ref.Kind + "/" + cmp.Or(ref.Namespace, r.Namespace) + "/" + ref.Name
 		o, ok := c.store[key]
 		if !ok {
-			return out, fmt.Errorf("%s is missing", key)
+			return out, "", fmt.Errorf("%s is missing", key)
 		}
 		var chart sourcev1.HelmChart
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &chart); err != nil {
-			return out, err
+			return out, "", err
 		}
-		out = chart.Spec
+		out, namespace = chart.Spec, o.GetNamespace()
 	case r.Spec.Chart == nil:
-		return out, errors.New("it names no chart")
+		return out, "", errors.New("it names no chart")
 	default:
 		t := r.Spec.Chart.Spec
 		out.Chart, out.ValuesFiles, out.IgnoreMissingValuesFiles = t.Chart, t.ValuesFiles, t.IgnoreMissingValuesFiles
 		out.SourceRef.Kind, out.SourceRef.Name = t.SourceRef.Kind, t.SourceRef.Name
+		namespace = cmp.Or(t.SourceRef.Namespace, namespace)
 	}
-	if out.SourceRef.Kind != "GitRepository" || out.SourceRef.Name != c.own {
-		return out, skipError("its chart is not in this repository")
+	dir, err := c.source(out.SourceRef.Kind, namespace, out.SourceRef.Name)
+	if errors.Is(err, errForeign) {
+		return out, "", skipError("its chart is not in this repository")
 	}
-	return out, nil
+	return out, dir, err
 }
 
-// chart loads a chart, with the values files that source-controller writes into it.
-func (c *cluster) chart(from sourcev1.HelmChartSpec) (*chart.Chart, error) {
-	loaded, err := loader.LoadDir(filepath.Join(c.Dir, from.Chart))
+// loadChart loads a chart as source-controller packs it: with its local dependencies, and with the values files in place of its own values.
+func loadChart(from sourcev1.HelmChartSpec, dir string) (*chart.Chart, error) {
+	loaded, err := withDependencies(filepath.Join(dir, from.Chart))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func (c *cluster) chart(from sourcev1.HelmChartSpec) (*chart.Chart, error) {
 	}
 	merged := map[string]any{}
 	for _, f := range from.ValuesFiles {
-		values, err := helmutil.ReadValuesFile(filepath.Join(c.Dir, f))
+		values, err := helmutil.ReadValuesFile(filepath.Join(dir, f))
 		if errors.Is(err, fs.ErrNotExist) && from.IgnoreMissingValuesFiles {
 			continue
 		}
@@ -138,6 +142,26 @@ func (c *cluster) chart(from sourcev1.HelmChartSpec) (*chart.Chart, error) {
 		merged = chartutil.MergeMaps(merged, values)
 	}
 	loaded.Values = merged
+	return loaded, nil
+}
+
+// withDependencies loads a chart, and adds the dependencies with a file:// address that its folder charts/ lacks.
+func withDependencies(dir string) (*chart.Chart, error) {
+	loaded, err := loader.LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range loaded.Metadata.Dependencies {
+		local, ok := strings.CutPrefix(d.Repository, "file://")
+		if !ok || slices.ContainsFunc(loaded.Dependencies(), func(have *chart.Chart) bool { return have.Name() == d.Name }) {
+			continue
+		}
+		inner, err := withDependencies(filepath.Join(dir, local))
+		if err != nil {
+			return nil, err
+		}
+		loaded.AddDependency(inner)
+	}
 	return loaded, nil
 }
 

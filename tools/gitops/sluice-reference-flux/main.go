@@ -27,7 +27,8 @@ type request struct {
 			} `json:"clusters"`
 		} `json:"flux"`
 	} `json:"entry"`
-	Clusters map[string]cluster `json:"clusters"`
+	Clusters     map[string]cluster   `json:"clusters"`
+	Repositories []fluxref.Repository `json:"repositories"`
 }
 
 type cluster struct {
@@ -63,7 +64,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	answer := map[string]map[string]app{}
 	for _, name := range slices.Sorted(maps.Keys(r.Entry.Flux.Clusters)) {
 		result, err := fluxref.Build(ctx, fluxref.Options{
-			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore,
+			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore, Repositories: r.Repositories,
 			KubeVersion: r.Clusters[name].KubeVersion, APIVersions: r.Clusters[name].APIVersions,
 		})
 		if err != nil {
