@@ -4,7 +4,8 @@ GO ?= go
 BIN := $(CURDIR)/bin
 CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
-LDFLAGS := -s -w
+# Functions begin at multiples of 16 bytes, not 32: 1 MB less, and make bench-compare showed no slower row.
+LDFLAGS := -s -w -funcalign=16
 # The same for all, so that packages are compiled once for binaries, tests and linters. With cgo, the linker exports every
 # symbol, because Kustomize imports package plugin: 36 MB. Nobody uses Gin's MessagePack: 6 MB.
 export CGO_ENABLED := 0
@@ -14,7 +15,7 @@ export GOFLAGS := -trimpath -tags=nomsgpack
 build: ## the binary, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
-MAX_BYTES := 103000000
+MAX_BYTES := 100500000
 size: build ## fails if the binary is larger than MAX_BYTES; docs/architecture.md says what takes the space
 	@size=$$(wc -c < $(BIN)/sluice); echo "bin/sluice has $$size bytes, at most $(MAX_BYTES)"; [ $$size -le $(MAX_BYTES) ]
 

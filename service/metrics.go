@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/service/otlp"
 	"github.com/sluice-gitops/sluice/service/workspace"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.26.0"
@@ -172,9 +172,9 @@ func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.C
 	}
 }
 
-// Trace sends spans to an OTLP receiver over HTTP until stop is called.
-func (s *Service) Trace(ctx context.Context, address string) (stop func(context.Context) error, err error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(address))
+// Trace sends spans to an OTLP receiver over HTTP until stop is called. getenv returns the variables of otlp.Config.
+func (s *Service) Trace(ctx context.Context, address string, getenv func(string) string) (stop func(context.Context) error, err error) {
+	exporter, err := otlp.New(ctx, otlp.Config{URL: address, Getenv: getenv})
 	if err != nil {
 		return nil, err
 	}

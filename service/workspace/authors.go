@@ -73,7 +73,7 @@ func (o *outside) mergedBy(ctx context.Context, repo forge.Repository, c gitstor
 		if err != nil {
 			return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
 		}
-		v = verdict{at: now}
+		v = &verdict{at: now}
 		if slices.ContainsFunc(list, func(mr *forge.MergeRequest) bool { return merged(mr, wanted) }) {
 			for _, mr := range list {
 				v.authors = append(v.authors, mr.Author.Login)

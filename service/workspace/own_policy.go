@@ -42,7 +42,7 @@ type ownPolicies struct {
 
 // struck are policies that exceeded a limit, so that the next checks do not wait for them again. It is safe for concurrent use.
 type struck struct {
-	cache *lru.Cache[string, strike] // by the digest of the files
+	cache *lru.Cache[string, *strike] // by the digest of the files
 }
 
 type strike struct {
@@ -56,7 +56,7 @@ const (
 )
 
 func newStruck() *struck {
-	cache, err := lru.New[string, strike](maxStruck)
+	cache, err := lru.New[string, *strike](maxStruck)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -72,7 +72,7 @@ func (s *struck) reason(files []policy.File, now time.Time) string {
 }
 
 func (s *struck) add(files []policy.File, now time.Time, text string) {
-	s.cache.Add(digestOf(files), strike{now, text})
+	s.cache.Add(digestOf(files), &strike{now, text})
 }
 
 func digestOf(files []policy.File) string {

@@ -104,9 +104,9 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 	case err != nil:
 		return promote.Unknown, "policy could not be evaluated"
 	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
-		v = verdict{state: promote.Red, reason: report.Headline(r)}
+		v = &verdict{state: promote.Red, reason: report.Headline(r)}
 	default:
-		v = verdict{state: promote.Green}
+		v = &verdict{state: promote.Green}
 	}
 	v.at = now
 	o.verdicts.cache.Add(key, v)
@@ -132,7 +132,7 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 		key := fmt.Sprint("authors ", o.repo.Path, c.Hash)
 		v, known := o.verdicts.cache.Get(key)
 		if !known || len(v.authors) == 0 && now.Sub(v.at) >= noAuthorsFor {
-			v = verdict{at: now}
+			v = &verdict{at: now}
 			list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
 			if err != nil {
 				return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)

@@ -26,7 +26,7 @@ const (
 
 // Protections caches which repositories have protected branches. It is safe for concurrent use.
 type Protections struct {
-	cache *lru.Cache[string, protectionAnswer]
+	cache *lru.Cache[string, *protectionAnswer]
 }
 
 type protectionAnswer struct {
@@ -36,7 +36,7 @@ type protectionAnswer struct {
 
 // NewProtections returns an empty cache.
 func NewProtections() *Protections {
-	cache, err := lru.New[string, protectionAnswer](maxProtections)
+	cache, err := lru.New[string, *protectionAnswer](maxProtections)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -79,11 +79,11 @@ func (w *Workspace) unprotected(ctx context.Context, trunk gitstore.Hash, output
 	reason, err := unprotectedBranches(ctx, w.repo.Protection, output, f)
 	switch {
 	case err == nil:
-		w.config.Protections.cache.Add(key, protectionAnswer{now, reason})
+		w.config.Protections.cache.Add(key, &protectionAnswer{now, reason})
 		return reason, nil
 	case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported), errors.Is(err, forge.ErrUnauthorized):
 		reason = "whether branches are protected cannot be read: the service's credential lacks the permission; " + remedy
-		w.config.Protections.cache.Add(key, protectionAnswer{now, reason})
+		w.config.Protections.cache.Add(key, &protectionAnswer{now, reason})
 		return reason, nil
 	case ok && now.Sub(known.at) < protectionGrace && ctx.Err() == nil:
 		return known.reason, nil

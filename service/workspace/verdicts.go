@@ -11,7 +11,7 @@ import (
 // Verdicts caches the policy's verdict on a source commit in an environment, and the authors of a commit, because the
 // promotion loop reads both in each pass. It is safe for concurrent use.
 type Verdicts struct {
-	cache *lru.Cache[string, verdict]
+	cache *lru.Cache[string, *verdict]
 }
 
 // verdict is one cached answer.
@@ -29,7 +29,7 @@ const (
 
 // NewVerdicts returns an empty cache.
 func NewVerdicts() *Verdicts {
-	cache, err := lru.New[string, verdict](maxVerdicts)
+	cache, err := lru.New[string, *verdict](maxVerdicts)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}

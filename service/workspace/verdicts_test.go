@@ -11,9 +11,9 @@ import (
 func TestVerdictsEvictOldest(t *testing.T) {
 	t.Parallel()
 	v := NewVerdicts()
-	v.cache.Add("waits", verdict{state: promote.Red, reason: "why"})
+	v.cache.Add("waits", &verdict{state: promote.Red, reason: "why"})
 	for i := range 5 * maxVerdicts {
-		v.cache.Add(fmt.Sprint("commit ", i), verdict{state: promote.Green})
+		v.cache.Add(fmt.Sprint("commit ", i), &verdict{state: promote.Green})
 		if one, ok := v.cache.Get("waits"); !ok || one.reason != "why" {
 			t.Fatalf("the verdict in use was evicted after %d others", i)
 		}

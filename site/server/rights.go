@@ -27,8 +27,8 @@ const (
 type rightsCache struct {
 	ask    Rights
 	clock  func() time.Time
-	known  *lru.Cache[string, rightAnswer]
-	failed *lru.Cache[string, rightFailure] // by person
+	known  *lru.Cache[string, *rightAnswer]
+	failed *lru.Cache[string, *rightFailure] // by person
 	flight singleflight.Group
 
 	probed *lru.Cache[[sha256.Size]byte, time.Time] // by person and name, whether there is such a repository or not
@@ -55,8 +55,8 @@ type rightFailure struct {
 
 func newRightsCache(ask Rights, clock func() time.Time) *rightsCache {
 	const size, people = 50_000, 10_000
-	known, err := lru.New[string, rightAnswer](size)
-	failed, also := lru.New[string, rightFailure](people)
+	known, err := lru.New[string, *rightAnswer](size)
+	failed, also := lru.New[string, *rightFailure](people)
 	probed, third := lru.New[[sha256.Size]byte, time.Time](size)
 	probes, fourth := lru.New[string, probeCount](people)
 	if err = errors.Join(err, also, third, fourth); err != nil {
@@ -93,9 +93,9 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 		defer cancel()
 		may, err := c.ask(ctx, person, repository)
 		if err == nil {
-			c.known.Add(key, rightAnswer{may, c.clock()})
+			c.known.Add(key, &rightAnswer{may, c.clock()})
 		} else if _, down := errors.AsType[*promotion.UnavailableError](err); down {
-			c.failed.Add(person, rightFailure{err, c.clock()})
+			c.failed.Add(person, &rightFailure{err, c.clock()})
 		}
 		return may, err
 	})
@@ -137,7 +137,7 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 			}
 		}
 	}
-	c.failed.Add(person, rightFailure{err, now})
+	c.failed.Add(person, &rightFailure{err, now})
 	return false, err
 }
 

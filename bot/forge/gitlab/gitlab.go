@@ -40,8 +40,8 @@ type Forge struct {
 	job      bool           // the credential is a job's
 
 	clock    func() time.Time
-	projects *lru.Cache[int, knownProject] // by id
-	users    *lru.Cache[string, int]       // ids by lower-case name
+	projects *lru.Cache[int, *knownProject] // by id
+	users    *lru.Cache[string, int]        // ids by lower-case name
 
 	mu   sync.Mutex
 	self *forge.User
@@ -89,7 +89,7 @@ func New(c Config) (*Forge, error) {
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
 		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	projects, err := lru.New[int, knownProject](maxProjects)
+	projects, err := lru.New[int, *knownProject](maxProjects)
 	if err != nil {
 		return nil, fmt.Errorf("gitlab: %w", err)
 	}

@@ -201,7 +201,7 @@ func (f *Forge) project(ctx context.Context, id int) (string, error) {
 		}
 		return "", err
 	}
-	f.projects.Add(id, knownProject{p.PathWithNamespace, f.clock()})
+	f.projects.Add(id, &knownProject{p.PathWithNamespace, f.clock()})
 	return p.PathWithNamespace, nil
 }
 

@@ -117,7 +117,7 @@ func TestTraces(t *testing.T) {
 	var flush func(context.Context) error
 	s.prepare = func(service *service.Service) {
 		var err error
-		if flush, err = service.Trace(t.Context(), receiver.URL+"/v1/traces"); err != nil {
+		if flush, err = service.Trace(t.Context(), receiver.URL+"/v1/traces", nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,7 +102,7 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 		}
 	}()
 	if c.Tracing != "" {
-		end, err := srv.Trace(ctx, c.Tracing)
+		end, err := srv.Trace(ctx, c.Tracing, o.Env.Getenv)
 		if err != nil {
 			return fmt.Errorf("tracing: %w", err)
 		}
