@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, workspaces, replicas, import")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, day), promote, workspaces, replicas, import")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -95,6 +95,8 @@ func run(ctx context.Context, o options) error {
 		"diff":       func() error { return b.diffs(sizes, o.apps) },
 		"renames":    func() error { return renames([]int{1000, 10_000, 50_000}) },
 		"push":       func() error { return b.push(1000, 4000) },
+		"history":    func() error { return b.history(1_000_000) },
+		"branches":   func() error { return b.branches(sizes, o.apps, 200) },
 		"service":    func() error { return b.service(sizes, o.apps, o.rounds) },
 		"deliveries": func() error { return b.deliveries(5000) },
 		"comments":   func() error { return b.comments(sizes, o.apps) },
@@ -104,7 +106,7 @@ func run(ctx context.Context, o options) error {
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "workspaces", "replicas", "import"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
