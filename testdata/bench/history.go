@@ -4,18 +4,18 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"time"
 )
 
 const historyPacks = 50
 
-// history measures commands in clones of a repository with many objects of earlier commits, beside the same commands in a shallow clone.
-func (b *bench) history(objects int) error {
+// past measures clones with a long history.
+type past struct{ repositories }
+
+// run measures commands in clones of a repository with many objects of earlier commits, beside the same commands in a shallow clone.
+func (b past) run(objects int) error {
 	fmt.Printf("\n== 20 clusters × 10 apps behind a history of %d objects, processor time, beside a clone of depth 2\n", objects)
 	bare := filepath.Join(b.dir, "history.git")
 	if err := b.importHistory(bare, objects); err != nil {
@@ -88,16 +88,8 @@ func (b *bench) history(objects int) error {
 	return nil
 }
 
-func (b *bench) git(dir string, args ...string) error {
-	if dir != "" {
-		args = append([]string{"-C", dir}, args...)
-	}
-	_, err := b.command("", "git", args...)
-	return err
-}
-
 // linked makes a clone with a working tree whose packs are links to those of a bare repository.
-func (b *bench) linked(bare, dir string) error {
+func (b past) linked(bare, dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
@@ -111,7 +103,7 @@ func (b *bench) linked(bare, dir string) error {
 }
 
 // importHistory writes a bare repository whose branch main has a fleet above many commits, in historyPacks packs.
-func (b *bench) importHistory(bare string, objects int) error {
+func (b past) importHistory(bare string, objects int) error {
 	if err := b.git("", "init", "-q", "--bare", "-b", "main", bare); err != nil {
 		return err
 	}
@@ -135,7 +127,7 @@ func (b *bench) importHistory(bare string, objects int) error {
 }
 
 // fastImport adds commits to a branch: three objects each, which a pack keeps when it has every objects, and which are loose otherwise.
-func (b *bench) fastImport(dir, branch string, objects, every int) error {
+func (b past) fastImport(dir, branch string, objects, every int) error {
 	limit := "0"
 	if every > objects {
 		limit = fmt.Sprint(objects + 1)
@@ -165,121 +157,4 @@ func (b *bench) fastImport(dir, branch string, objects, every int) error {
 		return err
 	}
 	return cmd.Wait()
-}
-
-// disk returns the bytes of a repository's objects.
-func disk(gitDir string) (int64, error) {
-	var sum int64
-	return sum, filepath.WalkDir(filepath.Join(gitDir, "objects"), func(_ string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			sum += info.Size()
-		}
-		return err
-	})
-}
-
-// branches measures what a large environment branch costs others: real Git that clones and fetches one cluster's branch, the push of one
-// changed target, and the disk after many hydrations.
-func (b *bench) branches(sizes []int, apps, hydrations int) error {
-	fmt.Printf("\n== branches of %d apps for each cluster, read by real git\n", apps)
-	type reached struct{ full, shallow, fetch, push time.Duration }
-	all := map[int]reached{}
-	for _, n := range sizes {
-		src := filepath.Join(b.dir, fmt.Sprintf("output-%d", n))
-		bare := src + ".git"
-		if err := generate(src, n, apps, globalValues); err != nil {
-			return err
-		}
-		for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
-			if err := b.git("", args...); err != nil {
-				return err
-			}
-		}
-		if err := b.save(src, "start"); err != nil {
-			return err
-		}
-		if _, err := b.hydrate(src, "--push"); err != nil {
-			return err
-		}
-		var got reached
-		const cluster = "cluster/c-0007"
-		clone := src + "-clone"
-		for round := range 5 {
-			if err := os.RemoveAll(clone); err != nil {
-				return err
-			}
-			full, err := b.command("", "git", "clone", "-q", "--single-branch", "--branch", cluster, "file://"+bare, clone)
-			if err != nil {
-				return err
-			}
-			if err := os.RemoveAll(clone); err != nil {
-				return err
-			}
-			shallow, err := b.command("", "git", "clone", "-q", "--single-branch", "--depth", "1", "--branch", cluster, "file://"+bare, clone)
-			if err != nil {
-				return err
-			}
-			if err := b.edit(src, "apps/app-03/layers/cluster/c-0007/values.yaml", fmt.Sprintf("own: changed-%d\n", round)); err != nil {
-				return err
-			}
-			push, err := b.hydrate(src, "--push")
-			if err != nil {
-				return err
-			}
-			fetch, err := b.command(clone, "git", "fetch", "-q", "origin", cluster)
-			if err != nil {
-				return err
-			}
-			if round == 0 {
-				got = reached{full.cpu, shallow.cpu, fetch.cpu, push.cpu}
-			}
-			got = reached{min(got.full, full.cpu), min(got.shallow, shallow.cpu), min(got.fetch, fetch.cpu), min(got.push, push.cpu)}
-		}
-		all[n] = got
-		fmt.Printf("%5d clusters: clone of a cluster branch %6.1f ms, of depth 1 %6.1f ms, fetch of a change %6.1f ms, hydration of one changed target with push %6.1f ms (processor time, least of 5)\n",
-			n, milliseconds(got.full), milliseconds(got.shallow), milliseconds(got.fetch), milliseconds(got.push))
-	}
-	least, most := slices.Min(sizes), slices.Max(sizes)
-	if a, z := all[least], all[most]; least != most {
-		fmt.Printf("%d against %d clusters: clone %.2f ×, depth 1 %.2f ×, fetch %.2f × (to reach: 1.0), hydration with push %.2f × (to reach: 2)\n",
-			most, least, ratio(z.full, a.full), ratio(z.shallow, a.shallow), ratio(z.fetch, a.fetch), ratio(z.push, a.push))
-	}
-	return b.growth(filepath.Join(b.dir, fmt.Sprintf("output-%d", slices.Sorted(maps.Keys(all))[0])), hydrations)
-}
-
-// growth prints the disk after many hydrations of one value each, in the clone and on the server, beside what git gc makes of both.
-func (b *bench) growth(src string, hydrations int) error {
-	began := time.Now()
-	for i := range hydrations {
-		if err := b.edit(src, "apps/app-03/layers/cluster/c-0009/values.yaml", fmt.Sprintf("own: again-%d\n", i)); err != nil {
-			return err
-		}
-		if _, err := b.hydrate(src, "--push"); err != nil {
-			return err
-		}
-	}
-	fmt.Printf("%d hydrations of one value, each committed and pushed: %.0f ms each\n", hydrations, milliseconds(time.Since(began))/float64(hydrations))
-	for _, dir := range []string{filepath.Join(src, ".git"), src + ".git"} {
-		before, err := disk(dir)
-		if err != nil {
-			return err
-		}
-		packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*.pack"))
-		if err != nil {
-			return err
-		}
-		if err := b.git(dir, "gc", "-q", "--prune=now"); err != nil {
-			return err
-		}
-		after, err := disk(dir)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-20s %6.1f MiB in %d packs and loose objects, %.1f MiB after git gc: %.1f ×\n", filepath.Base(dir), float64(before)/(1<<20), len(packs), float64(after)/(1<<20), float64(before)/float64(after))
-	}
-	return nil
 }
