@@ -53,7 +53,6 @@ func (b past) run(objects int) error {
 			return b.fastImport(dir, "loose", 50_000, 1<<30)
 		}},
 	}
-	commands := [][]string{{"affected", "HEAD~1..HEAD"}, {"diff", "-q", "--offline", "HEAD~1..HEAD", "-o", "markdown"}, {"hydrate", "-q", "--dry-run"}}
 	for i, c := range clones {
 		dir := filepath.Join(b.dir, fmt.Sprintf("history-%d", i))
 		if err := c.make(dir); err != nil {
@@ -65,27 +64,36 @@ func (b past) run(objects int) error {
 		if i == 0 {
 			continue
 		}
-		for _, args := range commands {
-			var base, this measured
-			for round := range 5 { // in turn; noise only adds, so the least counts
-				for _, one := range []struct {
-					dir  string
-					best *measured
-				}{{filepath.Join(b.dir, "history-0"), &base}, {dir, &this}} {
-					m, err := b.command(one.dir, b.sluice, args...)
-					if err != nil {
-						return fmt.Errorf("%s: %w", c.name, err)
-					}
-					if round == 0 || m.cpu < one.best.cpu {
-						*one.best = m
-					}
-				}
+		for _, args := range [][]string{{"affected", "HEAD~1..HEAD"}, {"diff", "-q", "--offline", "HEAD~1..HEAD", "-o", "markdown"}, {"hydrate", "-q", "--dry-run"}} {
+			base, this, err := b.beside(filepath.Join(b.dir, "history-0"), dir, args)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
 			fmt.Printf("%-30s %-9s %6.1f ms %4d MiB, shallow %6.1f ms %4d MiB: %.2f × (to reach: 1.2)\n", c.name, args[0],
 				milliseconds(this.cpu), this.peak>>20, milliseconds(base.cpu), base.peak>>20, ratio(this.cpu, base.cpu))
 		}
 	}
 	return nil
+}
+
+// beside runs a command in two folders in turn, and returns the runs with the least processor time, because noise only adds.
+func (b past) beside(one, other string, args []string) (base, this measured, err error) {
+	const rounds = 7
+	for round := range rounds {
+		for _, run := range []struct {
+			dir  string
+			best *measured
+		}{{one, &base}, {other, &this}} {
+			m, err := b.command(run.dir, b.sluice, args...)
+			if err != nil {
+				return base, this, err
+			}
+			if round == 0 || m.cpu < run.best.cpu {
+				*run.best = m
+			}
+		}
+	}
+	return base, this, nil
 }
 
 // linked makes a clone with a working tree whose packs are links to those of a bare repository.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,61 +30,22 @@ type readers struct{ repositories }
 // changed target, and the disk after many hydrations.
 func (b readers) run(sizes []int, apps, hydrations int) error {
 	fmt.Printf("\n== branches of %d apps for each cluster, read by real git\n", apps)
-	type reached struct{ full, shallow, fetch, push time.Duration }
 	all := map[int]reached{}
 	for _, n := range sizes {
 		src := filepath.Join(b.dir, fmt.Sprintf("output-%d", n))
-		bare := src + ".git"
-		if err := generate(src, n, apps, globalValues); err != nil {
-			return err
-		}
-		for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
-			if err := b.git("", args...); err != nil {
-				return err
-			}
-		}
-		if err := b.save(src, "start"); err != nil {
-			return err
-		}
-		if _, err := b.hydrate(src, "--push"); err != nil {
-			return err
-		}
-		if err := b.git(bare, "pack-refs", "--all"); err != nil { // as forges do
+		if err := b.prepare(src, n, apps); err != nil {
 			return err
 		}
 		var got reached
-		const cluster = "cluster/c-0007"
-		clone := src + "-clone"
 		for round := range 5 {
-			if err := os.RemoveAll(clone); err != nil {
-				return err
-			}
-			full, err := b.command("", "git", "clone", "-q", "--single-branch", "--branch", cluster, "file://"+bare, clone)
-			if err != nil {
-				return err
-			}
-			if err := os.RemoveAll(clone); err != nil {
-				return err
-			}
-			shallow, err := b.command("", "git", "clone", "-q", "--single-branch", "--depth", "1", "--branch", cluster, "file://"+bare, clone)
-			if err != nil {
-				return err
-			}
-			if err := b.edit(src, "apps/app-03/layers/cluster/c-0007/values.yaml", fmt.Sprintf("own: changed-%d\n", round)); err != nil {
-				return err
-			}
-			push, err := b.hydrate(src, "--push")
-			if err != nil {
-				return err
-			}
-			fetch, err := b.command(clone, "git", "fetch", "-q", "origin", cluster)
+			one, err := b.round(src, fmt.Sprintf("own: changed-%d\n", round))
 			if err != nil {
 				return err
 			}
 			if round == 0 {
-				got = reached{full.cpu, shallow.cpu, fetch.cpu, push.cpu}
+				got = one
 			}
-			got = reached{min(got.full, full.cpu), min(got.shallow, shallow.cpu), min(got.fetch, fetch.cpu), min(got.push, push.cpu)}
+			got = reached{min(got.full, one.full), min(got.shallow, one.shallow), min(got.fetch, one.fetch), min(got.push, one.push)}
 		}
 		all[n] = got
 		fmt.Printf("%5d clusters: clone of a cluster branch %6.1f ms, of depth 1 %6.1f ms, fetch of a change %6.1f ms, hydration of one changed target with push %6.1f ms (processor time, least of 5)\n",
@@ -96,7 +56,56 @@ func (b readers) run(sizes []int, apps, hydrations int) error {
 		fmt.Printf("%d against %d clusters: clone %.2f ×, depth 1 %.2f ×, fetch %.2f × (to reach: 1.0), hydration with push %.2f × (to reach: 2)\n",
 			most, least, ratio(z.full, a.full), ratio(z.shallow, a.shallow), ratio(z.fetch, a.fetch), ratio(z.push, a.push))
 	}
-	return b.growth(filepath.Join(b.dir, fmt.Sprintf("output-%d", slices.Sorted(maps.Keys(all))[0])), hydrations)
+	return b.growth(filepath.Join(b.dir, fmt.Sprintf("output-%d", least)), hydrations)
+}
+
+// reached are processor times, with those of git on the server.
+type reached struct{ full, shallow, fetch, push time.Duration }
+
+// prepare writes a fleet and pushes its branches.
+func (b readers) prepare(src string, clusters, apps int) error {
+	bare := src + ".git"
+	if err := generate(src, clusters, apps, globalValues); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
+		if err := b.git("", args...); err != nil {
+			return err
+		}
+	}
+	if err := b.save(src, "start"); err != nil {
+		return err
+	}
+	if _, err := b.hydrate(src, "--push"); err != nil {
+		return err
+	}
+	return b.git(bare, "pack-refs", "--all") // as forges do
+}
+
+// round clones a cluster's branch, changes one of its values, and fetches the change.
+func (b readers) round(src, text string) (reached, error) {
+	const cluster = "cluster/c-0007"
+	clone := src + "-clone"
+	var took [2]time.Duration
+	for i, depth := range [][]string{nil, {"--depth", "1"}} {
+		if err := os.RemoveAll(clone); err != nil {
+			return reached{}, err
+		}
+		m, err := b.command("", "git", append(append([]string{"clone", "-q", "--single-branch", "--branch", cluster}, depth...), "file://"+src+".git", clone)...)
+		if err != nil {
+			return reached{}, err
+		}
+		took[i] = m.cpu
+	}
+	if err := b.edit(src, "apps/app-03/layers/cluster/c-0007/values.yaml", text); err != nil {
+		return reached{}, err
+	}
+	push, err := b.hydrate(src, "--push")
+	if err != nil {
+		return reached{}, err
+	}
+	fetch, err := b.command(clone, "git", "fetch", "-q", "origin", cluster)
+	return reached{took[0], took[1], fetch.cpu, push.cpu}, err
 }
 
 // growth prints the disk after many hydrations of one value each, in the clone and on the server, beside what git gc makes of both.
