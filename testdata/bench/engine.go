@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"text/template"
@@ -24,6 +25,8 @@ import (
 func (b *bench) engine(corpus string) error {
 	const targets = 400
 	fmt.Printf("\n== rendering alone, processor time for each target\n")
+	const workers = 400 // the setting of worker processes, in which Sluice renders
+	defer debug.SetGCPercent(debug.SetGCPercent(workers))
 	if err := b.plainChart(targets); err != nil {
 		return err
 	}
