@@ -24,7 +24,14 @@ func filterSyscalls(reads bool) error {
 	if err != nil {
 		return err
 	}
-	known := func(names ...string) []string { // arm64 lacks the older names
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: allowlist(info, os.Getpid(), reads)})
+}
+
+// allowlist returns the policy of filterSyscalls for a process on an architecture.
+func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
+	known := func(names ...string) []string { // arm64 lacks the older names, and newfstatat is fstatat there
 		var out []string
 		for _, n := range names {
 			if _, ok := info.SyscallNames[n]; ok {
@@ -45,30 +52,27 @@ func filterSyscalls(reads bool) error {
 		{Name: "mmap", Conditions: without(2, unix.PROT_EXEC)},
 		{Name: "mprotect", Conditions: without(2, unix.PROT_EXEC)},
 		{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_THREAD}}},
-		{Name: "tgkill", Conditions: equal(0, uint64(os.Getpid()))}, //nolint:gosec // positive; the runtime preempts its own threads
+		{Name: "tgkill", Conditions: equal(0, uint64(pid))}, //nolint:gosec // positive; the runtime preempts its own threads
 		{Name: "prctl", Conditions: equal(0, unix.PR_SET_VMA)},
 	}
 	for _, command := range []uint64{unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_DUPFD_CLOEXEC} {
 		conditions = append(conditions, seccomp.NameWithConditions{Name: "fcntl", Conditions: equal(1, command)})
 	}
 	if reads {
-		plain = append(plain, known("newfstatat", "statx", "readlinkat", "getdents64", "faccessat", "faccessat2", "fstatfs", "fadvise64")...)
+		plain = append(plain, known("newfstatat", "fstatat", "statx", "readlinkat", "getdents64", "faccessat", "faccessat2", "fstatfs", "fadvise64")...)
 		conditions = append(conditions, seccomp.NameWithConditions{
 			Name:       "openat",
 			Conditions: without(2, unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND),
 		})
 	}
 	const noSuchCall = seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)
-	policy := seccomp.Policy{
+	return seccomp.Policy{
 		DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{
 			{Names: plain, NamesWithCondtions: conditions, Action: seccomp.ActionAllow},
 			{Names: []string{"clone3"}, Action: noSuchCall}, // its flags are behind a pointer; callers fall back on clone
 		},
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	return seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: policy})
 }
 
 func equal(argument uint32, value uint64) seccomp.ArgumentConditions {
