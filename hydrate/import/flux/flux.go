@@ -46,15 +46,15 @@ type Importer struct {
 
 	commit   *content   // the repository under review
 	contents []*content // of the repositories that were listed, the commit's first
-	searched int        // contents that origins covers
 	others   []Repository
+	mentions map[string][]mention // by file of another repository
 
 	repositories map[string]*artifact // see repository
 }
 
 // New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree too, in one directory.
 func New(tree Tree, builder Builder, others ...Repository) (*Importer, error) {
-	i := &Importer{tree: tree, builder: builder, others: others, origins: map[Key][]Origin{}, ids: map[string]string{}, repositories: map[string]*artifact{}}
+	i := &Importer{tree: tree, builder: builder, others: others, mentions: map[string][]mention{}, ids: map[string]string{}, repositories: map[string]*artifact{}}
 	var err error
 	i.commit, err = i.listed("", ".")
 	return i, err
@@ -184,13 +184,23 @@ func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, stil
 		return queue, waiting
 	}
 	for _, p := range waiting {
-		if _, ok := c.objects[p.missing]; ok {
+		if appeared(c, p.missing, found.objects) {
 			queue = append(queue, p)
 		} else {
 			still = append(still, p)
 		}
 	}
 	return queue, still
+}
+
+// appeared reports whether an object that was missing may be there, with some that are new. An ExternalArtifact is in no file: a generator
+// makes it.
+func appeared(c *cluster, missing Key, found []manifest.Object) bool {
+	if missing.Kind == kindExternalArtifact {
+		return slices.ContainsFunc(found, func(o manifest.Object) bool { return keyOf(o).Kind == kindArtifactGenerator })
+	}
+	_, ok := c.objects[missing]
+	return ok
 }
 
 // pending is an object that is not expanded yet.

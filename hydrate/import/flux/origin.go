@@ -14,25 +14,51 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// written finds the places of all Kustomizations and HelmReleases in the repositories that are listed, once. Namespaces are left out: a
-// kustomization sets them.
+// written finds the places of all Kustomizations and HelmReleases in the commit, once. Namespaces are left out: a kustomization sets them.
 func (i *Importer) written() map[Key][]Origin {
-	for ; i.searched < len(i.contents); i.searched++ {
-		of := i.contents[i.searched]
-		for _, name := range of.files {
-			if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
-				continue
-			}
-			found, err := i.facts(of.at(name))
-			if err != nil {
-				continue // whoever builds the file reports what is wrong with it; here it only has no lines to offer
-			}
-			for _, w := range found.Mentions {
-				i.origins[w.Key] = append(i.origins[w.Key], Origin{File: of.at(name), Line: w.Line})
-			}
+	if i.origins != nil {
+		return i.origins
+	}
+	i.origins = map[Key][]Origin{}
+	for _, name := range i.commit.files {
+		for _, w := range i.writtenIn(name) {
+			i.origins[w.Key] = append(i.origins[w.Key], Origin{File: name, Line: w.Line})
 		}
 	}
 	return i.origins
+}
+
+// writtenIn finds the places in a file.
+func (i *Importer) writtenIn(name string) []mention {
+	if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
+		return nil
+	}
+	found, err := i.facts(name)
+	if err != nil {
+		return nil // whoever builds the file reports what is wrong with it; here it only has no lines to offer
+	}
+	return found.Mentions
+}
+
+// writtenElsewhere finds an object in the files of other repositories among those that were read for it. Their other files are not read: they
+// may have to be fetched, and they describe other clusters.
+func (i *Importer) writtenElsewhere(k Key, reads []string) (Origin, bool) {
+	for _, name := range reads {
+		if !i.elsewhere(name) {
+			continue
+		}
+		found, ok := i.mentions[name]
+		if !ok {
+			found = i.writtenIn(name)
+			i.mentions[name] = found
+		}
+		for _, w := range found {
+			if w.Key == k {
+				return Origin{File: name, Line: w.Line}, true
+			}
+		}
+	}
+	return Origin{}, false
 }
 
 // mention is a place of a Kustomization, HelmRelease or ResourceSet in a file.
@@ -150,11 +176,15 @@ func (o Origin) String() string {
 
 // origin finds where an object is written: in one of the files that were read for it, if there are several places.
 func (c *cluster) origin(k Key, reads []string) Origin {
-	candidates := c.written()[Key{Group: k.Group, Kind: k.Kind, Name: k.Name}]
+	k.Namespace = ""
+	candidates := c.written()[k]
 	for _, o := range candidates {
 		if slices.Contains(reads, o.File) {
 			return o
 		}
+	}
+	if o, ok := c.writtenElsewhere(k, reads); ok {
+		return o
 	}
 	if len(candidates) > 0 {
 		return candidates[0]

@@ -155,28 +155,36 @@ func (c *cluster) chartOf(s chartSpec, out *Release) error {
 		}
 		return nil
 	case kindGitRepository:
-		a, err := c.artifactOf(key)
-		if err != nil {
-			return err
-		}
-		dir := clean(s.chart)
-		if !a.isDir(dir) {
-			return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
-		}
-		out.Repository, out.Path = a.repository, dir
-		for _, name := range s.valuesFiles {
-			full := path.Clean(strings.TrimPrefix(name, "/"))
-			if !a.isFile(full) && s.ignoreMissing {
-				continue
-			}
-			if err := merge(a, full, out); err != nil {
-				return fmt.Errorf("valuesFiles: %w", err)
-			}
-		}
-		return nil
+		return gitChart(c, key, s, out)
 	default:
 		return fmt.Errorf("charts from %s are not supported", s.kind)
 	}
+}
+
+// gitChart finds a chart in the files of a GitRepository.
+func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
+	a, err := c.artifactOf(key)
+	if err != nil {
+		return err
+	}
+	dir := clean(s.chart)
+	if !a.isDir(dir) {
+		return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
+	}
+	if name := a.leavesOut(dir); name != "" {
+		return fmt.Errorf("%s leaves out %s of the chart %q, so Flux installs another chart than the repository has (ignore, sparseCheckout and .sourceignore leave out files, and Flux leaves out symbolic links)", key, name, s.chart)
+	}
+	out.Repository, out.Path = a.repository, dir
+	for _, name := range s.valuesFiles {
+		full := path.Clean(strings.TrimPrefix(name, "/"))
+		if !a.isFile(full) && s.ignoreMissing {
+			continue
+		}
+		if err := merge(a, full, out); err != nil {
+			return fmt.Errorf("valuesFiles: %w", err)
+		}
+	}
+	return nil
 }
 
 func merge(a *artifact, name string, out *Release) error {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -26,9 +28,17 @@ type Repository struct {
 
 // content lists the files of one repository.
 type content struct {
-	name              string // of another repository; "" for the one under review
-	dir               string // in the tree; "." for the repository under review
-	files, submodules []string
+	name string // of another repository; "" for the one under review
+	dir  string // in the tree; "." for the repository under review
+
+	files, links, submodules []string
+}
+
+// except returns the files and links that are not among some files, sorted.
+func (c *content) except(files map[string]string) []string {
+	out := slices.DeleteFunc(slices.Concat(c.files, c.links), func(name string) bool { _, ok := files[name]; return ok })
+	slices.Sort(out)
+	return out
 }
 
 // at returns the path in the tree of a path in the repository.
@@ -40,26 +50,56 @@ var errUnavailable = errors.New("its content is missing")
 // contentOf returns the files of the declared repository that a GitRepository means. Several declarations can have one URL and different
 // refs.
 func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, error) {
-	var failed error
+	var found *Repository
+	var missing, failed error
 	for n := range i.others {
 		r := &i.others[n]
 		if giturl.Key(r.URL) != giturl.Key(repo.Spec.URL) {
 			continue
 		}
 		if r.Missing != "" {
-			failed = fmt.Errorf("is the repository %s, and %w: %s", r.Name, errUnavailable, r.Missing)
+			missing = fmt.Errorf("is the repository %s, and %w: %s", r.Name, errUnavailable, r.Missing)
 			continue
 		}
-		if err := r.agrees(repo.Spec.Reference); err != nil {
-			failed = cmp.Or(failed, err)
+		err := r.agrees(repo.Spec.Reference)
+		if err == nil {
+			found, err = preferred(found, r, repo.Spec.Reference)
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
-		return i.listed(r.Name, r.Dir)
+		failed = cmp.Or(failed, err)
 	}
-	if failed != nil {
+	switch failed = cmp.Or(missing, failed); {
+	case found != nil && (missing == nil || !byVersion(repo.Spec.Reference)): // what is missing could have a higher version
+		return i.listed(found.Name, found.Dir)
+	case failed != nil:
 		return nil, failed
 	}
 	return nil, fmt.Errorf("%w, and the fleet has no kind: Repository with its URL (to render it, run `%s`; to keep the object on the branch as it is, list its file in spec.import[].ignore)", errElsewhere, adding(key, repo))
+}
+
+// preferred returns the one of two repositories with one URL that Flux fetches, if both agree with ref; a can be nil.
+func preferred(a, b *Repository, ref *sourcev1.GitRepositoryRef) (*Repository, error) {
+	if a == nil || a.Commit == b.Commit {
+		return cmp.Or(a, b), nil
+	}
+	if byVersion(ref) {
+		switch x, y := versionOf(a.Resolved), versionOf(b.Resolved); {
+		case x.GreaterThan(y):
+			return a, nil
+		case y.GreaterThan(x):
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("has a ref that is not clear: the repositories %s and %s pin different commits of it, %s at %.10s and %s at %.10s (run `sluice deps update %s %s`, or remove one)",
+		a.Name, b.Name, a.Resolved, a.Commit, b.Resolved, b.Commit, a.Name, b.Name)
+}
+
+// byVersion reports whether Flux fetches the highest version of a range.
+func byVersion(ref *sourcev1.GitRepositoryRef) bool {
+	return ref != nil && ref.SemVer != "" && ref.Commit+ref.Name+ref.Tag == ""
 }
 
 // listed returns the files of the repository in a directory of the tree, listed once.
@@ -70,8 +110,7 @@ func (i *Importer) listed(name, dir string) (*content, error) {
 		}
 	}
 	out := &content{name: name, dir: dir}
-	var err error
-	if out.files, out.submodules, err = list(i.tree, dir, i.mounted); err != nil {
+	if err := list(i.tree, out, i.mounted); err != nil {
 		return nil, err
 	}
 	i.contents = append(i.contents, out)
@@ -81,6 +120,11 @@ func (i *Importer) listed(name, dir string) (*content, error) {
 // mounted reports whether a directory of the tree has the content of other repositories.
 func (i *Importer) mounted(dir string) bool {
 	return len(i.others) > 0 && dir == path.Dir(i.others[0].Dir)
+}
+
+// elsewhere reports whether a file of the tree is one of another repository.
+func (i *Importer) elsewhere(name string) bool {
+	return len(i.others) > 0 && strings.HasPrefix(name, path.Dir(i.others[0].Dir)+"/")
 }
 
 // agrees fails if Flux fetches another commit than the pinned one. A branch or tag agrees if it is the pinned one: the lock decides which of
@@ -128,13 +172,19 @@ const (
 // inRange reports whether a pinned tag is a version in a range. Flux takes complete versions only, as vX.Y.Z or X.Y.Z; see ParseVersion of
 // github.com/fluxcd/pkg/version.
 func inRange(constraint, resolved string) bool {
-	tag, isTag := strings.CutPrefix(resolved, tagPrefix)
 	wanted, err := semver.NewConstraint(constraint)
-	if !isTag || err != nil {
-		return false
-	}
+	version := versionOf(resolved)
+	return err == nil && version != nil && wanted.Check(version)
+}
+
+// versionOf returns the version of a tag by its full name; nil if it has none.
+func versionOf(resolved string) *semver.Version {
+	tag, isTag := strings.CutPrefix(resolved, tagPrefix)
 	version, err := semver.NewVersion(tag)
-	return err == nil && strings.Count(tag, ".") > 1 && wanted.Check(version)
+	if !isTag || err != nil || strings.Count(tag, ".") < 2 {
+		return nil
+	}
+	return version
 }
 
 // plainText matches what can be pasted into a shell. Addresses and refs come from a merge request.
@@ -148,11 +198,6 @@ func adding(key Key, repo *sourcev1.GitRepository) string {
 		}
 		return otherwise
 	}
-	address := repo.Spec.URL
-	if scheme, rest, ok := strings.Cut(address, "://"); ok && scheme != "ssh" { // without credentials
-		host, inner, _ := strings.Cut(rest, "/")
-		address = scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + inner
-	}
 	which, ref := "--branch master", repo.Spec.Reference
 	switch {
 	case ref == nil:
@@ -165,5 +210,19 @@ func adding(key Key, repo *sourcev1.GitRepository) string {
 	case ref.Commit != "", ref.Name != "":
 		which = "--branch BRANCH"
 	}
-	return fmt.Sprintf("sluice deps add %s %s %s", plain(key.Name, "NAME"), plain(address, "URL"), which)
+	return fmt.Sprintf("sluice deps add %s %s %s", plain(key.Name, "NAME"), plain(withoutCredentials(repo.Spec.URL), "URL"), which)
+}
+
+// withoutCredentials returns an address for messages: without a password, and without a user except that of SSH.
+func withoutCredentials(address string) string {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return "not a valid URL"
+	case u.User != nil && u.Scheme == "ssh":
+		u.User = url.User(u.User.Username())
+	default:
+		u.User = nil
+	}
+	return u.String()
 }

@@ -81,7 +81,7 @@ func contentBehind(c *cluster, key Key) (*content, error) {
 	}
 	out, err := c.contentOf(key, repo)
 	if err != nil {
-		return nil, fmt.Errorf("%s (%s) %w", key, repo.Spec.URL, err)
+		return nil, fmt.Errorf("%s (%s) %w", key, withoutCredentials(repo.Spec.URL), err)
 	}
 	return out, nil
 }
@@ -158,7 +158,7 @@ func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 			return c.artifacts[key], nil
 		}
 	}
-	return nil, fmt.Errorf("%s: no ArtifactGenerator of the cluster makes it", key)
+	return nil, &missingError{key: key}
 }
 
 func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]string, error) {

@@ -39,6 +39,9 @@ type missingError struct {
 }
 
 func (e *missingError) Error() string {
+	if e.key.Kind == kindExternalArtifact {
+		return fmt.Sprintf("%s: no ArtifactGenerator of the cluster makes it", e.key)
+	}
 	if e.field == "" { // the caller names it
 		return fmt.Sprintf("%s is not in Git (add it)", e.key)
 	}

@@ -37,6 +37,7 @@ type artifact struct {
 
 	repository string   // name of the other repository that it is made of; "" for this one
 	submodules []string // of the repository, which source-controller checks out and the artifact lacks
+	without    []string // files and links of the repository that the artifact lacks, sorted
 }
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
@@ -102,6 +103,28 @@ func (a *artifact) lacks(dir string) string {
 		}
 	}
 	return ""
+}
+
+// leavesOut returns a file of a chart that the artifact lacks and that the chart's output may depend on; "" for none.
+func (a *artifact) leavesOut(dir string) string {
+	prefix := strings.TrimPrefix(dir+"/", "./")
+	first, _ := slices.BinarySearch(a.without, prefix)
+	for _, name := range a.without[first:] {
+		inner, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			break
+		}
+		top, _, _ := strings.Cut(inner, "/")
+		if slices.Contains([]string{"templates", "crds", "charts"}, top) || path.Ext(name) != ".md" && !leftOutEverywhere(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// leftOutEverywhere reports whether source-controller leaves out a file by default, such as an image. A chart does not render it.
+func leftOutEverywhere(name string) bool {
+	return sourceignore.NewDefaultMatcher(nil, domain()).Match(append(domain(), strings.Split(name, "/")...), false)
 }
 
 // namesDigest is a digest of the names in a directory.
@@ -173,35 +196,37 @@ func (i info) Sys() any           { return nil }
 // maxFiles bounds the files of one commit that an import lists.
 const maxFiles = 500_000
 
-// list lists the regular files below a directory, and the submodules, by their paths in it. It leaves out the directories that skip matches.
+// list lists the files, links and submodules of a repository, by their paths in it. It leaves out the directories that skip matches.
 // Symbolic links are no part of an artifact: source-controller leaves out what is no regular file.
-func list(tree Tree, root string, skip func(dir string) bool) (out, submodules []string, err error) {
+func list(tree Tree, out *content, skip func(dir string) bool) error {
 	var walk func(dir string) error
 	walk = func(dir string) error {
-		entries, err := tree.ReadDir(path.Join(root, dir))
+		entries, err := tree.ReadDir(out.at(dir))
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
 			switch {
-			case e.IsDir() && skip(path.Join(root, name)):
+			case e.IsDir() && skip(out.at(name)):
 			case e.IsDir():
 				if err := walk(name); err != nil {
 					return err
 				}
 			case e.Type().IsRegular():
-				if out = append(out, name); len(out) > maxFiles {
-					return fmt.Errorf("the repository has more than %d files", maxFiles)
-				}
+				out.files = append(out.files, name)
+			case e.Type()&fs.ModeSymlink != 0:
+				out.links = append(out.links, name)
 			case e.Type()&fs.ModeIrregular != 0:
-				submodules = append(submodules, name)
+				out.submodules = append(out.submodules, name)
+			}
+			if len(out.files)+len(out.links) > maxFiles {
+				return fmt.Errorf("the repository has more than %d files", maxFiles)
 			}
 		}
 		return nil
 	}
-	err = walk(".")
-	return out, submodules, err
+	return walk(".")
 }
 
 // domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
@@ -222,7 +247,7 @@ func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*a
 		return nil, err
 	}
 	a := newArtifact(i.tree, files)
-	a.repository = of.name
+	a.repository, a.without = of.name, of.except(files)
 	if spec.RecurseSubmodules {
 		a.submodules = of.submodules
 	}
