@@ -5,12 +5,18 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
 )
 
 func main() {
+	if !slices.Contains([]string{"serve", app.ChildCommand}, strings.Join(os.Args[1:min(2, len(os.Args))], "")) { // they live long, and hold caches
+		letHeapGrow()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], cli.System())
 	stop()
