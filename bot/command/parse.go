@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -85,7 +86,7 @@ func parseLine(line string) (Command, *Problem) {
 	spec, ok := Find(Verb(words[0].text))
 	if !ok {
 		return Command{}, &Problem{
-			Message: fmt.Sprintf("no command %q%s", shorten(words[0].text), suggest(words[0].text, verbNames())),
+			Message: fmt.Sprintf("no command %q%s", shorten(words[0].text), nearest.DidYouMean(words[0].text, verbNames())),
 			Hint:    prefix + " help lists them",
 		}
 	}
@@ -204,7 +205,7 @@ func unknownFlag(text, name string, spec Spec) *Problem {
 		names = append(names, "--"+f.Name)
 	}
 	return &Problem{
-		Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text), suggest("--"+strings.TrimLeft(name, "-–—"), names)),
+		Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text), nearest.DidYouMean("--"+strings.TrimLeft(name, "-–—"), names)),
 		Hint:    fmt.Sprintf("%s takes %s", spec.Verb, spec.flagNames()),
 	}
 }

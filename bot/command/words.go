@@ -3,8 +3,6 @@ package command
 import (
 	"fmt"
 	"strings"
-
-	"github.com/agnivade/levenshtein"
 )
 
 // word is one argument. A quoted word is never a flag.
@@ -92,21 +90,4 @@ func split(line string) ([]word, *Problem) {
 	}
 	flush()
 	return words, nil
-}
-
-// suggest returns ", did you mean X?" for the most similar known word, and "" if none is similar.
-func suggest(got string, known []string) string {
-	if len(got) > maxName {
-		return ""
-	}
-	best, distance := "", 3
-	for _, k := range known {
-		if n := levenshtein.ComputeDistance(strings.ToLower(got), k); n < distance && n < len(strings.TrimLeft(k, "-")) {
-			best, distance = k, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return ", did you mean " + best + "?"
 }

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -127,7 +127,7 @@ func (d *decoder) object(n *yaml.Node) any {
 	value := newFile(kind.Value)
 	if value == nil {
 		kinds := fileKinds()
-		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
+		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, nearest.DidYouMean(kind.Value, kinds))
 		return nil
 	}
 	d.decode(n, reflect.ValueOf(value).Elem(), "")
@@ -218,7 +218,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		f, ok := fields[key.Value]
 		if !ok {
 			names := fieldNames(fields)
-			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value), didYouMean(key.Value, names))
+			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value), nearest.DidYouMean(key.Value, names))
 			continue
 		}
 		d.decode(value, v.Field(f.index), join(path, key.Value))
@@ -255,7 +255,7 @@ func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
 	if len(f.enum) == 0 || n.Kind != yaml.ScalarNode || n.Tag != "!!str" || slices.Contains(f.enum, v.String()) {
 		return
 	}
-	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(), didYouMean(v.String(), f.enum))
+	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(), nearest.DidYouMean(v.String(), f.enum))
 }
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
@@ -344,18 +344,4 @@ func typeName(k reflect.Kind) string {
 	default:
 		return "a string"
 	}
-}
-
-// didYouMean suggests the nearest known name within an edit distance of 2; "" if there is none.
-func didYouMean(got string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if n := levenshtein.ComputeDistance(strings.ToLower(got), strings.ToLower(k)); n < distance {
-			best, distance = k, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %s?", best)
 }

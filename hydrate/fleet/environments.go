@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // containers may lack zone files
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // environmentChecks checks spec.environments of sluice.yaml.
@@ -58,7 +60,7 @@ func (ec environmentChecks) all(environments []Environment) {
 		for j, before := range e.After {
 			if _, ok := after[before]; !ok {
 				ec.errorf(ec.file, append(at, strconv.Itoa(j)), "known: "+strings.Join(names, ", "),
-					"environment %s comes after %q, which does not exist%s", e.Name, before, didYouMean(before, names))
+					"environment %s comes after %q, which does not exist%s", e.Name, before, nearest.DidYouMean(before, names))
 			}
 		}
 		if cycle := findCycle(e.Name, after, seen); cycle != nil {
@@ -189,12 +191,12 @@ func (ec environmentChecks) rights(rights []Rights, at []string) {
 		place := append(slices.Clone(at), "rights", strconv.Itoa(i))
 		for j, v := range r.Verbs {
 			if !slices.Contains(verbs, v) {
-				ec.errorf(ec.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, didYouMean(v, verbs))
+				ec.errorf(ec.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, nearest.DidYouMean(v, verbs))
 			}
 		}
 		for j, v := range r.Roles {
 			if !slices.Contains(roles, v) {
-				ec.errorf(ec.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, didYouMean(v, roles))
+				ec.errorf(ec.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, nearest.DidYouMean(v, roles))
 			}
 		}
 		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
@@ -209,7 +211,7 @@ func (ec environmentChecks) window(w Window, at []string) {
 	days := []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 	for i, day := range w.Days {
 		if !slices.Contains(days, day) {
-			ec.errorf(ec.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, didYouMean(day, days))
+			ec.errorf(ec.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, nearest.DidYouMean(day, days))
 		}
 	}
 	for i, date := range w.Dates {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // checkOrder refuses dependencies that no cluster can satisfy.
@@ -25,7 +27,7 @@ func (l *loader) checkOrder() {
 			if w, ok := l.fleet.Workspace(WorkspaceOf(other)); ok { // its team can remove the app at any time
 				l.warnf(a.doc, at, "remove it, or ask the team for the app", "app %s depends on %s, and workspace %s has no such app", a.Name, other, w.Name)
 			} else {
-				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s", a.Name, other, didYouMean(other, names))
+				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s", a.Name, other, nearest.DidYouMean(other, names))
 			}
 		}
 	}

@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // maxReference limits the length of a reference in bytes, so that many unclosed ones in a text cost linear time.
@@ -210,14 +213,8 @@ func suggestReference(name string) string {
 
 // memberOf replaces the first part of a dotted name by the most similar known one, if one is similar.
 func memberOf(rest string, known ...string) string {
-	const near = 2
 	first, below, dotted := strings.Cut(rest, ".")
-	best, distance := first, near+1
-	for _, k := range known {
-		if n := levenshtein.ComputeDistance(strings.ToLower(first), k); n < distance && n < len(k) {
-			best, distance = k, n
-		}
-	}
+	best := cmp.Or(nearest.Name(first, known), first)
 	if dotted && best != "name" {
 		return best + "." + below
 	}

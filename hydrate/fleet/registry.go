@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 type class struct {
@@ -96,7 +98,7 @@ func (l *loader) classesFrom(documents []document) {
 		c := l.classes[name]
 		if parent := c.spec.Parent; parent != "" && l.classes[parent] == nil {
 			if !l.lost {
-				l.errorf(c.doc, []string{"spec", "parent"}, knownClasses(l.classes), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+				l.errorf(c.doc, []string{"spec", "parent"}, knownClasses(l.classes), "the class %q does not exist%s", parent, nearest.DidYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
 			}
 			c.spec.Parent = ""
 		}
@@ -161,10 +163,10 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
 	if _, ok := l.fleet.Environment(c.Environment); !ok && l.environmentsKnown() {
 		names := l.fleet.environmentNames()
-		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, didYouMean(c.Environment, names))
+		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, nearest.DidYouMean(c.Environment, names))
 	}
 	if c.Class != "" && l.classes[c.Class] == nil && !l.lost {
-		l.errorf(doc, []string{"spec", "class"}, knownClasses(l.classes), "the class %q does not exist%s", c.Class, didYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
+		l.errorf(doc, []string{"spec", "class"}, knownClasses(l.classes), "the class %q does not exist%s", c.Class, nearest.DidYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
 	}
 	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")
 	l.checkKubeVersion(doc, file.Spec.KubeVersion)

@@ -3,6 +3,8 @@ package fleet
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // sourceChecks checks the sources of apps: fields that exclude each other, and names of repositories, charts and signers.
@@ -116,5 +118,5 @@ func (sc sourceChecks) mounted(doc document, at []string, name string) {
 	for _, r := range sc.fleet.Repositories {
 		known = append(known, r.Name)
 	}
-	sc.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, didYouMean(name, known))
+	sc.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, nearest.DidYouMean(name, known))
 }

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // unusedFiles warns about files that look like files of a layer with path templates, but that no target uses.
@@ -113,7 +115,7 @@ func (u *unused) nearest(name string, paths map[string]bool) string {
 	}
 	slices.Sort(names)
 	slices.Sort(folders)
-	return cmp.Or(didYouMean(base, names), didYouMean(name, folders))
+	return cmp.Or(nearest.DidYouMean(base, names), nearest.DidYouMean(name, folders))
 }
 
 // globOf returns a pattern that matches every result of a template; false if the template has no reference, or is one.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // variant has the placement and the sources of an app, in one environment or in all others.
@@ -59,7 +61,7 @@ func (l *loader) appVariants(a *App) {
 	for _, name := range slices.Sorted(maps.Keys(spec.Environments)) {
 		e, at := spec.Environments[name], []string{"spec", "environments", name}
 		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
-			l.errorf(a.doc, at, "", "app %s: the environment %q does not exist%s", a.Name, name, didYouMean(name, l.fleet.environmentNames()))
+			l.errorf(a.doc, at, "", "app %s: the environment %q does not exist%s", a.Name, name, nearest.DidYouMean(name, l.fleet.environmentNames()))
 		}
 		v := a.base
 		if e.Placement != nil {
@@ -82,7 +84,7 @@ func (l *loader) checkSkips() {
 		for i, name := range a.Spec.SkipLayers {
 			if !slices.Contains(names, name) {
 				l.errorf(a.doc, []string{"spec", "skipLayers", strconv.Itoa(i)}, "a layer of spec.layers, or global",
-					"app %s: the layer %q does not exist%s", a.Name, name, didYouMean(name, names))
+					"app %s: the layer %q does not exist%s", a.Name, name, nearest.DidYouMean(name, names))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // warnings looks for declarations and folders without effect.
@@ -135,20 +137,20 @@ func (wn warnings) valueFolders(dir, label string, a *App, values map[string]boo
 		case !wn.fleet.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values[v.Name()]:
-			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearest(v.Name(), values))
+			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearestOfFew(v.Name(), values))
 		default:
 			wn.useless(inner, a, warn)
 		}
 	}
 }
 
-// nearest is didYouMean over at most 100 values.
-func nearest(got string, values map[string]bool) string {
+// nearestOfFew suggests a name, but only out of at most 100 values.
+func nearestOfFew(got string, values map[string]bool) string {
 	const most = 100
 	if len(values) > most {
 		return ""
 	}
-	return didYouMean(got, slices.Sorted(maps.Keys(values)))
+	return nearest.DidYouMean(got, slices.Sorted(maps.Keys(values)))
 }
 
 // useless warns about values of an app without a chart, and about files whose names no layer reads.
@@ -177,7 +179,7 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):
-			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s", a.Name, source, didYouMean(source, sources))
+			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s", a.Name, source, nearest.DidYouMean(source, sources))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -40,7 +41,7 @@ func (l tenancy) checkWorkspacePlace(w *Workspace) {
 func (l tenancy) checkBounds(w *Workspace) {
 	for i, name := range w.Spec.Environments {
 		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
-			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "", "the environment %q does not exist%s", name, didYouMean(name, l.fleet.environmentNames()))
+			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "", "the environment %q does not exist%s", name, nearest.DidYouMean(name, l.fleet.environmentNames()))
 		}
 	}
 	for i, name := range w.Spec.Sources.Repositories {

@@ -235,7 +235,7 @@ func (l *commands) source(c Command, s *promote.Situation) (promote.Source, erro
 				return b.Source, nil
 			}
 		}
-		return promote.Source{}, fmt.Errorf("%s does not come before %s: see spec.environments in sluice.yaml", c.From, c.Environment)
+		return promote.Source{}, fmt.Errorf("%s does not come before %s%s", c.From, c.Environment, instead(c.From, "its `after`", s.Environment.After))
 	}
 	latest := promote.Latest(l.trunk.order, s.Before)
 	if latest.Empty() {
@@ -271,16 +271,4 @@ func (l *commands) target(ctx context.Context, c Command, s *promote.Situation) 
 // state converts an entry to the type of package promote.
 func (e HistoryEntry) state() promote.PastState {
 	return promote.PastState{Source: e.Source, Tree: e.Tree.String(), At: e.At}
-}
-
-// Aim sets the environment and the cluster that a freeze or an unfreeze names.
-func (c *Command) Aim(f *fleet.Fleet, target string) error {
-	if _, ok := f.Environment(target); ok {
-		c.Environment = target
-	} else if cluster, ok := f.Cluster(target); ok {
-		c.Environment, c.Target = cluster.Environment, cluster.Name
-	} else {
-		return fmt.Errorf("%q is neither an environment nor a cluster", target)
-	}
-	return nil
 }

@@ -37,12 +37,16 @@ func waveMembers(e fleet.Environment, name string, s *promote.Situation) ([]stri
 	}
 	names := make([]string, 0, len(waves))
 	for _, w := range waves {
-		if w.Name == name && len(w.Clusters()) > 0 {
-			return w.Clusters(), nil
+		if w.Name != name {
+			names = append(names, w.Name)
+			continue
 		}
-		names = append(names, w.Name)
+		if len(w.Clusters()) == 0 {
+			return nil, fmt.Errorf("wave %s of %s has no clusters", name, e.Name)
+		}
+		return w.Clusters(), nil
 	}
-	return nil, fmt.Errorf("%s has no wave %q with clusters: its waves are %s", e.Name, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s has no wave %q%s", e.Name, name, instead(name, "it", names))
 }
 
 // checkClusters refuses clusters that the environment does not have, so that a misspelt name does not look like success.
@@ -51,7 +55,7 @@ func (l *commands) checkClusters(e fleet.Environment, c Command) error {
 		cluster, ok := l.fleet.Cluster(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("the fleet has no cluster %q", name)
+			return fmt.Errorf("the fleet has no cluster %q%s", name, instead(name, e.Name, namesOf(l.fleet.ClustersOf(e.Name))))
 		case cluster.Environment != e.Name:
 			return fmt.Errorf("cluster %s belongs to %s, not to %s", name, cluster.Environment, e.Name)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // HistoryEntry is a state that an environment had, or a command that changed its record alone.
@@ -89,7 +90,7 @@ func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, e
 	}
 	if refs[ref].IsZero() {
 		if _, ok := f.Environment(environment); !ok {
-			return nil, fmt.Errorf("%w %q, and %s does not exist", ErrNoEnvironment, environment, ref)
+			return nil, fmt.Errorf("%w %q, and %s does not exist%s", ErrNoEnvironment, environment, ref, nearest.DidYouMean(environment, environmentNames(f)))
 		}
 		return nil, nil
 	}

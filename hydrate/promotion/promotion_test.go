@@ -24,9 +24,12 @@ func TestNamesMustBeThere(t *testing.T) {
 		order promotion.Command
 		want  string
 	}{
-		"cluster":           {ordered(promote.EventRollback, "1", func(c *promotion.Command) { c.Clusters = []string{"no-such"} }), `no cluster "no-such"`},
+		"cluster":           {ordered(promote.EventRollback, "1", func(c *promotion.Command) { c.Clusters = []string{"no-such"} }), `no cluster "no-such"; prod has prod-edge-1, prod-eu-1, prod-us-1`},
 		"another's cluster": {ordered(promote.EventRollback, "2", func(c *promotion.Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
-		"app":               {ordered(promote.EventRollback, "3", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`},
+		"similar cluster":   {ordered(promote.EventRollback, "6", func(c *promotion.Command) { c.Clusters = []string{"prd-eu-1"} }), `no cluster "prd-eu-1", did you mean prod-eu-1?`},
+		"wave":              {ordered(promote.EventRollback, "7", func(c *promotion.Command) { c.Wave = "al" }), `no wave "al", did you mean all?`},
+		"from":              {ordered(promote.EventPromote, "8", func(c *promotion.Command) { c.From = "dve" }), "dve does not come before prod, did you mean dev?"},
+		"app":               {ordered(promote.EventRollback, "3", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo", did you mean shop?`},
 		"app of a promotion": {
 			ordered(promote.EventPromote, "4", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`,
 		},

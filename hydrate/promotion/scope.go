@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // appSet is a set of apps.
@@ -203,18 +204,34 @@ func clusterNames(s *promote.Situation) []string {
 	return out
 }
 
+// workspacesOf returns the workspaces that have some of the apps, sorted.
+func workspacesOf(sets ...appSet) []string {
+	out := appSet{}
+	for _, apps := range sets {
+		for app := range apps {
+			if w := fleet.WorkspaceOf(app); w != "" {
+				out.add(w)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
 // expand returns the apps of a scope: those that it names, and those of its workspaces among apps. It refuses a name that neither apps nor
 // known has, so that a misspelt name does not look like success. nor ends the error: it says where else no such app
 // was found.
 func expand(environment string, scope promote.Scope, apps, known appSet, nor string) ([]string, error) {
 	for _, app := range scope.Apps {
 		if !apps[app] && !known[app] {
-			return nil, fmt.Errorf("no cluster of %s has an app %q", environment, app)
+			either := appSet{}
+			maps.Copy(either, apps)
+			maps.Copy(either, known)
+			return nil, fmt.Errorf("no cluster of %s has an app %q%s", environment, app, instead(app, environment, slices.Sorted(maps.Keys(either))))
 		}
 	}
 	all := slices.Sorted(maps.Keys(apps))
 	if w := scope.Missing(all); w != "" {
-		return nil, fmt.Errorf("workspace %q has no app on %s, %s", w, environment, nor)
+		return nil, fmt.Errorf("workspace %q has no app on %s, %s%s", w, environment, nor, nearest.DidYouMean(w, workspacesOf(apps, known)))
 	}
 	out := append(slices.Clone(scope.Apps), slices.DeleteFunc(all, func(app string) bool { return !scope.InWorkspace(app) })...)
 	slices.Sort(out)

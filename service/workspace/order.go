@@ -165,7 +165,7 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Com
 		}
 	}
 	if _, known := f.Environment(out.Environment); !known {
-		return nil, fmt.Errorf("there is no environment %q", out.Environment)
+		return nil, promotion.UnknownEnvironment(f, out.Environment)
 	}
 	return out, nil
 }

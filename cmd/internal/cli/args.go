@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // excludesAnnotation is the annotation in which cobra's MarkFlagsMutuallyExclusive stores its groups: names of flags,
@@ -68,23 +69,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), didYouMean(name, names))
-}
-
-// didYouMean suggests the most similar known name; "" if none is similar.
-func didYouMean(wrong string, known []string) string {
-	const most = 3                                      // edits
-	best, distance := "", min(most, (len(wrong)+1)/2)+1 // of a short word at most half may differ
-	for _, name := range known {
-		n := levenshtein.ComputeDistance(strings.ToLower(wrong), strings.ToLower(name))
-		if n < distance && n < len(name) {
-			best, distance = name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return ", did you mean " + best + "?"
+	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), nearest.DidYouMean(name, names))
 }
 
 // checkCalls turns wrong arguments and contradictory flags of a command and its subcommands into usage errors.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +69,7 @@ func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind
 			}
 		}
 		if err := c.Aim(f, target); err != nil {
-			return nil, usagef("%w%s", err, didYouMean(target, slices.Concat(environmentNames(f), clusterNames(f))))
+			return nil, usagef("%w", err)
 		}
 		if e, ok := f.Environment(c.Environment); ok && len(e.After) == 0 {
 			return nil, usagef("%s follows the trunk: set spec.state to frozen, or to active, in the files of its clusters", e.Name)

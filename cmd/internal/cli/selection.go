@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // selection limits a verb to some targets. An empty list means all.
@@ -53,7 +54,7 @@ func mustKnow(what, name string, names []string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	hint := didYouMean(name, names)
+	hint := nearest.DidYouMean(name, names)
 	if hint == "" {
 		hint = "; it has " + some(names)
 	}
