@@ -290,7 +290,7 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 	commits := []string{e.Source.Commit, e.Tip}
 	switch state := wavesState(e); {
 	case e.Foreign != "":
-		s.State, s.Description = forge.Failure, e.Decision.WaitsFor
+		s.State, s.Description = forge.Failure, fmt.Sprintf("`sluice status %s` says what to do: %s", e.Environment, e.Foreign)
 		commits = commits[:1] // Sluice did not make the branch's tip
 	case r.Halt != nil:
 		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)

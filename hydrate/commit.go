@@ -124,7 +124,7 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
-		return false, out.refusal(admit.Foreign(name, origin))
+		return false, out.refusal(admit.Foreign(name, origin, r.h.Branches))
 	}
 	return current.Tree != want || origin.Foreign != "", nil
 }

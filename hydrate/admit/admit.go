@@ -71,17 +71,26 @@ func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st 
 	case st.Foreign != "" && c.Request.Overwrite:
 		return exception, nil
 	case st.Foreign != "":
-		return exception, Foreign(st.Branch, branch.Origin{Foreign: st.Foreign, Unsigned: st.Origin.Unsigned})
+		return exception, Foreign(st.Branch, branch.Origin{Foreign: st.Foreign, Unsigned: st.Origin.Unsigned}, c.Branches)
 	}
 	return exception, c.requireNewer(ctx, st)
 }
 
 // Foreign returns the *RefusedError for a branch that has a commit of somebody else. Its text names the next step.
-func Foreign(name string, o branch.Origin) error {
-	if o.Unsigned != nil {
-		return refuse("%s: %s: if the branch is right (`sluice verify`), an allowed signer accepts it with `git commit --allow-empty -S` on it; or run with --overwrite-foreign", name, o.Foreign)
+func Foreign(name string, o branch.Origin, where gitstore.Branches) error {
+	return refuse("%s: %s: %s", name, o.Foreign, Resolve(o, where, "run with --overwrite-foreign"))
+}
+
+// Resolve says what a person does about a commit of somebody else on a branch. then is the last step, which overwrites the commit.
+func Resolve(o branch.Origin, where gitstore.Branches, then string) string {
+	verify := "sluice verify"
+	if !gitstore.IsLocal(where) {
+		verify += " --from-remote"
 	}
-	return refuse("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", name, o.Foreign)
+	if o.Unsigned != nil {
+		return fmt.Sprintf("if the branch is right (`%s`), an allowed signer accepts it with `git commit --allow-empty -S` on it; otherwise %s", verify, then)
+	}
+	return fmt.Sprintf("`%s` names what differs; bring it into the source, then %s", verify, then)
 }
 
 // Signers returns spec.signers of the trunk of the source repository. Without a remote, or without a trunk there, it returns those of f, the

@@ -16,6 +16,12 @@ import (
 // Local returns the branches of this repository. Its Push ignores PerPush.
 func (s *Store) Local() Branches { return &localBranches{store: s} }
 
+// IsLocal reports whether branches are those of a repository on this machine that Local returned, not of a remote.
+func IsLocal(b Branches) bool {
+	_, local := b.(*localBranches)
+	return local
+}
+
 type localBranches struct{ store *Store }
 
 func (l *localBranches) String() string { return l.store.dir }

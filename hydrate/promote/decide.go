@@ -41,7 +41,7 @@ func Decide(s Situation) (Decision, error) {
 	}
 	switch {
 	case x.s.Running.Foreign != "":
-		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until somebody resolves that"}}
+		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign}}
 	case x.rec.Rollback != nil:
 		x.rollout.rollback()
 	case x.s.Unprotected != "":

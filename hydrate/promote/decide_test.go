@@ -146,7 +146,7 @@ func TestForeignCluster(t *testing.T) {
 		t.Errorf("first: %v", moved)
 	}
 	moved, d := step(t, &s)
-	if len(moved) != 0 || d.WaitsFor != "the clusters of prod wait for branch: red: a human was here" {
+	if len(moved) != 0 || d.WaitsFor != "the clusters of prod wait: a human was here" {
 		t.Errorf("then: %v, %s", moved, d.WaitsFor)
 	}
 }

@@ -57,8 +57,8 @@ func (g Gate) String() string {
 // brief describes a gate that is not green, without a state that its reason says already.
 func (g Gate) brief() string {
 	switch {
-	case g.Reason != "" && (g.Name == GateFreeze || g.Name == GateHalt):
-		return g.Reason // frozen until…, halted by…
+	case g.Reason != "" && (g.Name == GateFreeze || g.Name == GateHalt || g.Name == GateBranch):
+		return g.Reason // frozen until…, halted by…, a foreign commit
 	case g.Reason != "" && g.State == Waiting:
 		return g.Name + ": " + g.Reason
 	}

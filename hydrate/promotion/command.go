@@ -237,6 +237,11 @@ func (l *commands) source(c Command, s *promote.Situation) (promote.Source, erro
 		}
 		return promote.Source{}, fmt.Errorf("%s does not come before %s%s", c.From, c.Environment, instead(c.From, "its `after`", s.Environment.After))
 	}
+	for _, b := range s.Before {
+		if b.Foreign != "" {
+			return promote.Source{}, fmt.Errorf("what %s runs is unknown: %s", b.Name, b.Foreign)
+		}
+	}
 	latest := promote.Latest(l.trunk.order, s.Before)
 	if latest.Empty() {
 		return latest, errors.New("the upstream environments run nothing yet")

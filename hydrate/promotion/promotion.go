@@ -205,7 +205,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) 
 	const most = 40
 	var all []Status
 	var failed error
-	done, refused := map[string][]string{}, map[string][]string{}
+	done, refused, commands := map[string][]string{}, map[string][]string{}, r.Commands
 	for range most {
 		var list []Status
 		if list, failed = Look(ctx, h, r); failed != nil && len(list) == 0 || ctx.Err() != nil {
@@ -231,6 +231,9 @@ func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) 
 	}
 	for i := range all {
 		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
+		if len(all[i].Done)+len(all[i].Refused) == 0 && failed == nil {
+			all[i].Done = all[i].withoutMoves(commands, r.DryRun)
+		}
 	}
 	return all, failed
 }

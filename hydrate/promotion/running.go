@@ -17,6 +17,7 @@ type Running struct {
 	Source      gitstore.Hash // the commit it was rendered from; zero if its record cannot be read
 	Since       time.Time     // of the branch's last commit
 	Foreign     string        // why the tip is not Sluice's own work; "" if it is
+	Resolve     string        // what a person does about that, of an environment that follows the trunk
 }
 
 // ReadRunning reads what every environment of a fleet runs, from the branches alone.
@@ -42,6 +43,9 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 				return nil, err
 			}
 			one.Since, one.Foreign = st.Tip.Committer.When, st.Foreign
+			if st.Foreign != "" && len(e.After) == 0 {
+				one.Resolve = resolve(h, e, st, nil)
+			}
 			if source, err := gitstore.ParseHash(st.Record.Source); err == nil {
 				one.Source = source
 			}

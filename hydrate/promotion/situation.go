@@ -33,6 +33,8 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 	switch {
 	case st.Foreign != "" && (o.request.Overwrite || merged || !o.foreign(e.Name)):
 		s.Running.Foreign = ""
+	case st.Foreign != "":
+		s.Running.Foreign = fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, s.Record.Ran))
 	case !st.Exists() && len(s.Record.Ran) > 0 && !o.request.Recreate:
 		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
 	}
@@ -74,7 +76,7 @@ func (o *observer) upstream(ctx context.Context, name string) (promote.Upstream,
 	e, ok := o.fleet.Environment(name)
 	switch {
 	case o.foreign(name): // its record and its dates are those of somebody else
-		out.Source, out.Foreign = promote.Source{}, fmt.Sprintf("%s: %s", st.Branch, st.Foreign)
+		out.Source, out.Foreign = promote.Source{}, fmt.Sprintf("%s: %s: %s", st.Branch, st.Foreign, resolve(o.hydrator, *e, st, ran))
 	case st.Foreign != "" && o.records.known[name].Has(st.Tip.Tree.String()): // the commit's dates are somebody else's
 		out.Since = ran[len(ran)-1].At
 	case st.Foreign != "": // known, but no pass has recorded that the environment has it

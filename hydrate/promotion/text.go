@@ -17,7 +17,13 @@ import (
 func (e *Status) WriteText(w io.Writer, prefix string) {
 	t := &textWriter{w: w}
 	t.head(e)
-	t.line("foreign", e.Foreign)
+	steps, foreign := strings.CutPrefix(e.Decision.WaitsFor, e.Environment+" waits: "+e.Foreign)
+	foreign = foreign && e.Foreign != ""
+	if foreign {
+		t.line("foreign", e.Foreign+steps)
+	} else {
+		t.line("foreign", e.Foreign)
+	}
 	for _, r := range e.Refused {
 		t.line("refused", r)
 	}
@@ -36,6 +42,9 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
+		if g.Name == promote.GateBranch && foreign {
+			continue // said already
+		}
 		if g.Name != promote.GateHalt && g.State != promote.Green || g.Name == promote.GateHold || e.Plan != nil {
 			t.line("gate", g.String())
 		}
@@ -53,7 +62,27 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("frozen", strings.Join(d.Frozen, ", "))
 	}
 	e.Plan.write(t)
-	t.line("waits", d.WaitsFor)
+	if !foreign {
+		t.line("waits", d.WaitsFor)
+	}
+}
+
+// withoutMoves says what commands did that moved no branch, where nothing else of the status shows it.
+func (e *Status) withoutMoves(commands []Command, dry bool) []string {
+	var out []string
+	for _, c := range commands {
+		switch {
+		case c.Environment != e.Environment:
+		case c.Kind == promote.EventPromote && e.Decision.WaitsFor == "" && e.Plan == nil:
+			out = append(out, fmt.Sprintf("nothing to promote: %s runs %s already", e.Environment, e.Source))
+		case dry:
+		case c.Kind == promote.EventResume:
+			out = append(out, "resumed; no branch had to move")
+		case c.Kind == promote.EventUnfreeze:
+			out = append(out, "the freeze has ended; no branch had to move")
+		}
+	}
+	return out
 }
 
 // freezeEnd returns the command that ends a freeze.
@@ -123,4 +152,7 @@ func (r *Running) WriteText(w io.Writer) {
 		runs = r.Source.String()
 	}
 	fmt.Fprintf(w, "%s runs %.8s; it follows the trunk\n", safetext.Line(r.Environment), runs)
+	if r.Foreign != "" {
+		(&textWriter{w: w}).line("foreign", fmt.Sprintf("%s, so Sluice moves nothing: %s", r.Foreign, r.Resolve))
+	}
 }
