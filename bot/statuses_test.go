@@ -152,6 +152,12 @@ func TestPromotedStatuses(t *testing.T) {
 			}),
 			[]string{"failure bad: prod: is being rolled back: red health"},
 		},
+		"somebody else's commit": {
+			running(func(e *promotion.Status) {
+				e.Foreign, e.Decision.WaitsFor = "its commit 1a2b3c4d5e by mia was not made by Sluice", "prod waits"
+			}),
+			[]string{"failure good: `sluice status prod` says what to do: its commit 1a2b3c4d5e by mia was not made by Sluice"},
+		},
 		"nothing": {&promotion.Status{Environment: "prod"}, nil},
 	} {
 		var got []string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -116,6 +117,8 @@ func (e endpoint) explain(err error) error {
 		hint = ": check the address, and that the credential may read the repository"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		hint = ": name the authority's certificates in a CA bundle, or in SSL_CERT_FILE"
+	case errors.As(err, new(*net.OpError)), errors.As(err, new(*net.DNSError)):
+		hint = ": check the address, the network and the proxy, and whether the server is up"
 	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):
 		hint = ": add the host's key with `" + keyscan(e.ep) + "` and compare it with what the host's owner says"
 	}

@@ -100,7 +100,7 @@ func TestUnreachableRemote(t *testing.T) {
 		t.Errorf("hydrate --push: %s", got)
 	}
 	got := told(t, repo.Dir, "status")
-	if strings.Count(got, "connection refused") != 1 || strings.Contains(got, "Get ") || !strings.Contains(got, "http://127.0.0.1:1/fleet.git: ") {
+	if strings.Count(got, "connection refused: check the address, the network and the proxy, and whether the server is up") != 1 || strings.Contains(got, "Get ") || !strings.Contains(got, "http://127.0.0.1:1/fleet.git: ") {
 		t.Errorf("an unreachable server: %s", got)
 	}
 	repo.Git("remote", "set-url", "origin", t.TempDir()+"/none.git")
