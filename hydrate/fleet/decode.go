@@ -39,7 +39,7 @@ func (d document) broken(n *yaml.Node) bool {
 // decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}}
+		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file, and write values out in place of aliases"}}}
 	}
 	if documents, ok := quickDocuments(file, data); ok {
 		return decodedFile{documents: documents}
@@ -83,10 +83,16 @@ func decodeNodes(file string, data []byte) decodedFile {
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// splitYAMLError takes the line out of a YAML parser's message; 0 if it names none.
+// firstLine matches what the YAML parser says about a mistake in the first line: it does not name that line.
+var firstLine = regexp.MustCompile(`^(found|did not find|could not find|mapping values|block )`)
+
+// splitYAMLError takes the line out of a YAML parser's message; 0 if it is unknown.
 func splitYAMLError(err error) (int, string) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	m := yamlLine.FindStringSubmatch(message)
+	if m == nil && firstLine.MatchString(message) {
+		return 1, message
+	}
 	if m == nil {
 		return 0, message
 	}

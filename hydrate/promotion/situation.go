@@ -25,19 +25,12 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 	for _, w := range o.fleet.Workspaces {
 		s.Workspaces[w.Name] = w.Spec.Approvers
 	}
-	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
+	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash)}
 	merged, err := o.mergedByForge(ctx, e)
 	if err != nil {
 		return s, err
 	}
-	switch {
-	case st.Foreign != "" && (o.request.Overwrite || merged || !o.foreign(e.Name)):
-		s.Running.Foreign = ""
-	case st.Foreign != "":
-		s.Running.Foreign = fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, s.Record.Ran))
-	case !st.Exists() && len(s.Record.Ran) > 0 && !o.request.Recreate:
-		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
-	}
+	s.Running.Foreign = o.blocks(e, merged)
 	if st.Exists() {
 		s.Running.Tree = st.Tip.Tree.String()
 		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
@@ -67,6 +60,21 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 		s.Record, err = promote.CompleteHolds(s.Record, s.Running.Tree, st.ClusterNames(), o.past[e.Name].read(ctx))
 	}
 	return s, err
+}
+
+// blocks says why Sluice may not move an environment's branch, and what a person does about it; "" if it may. merged means that the forge
+// made the tip from a promotion's merge request.
+func (o *observer) blocks(e fleet.Environment, merged bool) string {
+	st, ran := o.states[e.Name], o.records.known[e.Name].Ran
+	switch {
+	case st.Foreign != "" && (o.request.Overwrite || merged || !o.foreign(e.Name)):
+		return ""
+	case st.Foreign != "":
+		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, ran))
+	case !st.Exists() && len(ran) > 0 && !o.request.Recreate:
+		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
+	}
+	return ""
 }
 
 // upstream describes an environment that promotions come from.

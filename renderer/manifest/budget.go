@@ -27,8 +27,14 @@ type BudgetError struct {
 	Have, Max int
 }
 
+// inItself is what a BudgetError counts for an anchor whose expansion never ends.
+const inItself = "anchors that contain an alias of themselves"
+
 // Error names the limit and the actual number.
 func (e *BudgetError) Error() string {
+	if e.What == inItself {
+		return "a YAML anchor contains an alias of itself"
+	}
 	return fmt.Sprintf("YAML with %d %s exceeds the limit of %d", e.Have, e.What, e.Max)
 }
 
@@ -97,7 +103,7 @@ func (c *counter) count(n *yaml.Node, depth int) (size, error) {
 		}
 		known, ok := c.sizes[n.Alias]
 		if !ok { // an alias inside its own anchor
-			return size{}, &BudgetError{"nodes in an anchor that holds itself", 1, 0}
+			return size{}, &BudgetError{inItself, 1, 0}
 		}
 		return known, nil
 	}

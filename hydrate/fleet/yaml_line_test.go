@@ -1,0 +1,23 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLineOfInvalidYAML: the YAML library names no line for a mistake in the first one.
+func TestLineOfInvalidYAML(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\tfoo: [\n":     "app.yaml:1:1: error: found character that cannot start any token",
+		"a: b: c\n":      "app.yaml:1:1: error: mapping values are not allowed",
+		"%YAML 1\n---\n": "app.yaml:1:1: error: did not find expected",
+		"x: 1\n\t- z\n":  "app.yaml:2:1: error: found a tab character",
+		"a: *nothing\n":  "app.yaml: error: unknown anchor",
+		"a: &x [*x]\n":   "app.yaml: error: a YAML anchor contains an alias of itself",
+	} {
+		if got := decodeFile("app.yaml", []byte(text)).problems.Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
