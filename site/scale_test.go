@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
@@ -50,6 +51,24 @@ func searched(t *testing.T, x *index.Index, want int, large bool, lap func(strin
 	if total != want {
 		t.Errorf("%d targets have the image, want %d", total, want)
 	}
+}
+
+// moved has one app of one cluster change, and updates the index: the update reads what changed.
+func moved(t *testing.T, r *hydratetest.Repo, h *hydrate.Hydrator, x *index.Index, trunk gitstore.Hash, lap func(string) time.Duration) {
+	t.Helper()
+	const cluster = "cluster/c0007"
+	before := r.Git("rev-parse", cluster)
+	blob := r.Pipe("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: new\n", "hash-object", "-w", "--stdin")
+	app := r.Pipe("100644 blob "+blob+"\tconfigmap-new.yaml\n", "mktree")
+	tree := r.Pipe(r.Git("ls-tree", cluster)+"\n040000 tree "+app+"\tnew\n", "mktree")
+	r.Git("update-ref", "refs/heads/"+cluster, r.Pipe(r.Git("log", "-1", "--format=%B", cluster), "commit-tree", tree, "-p", before))
+	lap("move of a cluster")
+	_, stats, err := index.Fleet(t.Context(), x, h, trunk, true)
+	if want := (index.Stats{Clusters: 1, Trees: 1, Objects: 1}); err != nil || stats != want {
+		t.Errorf("the index after the move of one cluster: %+v, want %+v; %v", stats, want, err)
+	}
+	lap("index after the move of one cluster")
+	r.Git("update-ref", "refs/heads/"+cluster, before)
 }
 
 // TestScale measures the pages and the index of a generated fleet: SLUICE_SCALE=5000x50 is clusters × apps. Every target has an object
@@ -91,6 +110,7 @@ func TestScale(t *testing.T) {
 		t.Errorf("%d targets", x.Targets())
 	}
 	searched(t, x, (clusters+9)/10, large, lap)
+	moved(t, r, h, x, trunk.Tree, lap)
 	saved(t, x, lap)
 	f, err := site.Read(t.Context(), h, site.Request{Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"), Index: x})
 	if err != nil {

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -90,7 +92,8 @@ func (r *fleetReader) clusters(withValues bool) ([]Cluster, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cluster %s: %w", c.Name, err)
 		}
-		one := Cluster{Name: c.Name, State: State{commit.Tree, runs(commit)}, Chart: func(app string) string { return r.chart(c.Name, app, commit) }}
+		from := sync.OnceValue(func() sources { return sourcesOf(commit) }) // only a cluster whose state is new needs them
+		one := Cluster{Name: c.Name, State: State{commit.Tree, runs(commit)}, Chart: func(app string) string { return r.chart(c.Name, app, from().of(app)) }}
 		if withValues {
 			one.Values = func(app string) []string { return r.values(c, app) }
 		}
@@ -110,14 +113,26 @@ func runs(c gitstore.Commit) string {
 	return strings.Join(out, " ")
 }
 
-// chart describes the sources of an app on a cluster at the commit that its branch was rendered from; "" if that is unknown.
-func (r *fleetReader) chart(name, app string, tip gitstore.Commit) string {
-	commit := branch.Trailer(tip.Message, branch.TrailerSource)
+// sources are the source commits that a cluster branch was rendered from.
+type sources struct {
+	all  string
+	apps map[string]string // where another one than all
+}
+
+func sourcesOf(tip gitstore.Commit) sources {
+	out := sources{all: branch.Trailer(tip.Message, branch.TrailerSource), apps: map[string]string{}}
 	for _, t := range gitstore.Trailers(tip.Message) {
-		if rest, ok := strings.CutPrefix(t.Value, app+" "); ok && t.Key == branch.TrailerAppSource {
-			commit = rest
+		if app, commit, ok := strings.Cut(t.Value, " "); ok && t.Key == branch.TrailerAppSource {
+			out.apps[app] = commit
 		}
 	}
+	return out
+}
+
+func (s sources) of(app string) string { return cmp.Or(s.apps[app], s.all) }
+
+// chart describes the sources of an app on a cluster at the commit that it was rendered from; "" if that is unknown.
+func (r *fleetReader) chart(name, app, commit string) string {
 	v := r.view(commit)
 	if v == nil {
 		return ""

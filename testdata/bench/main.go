@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, day), promote, workspaces, replicas, import")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, day), promote, workspaces, replicas, import, pages")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -105,6 +105,7 @@ func run(ctx context.Context, o options) error {
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
+		"pages":      b.pages,
 	}
 	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {
