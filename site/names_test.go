@@ -61,9 +61,12 @@ func TestPieces(t *testing.T) {
 		"it`s one":                     {{Text: "it`s one"}},
 		"`a` and `b":                   {{}, {Text: "a", Code: true}, {Text: " and `b"}},
 		"until 2024-01-04 00:04 UTC":   {{Text: "until "}, {At: at}},
-		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`": {{At: at}, {At: at}, {Text: ": "}, {Text: "a", Code: true}, {}},
-		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC":    {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
-		"window 2024-01-04 00:04–23:59 UTC":             {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
+		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`":                               {{At: at}, {At: at}, {Text: ": "}, {Text: "a", Code: true}, {}},
+		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC":                                  {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
+		"its commit 0123456789abcdef0123456789abcdef01234567 at 2024-01-04 00:04 UTC": {{Text: "its commit "}, {Text: "0123456789abcdef0123456789abcdef01234567", Hash: true}, {Text: " at "}, {At: at}},
+		"`git show 0123456789abcdef0123456789abcdef01234567`":                         {{}, {Text: "git show 0123456789abcdef0123456789abcdef01234567", Code: true}, {}},
+		"sha256:0123456789abcdef0123456789abcdef0123456789abcdef":                     {{Text: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef"}},
+		"window 2024-01-04 00:04–23:59 UTC":                                           {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
 	} {
 		if got := pieces(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %+v", text, got)

@@ -98,6 +98,9 @@ func newStage(e *Environment) stage {
 			s.Green = append(s.Green, g.Name)
 		}
 	}
+	for i := range s.Waves {
+		s.Waves[i].Reason = waveReason(s.Waves[i].Reason, s.Gates)
+	}
 	s.Freezes, s.Approvals, s.Waits, s.Next = d.Freezes, d.Record.Approvals, d.WaitsFor, d.Next
 	for _, h := range d.Record.Holds {
 		s.Holds = append(s.Holds, hold{h.String(), h.Ends(e.Name, "sluice"), h.Since})
@@ -117,6 +120,16 @@ func gates(list []promote.Gate) []gate {
 	}
 	slices.SortStableFunc(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
 	return out
+}
+
+// waveReason names the gate that a wave waits for. Its reason stands beside the gate.
+func waveReason(reason string, gates []gate) string {
+	for _, g := range gates {
+		if g.Reason != "" && strings.HasSuffix(reason, g.Reason) {
+			return "waits for the gate " + g.Name
+		}
+	}
+	return reason
 }
 
 // unsaid is a time if a reason does not name it.

@@ -2,31 +2,56 @@ package site
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// piece is a part of a text: prose, a command or name in code, or a time.
+// piece is a part of a text: prose, a command or name in code, a commit, or a time.
 type piece struct {
 	Text string
 	Code bool
+	Hash bool
 	At   time.Time
 }
 
-// pieces splits a text of Sluice at pairs of backticks, which enclose code, and at times. Without a second one, a backtick is a character.
+// commitWord is a full commit id, which pages shorten.
+var commitWord = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
+
+// pieces splits a text of Sluice at pairs of backticks, which enclose code, at times and at commits. Without a second one, a backtick is a character.
 func pieces(text string) []piece {
 	var out []piece
 	for {
 		before, rest, opened := strings.Cut(text, "`")
 		code, after, closed := strings.Cut(rest, "`")
 		if !opened || !closed {
-			return append(out, dated(text)...)
+			return append(out, hashed(dated(text))...)
 		}
-		out = append(append(out, dated(before)...), piece{Text: code, Code: true})
+		out = append(append(out, hashed(dated(before))...), piece{Text: code, Code: true})
 		text = after
 	}
+}
+
+// hashed splits prose at full commit ids.
+func hashed(list []piece) []piece {
+	var out []piece
+	for _, p := range list {
+		text, start := p.Text, 0
+		for _, at := range commitWord.FindAllStringIndex(text, -1) {
+			if at[0] > start {
+				out = append(out, piece{Text: text[start:at[0]]})
+			}
+			out = append(out, piece{Text: text[at[0]:at[1]], Hash: true})
+			start = at[1]
+		}
+		if start == 0 || start < len(text) {
+			p.Text = text[start:]
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 const stampForm = "2006-01-02 15:04 UTC" // of promote.Stamp

@@ -105,7 +105,7 @@ func run(ctx context.Context, o options) error {
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
-		"pages":      b.pages,
+		"pages":      func() error { return pages(b) },
 	}
 	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {

@@ -131,6 +131,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"mark":     design.Mark,
 		"show":     safetext.Line,
+		"arrows":   arrows,
 		"count":    report.Count,
 		"number":   report.Number,
 		"patterns": diff.Patterns,
@@ -138,6 +139,16 @@ func functions() template.FuncMap {
 		"list":     func(l []string) string { return strings.Join(l, ", ") },
 		"class":    class,
 	}
+}
+
+// arrows is show for a text in which an arrow leads from an old to a new value. The arrow is drawn, because not every font
+// has it, and remains a character for those who copy the text.
+func arrows(text string) template.HTML {
+	parts := strings.Split(safetext.Line(text), " → ")
+	for i := range parts {
+		parts[i] = template.HTMLEscapeString(parts[i])
+	}
+	return template.HTML(strings.Join(parts, ` <span class="to">→</span> `)) //nolint:gosec // each part is escaped
 }
 
 const shortCommit = 13 // 12 digits and the ellipsis

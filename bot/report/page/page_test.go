@@ -177,3 +177,18 @@ func BenchmarkPage(b *testing.B) {
 		render(b, r)
 	}
 }
+
+// TestArrowsAreDrawn: an arrow between an old and a new value is drawn, since fonts may lack it. A text beside it is escaped.
+func TestArrowsAreDrawn(t *testing.T) {
+	t.Parallel()
+	r := fleetReview(t)
+	html := string(render(t, r))
+	body, _, _ := strings.Cut(html[strings.Index(html, "<body>"):], "<script>")
+	if n, drawn := strings.Count(body, "→"), strings.Count(body, `→</span>`); n == 0 || n != drawn || !strings.Contains(body, `store 3.1.0 <span class="to">→</span> 3.2.0`) {
+		t.Errorf("%d arrows, %d of them drawn", n, drawn)
+	}
+	r.Changes.Apps[0].Summary = "web <img src=x> → \u202e<b>2</b>"
+	if html := string(render(t, r)); !strings.Contains(html, `web &lt;img src=x&gt; <span class="to">→</span> `) || strings.Contains(html, "<b>2") || strings.Contains(html, "\u202e") {
+		t.Error("a text with an arrow is not escaped")
+	}
+}
