@@ -113,7 +113,7 @@ func (got *found) checkCounts(t *testing.T) {
 	for _, name := range []string{"fleet.html", "many.html", "deep.html"} {
 		var all counts
 		for key, c := range got.Counts[name] {
-			most := counts{Added: 1000, Styled: 1000, Laid: 1500, Script: 8000}
+			most := counts{Added: 1000, Styled: 1000, Laid: 1500, Script: 5000}
 			if key == "?" {
 				most.Styled = 6000 // an open dialog makes everything else inert, which is a style of all elements that are drawn
 			}

@@ -119,7 +119,6 @@ func TestPolicyAllowsExactlyOurParts(t *testing.T) {
 	}
 }
 
-// TestReadableWithoutScript: everything is in the page's own markup.
 // TestWaits: the page of a change that may not be merged yet says so beside its verdict.
 func TestWaits(t *testing.T) {
 	t.Parallel()
@@ -134,6 +133,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestReadableWithoutScript: everything is in the page's own markup.
 func TestReadableWithoutScript(t *testing.T) {
 	r := many(1000, 1, "x")
 	body := text(parse(t, render(t, r)))

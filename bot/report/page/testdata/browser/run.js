@@ -62,6 +62,8 @@ const use = async (browser) => {
   await page.keyboard.press("x");
   await page.waitForFunction(() => document.getElementById("said").textContent !== "");
   f.copied = await text(page, "#said");
+  await page.keyboard.press("c");
+  await page.waitForFunction(() => document.getElementById("said").textContent === "Path copied");
   await page.keyboard.press("/");
   await page.keyboard.type("checkout");
   await page.waitForFunction(() => /^1 object/.test(document.getElementById("count").textContent));
@@ -159,14 +161,25 @@ const counts = async (browser, name, size) => {
   await page.evaluate(() => {
     new MutationObserver((list) => { for (const m of list) for (const n of m.addedNodes) if (n.nodeType === 1) window.added += 1 + n.querySelectorAll("*").length; }).observe(document, {subtree: true, childList: true});
   });
+  // Timers of the page that end while a key is measured wait until it has been: on a busy machine, the frame of a key takes longer than they do.
+  await page.evaluate(() => {
+    window.timeout = setTimeout.bind(window);
+    const held = [];
+    window.setTimeout = (f, ms) => window.timeout(() => { if (window.hold) held.push(f); else f(); }, ms);
+    window.release = () => { window.hold = false; while (held.length) held.shift()(); };
+  });
   await browser.startTracing(page, {categories: ["devtools.timeline", "blink.user_timing"]});
   // ran returns how often blocks of the script ran since the last call.
   const ran = async () => (await session.send("Profiler.takePreciseCoverage")).result.filter((s) => s.url.startsWith("file:")).flatMap((s) => s.functions).flatMap((f) => f.ranges).reduce((n, r) => n + r.count, 0);
   const spans = []; // of the keys, in order
   const got = await tour(page, size, {
-    begin: ran,
+    begin: async () => {
+      await page.evaluate(() => { window.hold = true; });
+      await ran();
+    },
     end: async (key, added) => {
       spans.push({added, script: await ran(), styled: 0, laid: 0});
+      await page.evaluate(() => window.release());
       return spans.at(-1);
     },
     again: () => false,
