@@ -13,6 +13,7 @@ export GOFLAGS := -trimpath -tags=nomsgpack
 
 .PHONY: licenses reproducible build size drill test test-e2e e2e-services e2e-packages test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
+	@[ -e $(BIN)/sluice ] || echo "compiling Sluice and its dependencies: a few minutes if Go's build cache is empty, seconds afterwards"
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
 MAX_BYTES := 100500000
