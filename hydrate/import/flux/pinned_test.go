@@ -1,6 +1,7 @@
 package flux_test
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +107,32 @@ func TestChartsWithFilesThatAreLeftOut(t *testing.T) {
 		u := units(t, sync+source(", ref: {branch: main}"+c.spec)+libRelease+other+c.files, lib("refs/heads/main"))["HelmRelease/web"]
 		if c.want == "" && u.Err != nil || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, u.Err, c.want)
+		}
+	}
+}
+
+// source-controller leaves out symbolic links, so a chart that has one is another chart in the cluster. Links elsewhere do not matter.
+func TestChartsWithLinks(t *testing.T) {
+	for link, want := range map[string]string{
+		".repositories/lib/charts/web/templates/link.yaml": "leaves out charts/web/templates/link.yaml",
+		".repositories/lib/charts/link":                    "",
+		"chart/templates/link.yaml":                        "",
+	} {
+		tree := fstest.MapFS{link: {Data: []byte("web.yaml"), Mode: fs.ModeSymlink}}
+		for _, f := range txtar.Parse([]byte(sync + source(", ref: {branch: main}") + libRelease + other)).Files {
+			tree[f.Name] = &fstest.MapFile{Data: f.Data}
+		}
+		i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile(), lib("refs/heads/main"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := i.Import(t.Context(), "clusters/prod")
+		n := slices.IndexFunc(all, func(u flux.Unit) bool { return u.Key.Kind == "HelmRelease" })
+		if err != nil || n < 0 {
+			t.Fatalf("%v: %v", all, err)
+		}
+		if err := all[n].Err; want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", link, err, want)
 		}
 	}
 }
