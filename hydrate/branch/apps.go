@@ -53,6 +53,12 @@ func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []git
 	return slices.Concat(entries[:i], entries[i+1:]), i, workspaces, nil
 }
 
+// Parts lists the fleet's own apps in the tree of a cluster, and the folders of the workspaces that have apps there.
+func Parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own, workspaces []gitstore.Entry, err error) {
+	own, _, workspaces, err = parts(ctx, store, tree)
+	return own, workspaces, err
+}
+
 // Workspaces returns the names of the workspaces that have apps in the tree of a cluster.
 func Workspaces(ctx context.Context, store TreeReader, tree gitstore.Hash) (map[string]bool, error) {
 	_, _, folders, err := parts(ctx, store, tree)

@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 )
@@ -23,45 +22,33 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 	for _, one := range c.run.list {
 		byCluster[one.cluster] = append(byCluster[one.cluster], one)
 	}
-	return objects.NewInventory(c.run.reader, func(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
+	return objects.NewInventory(c.run.reader, func(ctx context.Context, cluster string) (objects.Cluster, error) {
 		list := byCluster[cluster]
 		if len(list) == 0 {
-			return nil, nil
+			return objects.Cluster{}, nil
 		}
-		out, err := c.run.onBranch(ctx, list[0])
+		tree, err := c.run.onBranch(ctx, list[0])
 		if err != nil {
-			return nil, err
+			return objects.Cluster{}, err
 		}
+		out := objects.Cluster{Tree: tree, Apps: map[string]gitstore.Hash{}}
 		for _, one := range list {
-			switch tree := one.trees[side]; {
-			case !one.compared():
-			case tree.IsZero():
-				delete(out, one.app)
-			default:
-				out[one.app] = tree
+			if one.compared() {
+				out.Apps[one.app] = one.trees[side]
 			}
 		}
 		return out, nil
 	})
 }
 
-// onBranch returns the apps that the branch has on a candidate's cluster.
-func (c *run) onBranch(ctx context.Context, one *candidate) (map[string]gitstore.Hash, error) {
-	out := map[string]gitstore.Hash{}
+// onBranch returns the tree that the branch has of a candidate's cluster; zero if there is none.
+func (c *run) onBranch(ctx context.Context, one *candidate) (gitstore.Hash, error) {
+	if c.request.Against == AgainstNothing {
+		return gitstore.Hash{}, nil
+	}
 	st, err := c.state(ctx, one.target().Cluster.Environment)
 	if err != nil {
-		return nil, err
+		return gitstore.Hash{}, err
 	}
-	tree := st.Clusters[one.cluster]
-	if tree.IsZero() || c.request.Against == AgainstNothing {
-		return out, nil
-	}
-	entries, err := branch.Apps(ctx, c.h.Store, tree)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		out[e.Name] = e.Hash
-	}
-	return out, nil
+	return st.Clusters[one.cluster], nil
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -206,22 +205,10 @@ func (j *judgement) surroundings() policy.Surroundings {
 	return Surroundings(objects.NewInventory(j.reader, j.apps(j.change.Clusters)), objects.NewInventory(j.reader, j.apps(j.change.Before)))
 }
 
-// apps returns the apps of clusters with their trees.
+// apps returns clusters by their trees.
 func (j *judgement) apps(clusters map[string]gitstore.Hash) objects.Apps {
-	return func(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
-		out := map[string]gitstore.Hash{}
-		tree := clusters[cluster]
-		if tree.IsZero() {
-			return out, nil
-		}
-		entries, err := branch.Apps(ctx, j.gate.store, tree)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			out[e.Name] = e.Hash
-		}
-		return out, nil
+	return func(_ context.Context, cluster string) (objects.Cluster, error) {
+		return objects.Cluster{Tree: clusters[cluster]}, nil
 	}
 }
 

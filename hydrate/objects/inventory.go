@@ -8,12 +8,19 @@ import (
 	"sync"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Apps returns the trees of all apps on a cluster, by app.
-type Apps func(ctx context.Context, cluster string) (map[string]gitstore.Hash, error)
+// Apps returns what a cluster has.
+type Apps func(ctx context.Context, cluster string) (Cluster, error)
+
+// Cluster is the tree of a cluster on a branch, with other trees of some apps.
+type Cluster struct {
+	Tree gitstore.Hash            // zero for a cluster without a tree
+	Apps map[string]gitstore.Hash // apps that differ from Tree; the zero hash is an app that the cluster does not have
+}
 
 // Inventory looks objects up on clusters. Its caches are bounded. It is safe for concurrent use, if nothing else uses its Reader.
 type Inventory struct {
@@ -21,13 +28,20 @@ type Inventory struct {
 	apps   Apps
 
 	mu       sync.Mutex
-	clusters map[string]map[string]gitstore.Hash
+	clusters map[string]contents
 	files    map[gitstore.Hash]map[string]gitstore.Hash
-	kept     int                      // entries in clusters and files
-	limit    int                      // of kept
-	cluster  string                   // of index
-	indexed  map[string]gitstore.Hash // the apps in index, with their trees
-	index    map[string][]place       // files by name
+	kept     int                // entries in clusters and files
+	limit    int                // of kept
+	cluster  string             // of index
+	indexed  contents           // what index has
+	index    map[string][]place // files by name
+}
+
+// contents are the apps of a cluster. They do not change. Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet
+// has hundreds of them.
+type contents struct {
+	apps    map[string]gitstore.Hash // by app
+	folders map[string]gitstore.Hash // by workspace: the folder of its apps
 }
 
 // place is a file of an app.
@@ -43,7 +57,7 @@ const maxKept = 1 << 19
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
 		reader: reader, apps: apps, limit: maxKept,
-		clusters: map[string]map[string]gitstore.Hash{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		clusters: map[string]contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
 	}
 }
 
@@ -56,16 +70,82 @@ func (v *Inventory) reserve(n int) {
 	}
 }
 
-func (v *Inventory) appsOf(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
+func (v *Inventory) contentsOf(ctx context.Context, cluster string) (contents, error) {
 	if known, ok := v.clusters[cluster]; ok {
 		return known, nil
 	}
-	found, err := v.apps(ctx, cluster)
-	if err == nil {
-		v.reserve(len(found) + 1)
-		v.clusters[cluster] = found
+	c, err := v.apps(ctx, cluster)
+	if err != nil {
+		return contents{}, err
 	}
-	return found, err
+	out, err := v.list(ctx, c)
+	if err == nil {
+		v.reserve(len(out.apps) + len(out.folders) + 1)
+		v.clusters[cluster] = out
+	}
+	return out, err
+}
+
+// list reads the contents of a cluster.
+func (v *Inventory) list(ctx context.Context, c Cluster) (contents, error) {
+	out := contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}}
+	if !c.Tree.IsZero() {
+		own, folders, err := branch.Parts(ctx, v.reader.store, c.Tree)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range own {
+			out.apps[e.Name] = e.Hash
+		}
+		for _, e := range folders {
+			out.folders[e.Name] = e.Hash
+		}
+	}
+	for app := range c.Apps {
+		workspace := fleet.WorkspaceOf(app)
+		folder, ok := out.folders[workspace]
+		if !ok {
+			continue
+		}
+		delete(out.folders, workspace)
+		err := v.each(ctx, workspace, folder, func(app string, tree gitstore.Hash) { out.apps[app] = tree })
+		if err != nil {
+			return out, err
+		}
+	}
+	for app, tree := range c.Apps {
+		if out.apps[app] = tree; tree.IsZero() {
+			delete(out.apps, app)
+		}
+	}
+	return out, nil
+}
+
+// each calls f for each app in the folder of a workspace.
+func (v *Inventory) each(ctx context.Context, workspace string, folder gitstore.Hash, f func(app string, tree gitstore.Hash)) error {
+	entries, err := v.reader.store.Tree(ctx, folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		f(workspace+"/"+e.Name, e.Hash)
+	}
+	return nil
+}
+
+// appsOf returns the trees of all apps on a cluster.
+func (v *Inventory) appsOf(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
+	c, err := v.contentsOf(ctx, cluster)
+	if err != nil || len(c.folders) == 0 {
+		return c.apps, err
+	}
+	out := maps.Clone(c.apps)
+	for workspace, folder := range c.folders {
+		if err := v.each(ctx, workspace, folder, func(app string, tree gitstore.Hash) { out[app] = tree }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // filesOf returns the files of a target's tree.
@@ -145,14 +225,15 @@ func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
 	if v.index != nil && v.cluster == cluster {
 		return nil
 	}
-	apps, err := v.appsOf(ctx, cluster)
+	want, err := v.contentsOf(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	if v.index == nil || len(changedApps(v.indexed, apps)) > len(apps)/8 { // removing many files costs more than a new index
-		v.index, v.indexed = map[string][]place{}, map[string]gitstore.Hash{}
+	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
+	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
+		v.index, v.indexed = map[string][]place{}, contents{}
 	}
-	if err := v.moveIndex(ctx, apps); err != nil {
+	if err := v.moveIndex(ctx, want); err != nil {
 		v.index = nil
 		return err
 	}
@@ -160,42 +241,63 @@ func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// changedApps returns the apps of a cluster that another one does not have, or has with another tree.
-func changedApps(from, to map[string]gitstore.Hash) []string {
+// changed returns the names that another map does not have, or has with another tree.
+func changed(from, to map[string]gitstore.Hash) []string {
 	var out []string
-	for app, tree := range from {
-		if to[app] != tree {
-			out = append(out, app)
+	for name, tree := range from {
+		if to[name] != tree {
+			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// moveIndex makes the index one of other apps.
-func (v *Inventory) moveIndex(ctx context.Context, apps map[string]gitstore.Hash) error {
-	for _, app := range changedApps(v.indexed, apps) {
-		names, err := v.filesOf(ctx, v.indexed[app])
-		if err != nil {
-			return err
-		}
-		for name := range names {
-			if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == app }); len(v.index[name]) == 0 {
-				delete(v.index, name)
-			}
-		}
-		delete(v.indexed, app)
+// moveIndex makes the index one of other contents.
+func (v *Inventory) moveIndex(ctx context.Context, want contents) error {
+	if err := v.edit(ctx, v.indexed, want, v.removeApp); err != nil {
+		return err
 	}
-	for _, app := range changedApps(apps, v.indexed) {
-		names, err := v.filesOf(ctx, apps[app])
-		if err != nil {
-			return err
-		}
-		for name, hash := range names {
-			v.index[name] = append(v.index[name], place{app, hash})
-		}
-		v.indexed[app] = apps[app]
+	if err := v.edit(ctx, want, v.indexed, v.addApp); err != nil {
+		return err
 	}
+	v.indexed = want
 	return nil
+}
+
+// edit calls f for each app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f for all apps.
+func (v *Inventory) edit(ctx context.Context, from, to contents, f func(app string, files map[string]gitstore.Hash)) error {
+	var failed error
+	one := func(app string, tree gitstore.Hash) {
+		files, err := v.filesOf(ctx, tree)
+		if err != nil {
+			failed = err
+			return
+		}
+		f(app, files)
+	}
+	for _, app := range changed(from.apps, to.apps) {
+		one(app, from.apps[app])
+	}
+	for _, workspace := range changed(from.folders, to.folders) {
+		if err := v.each(ctx, workspace, from.folders[workspace], one); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+func (v *Inventory) addApp(app string, files map[string]gitstore.Hash) {
+	for name, hash := range files {
+		v.index[name] = append(v.index[name], place{app, hash})
+	}
+}
+
+func (v *Inventory) removeApp(app string, files map[string]gitstore.Hash) {
+	for name := range files {
+		if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == app }); len(v.index[name]) == 0 {
+			delete(v.index, name)
+		}
+	}
 }
 
 // is reports whether a file of a target holds the object with an identity.
@@ -208,13 +310,9 @@ func (v *Inventory) is(ctx context.Context, cluster, app string, f File, id mani
 func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	apps, err := v.appsOf(ctx, cluster)
-	if err != nil {
+	tree, err := v.treeOf(ctx, cluster, app)
+	if err != nil || tree.IsZero() {
 		return false, err
-	}
-	tree, ok := apps[app]
-	if !ok {
-		return false, nil
 	}
 	names, err := v.filesOf(ctx, tree)
 	if err != nil {
@@ -232,23 +330,50 @@ func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Id
 	return false, nil
 }
 
+// treeOf returns the tree of an app on a cluster; zero if it is not there.
+func (v *Inventory) treeOf(ctx context.Context, cluster, app string) (gitstore.Hash, error) {
+	c, err := v.contentsOf(ctx, cluster)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	workspace := fleet.WorkspaceOf(app)
+	folder, ok := c.folders[workspace]
+	if !ok {
+		return c.apps[app], nil
+	}
+	var out gitstore.Hash
+	err = v.each(ctx, workspace, folder, func(name string, tree gitstore.Hash) {
+		if name == app {
+			out = tree
+		}
+	})
+	return out, err
+}
+
 // Size counts the apps of a workspace on a cluster, and their objects.
 func (v *Inventory) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	found, err := v.appsOf(ctx, cluster)
+	c, err := v.contentsOf(ctx, cluster)
 	if err != nil {
 		return 0, 0, err
 	}
-	for app, tree := range found {
-		if !strings.HasPrefix(app, workspace+"/") {
-			continue
+	var trees []gitstore.Hash
+	if folder, ok := c.folders[workspace]; ok {
+		err = v.each(ctx, workspace, folder, func(_ string, tree gitstore.Hash) { trees = append(trees, tree) })
+	} else {
+		for app, tree := range c.apps {
+			if strings.HasPrefix(app, workspace+"/") {
+				trees = append(trees, tree)
+			}
 		}
-		files, err := v.filesOf(ctx, tree)
-		if err != nil {
-			return 0, 0, err
-		}
-		apps, objects = apps+1, objects+len(files)
 	}
-	return apps, objects, nil
+	for _, tree := range trees {
+		files, failed := v.filesOf(ctx, tree)
+		if failed != nil {
+			return 0, 0, failed
+		}
+		objects += len(files)
+	}
+	return len(trees), objects, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -35,7 +36,7 @@ func TestDefinitionsHaveAnOrder(t *testing.T) {
 		}
 		want = append(want, name)
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (map[string]gitstore.Hash, error) { return trees, nil })
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster, error) { return Cluster{Apps: trees}, nil })
 	list, err := v.Definitions(t.Context(), "dev-1")
 	var got []string
 	for i := range list {
@@ -65,12 +66,12 @@ func TestInventoryIsBounded(t *testing.T) {
 		}
 		return out
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (map[string]gitstore.Hash, error) {
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) {
 		out := map[string]gitstore.Hash{}
 		for app := range 4 {
 			out[fmt.Sprintf("app-%d", app)] = tree(cluster, app)
 		}
-		return out, nil
+		return Cluster{Apps: out}, nil
 	})
 	v.limit = 30
 	for c := range 20 {
@@ -99,7 +100,11 @@ func TestOwnersOfManyClusters(t *testing.T) {
 		cluster := fmt.Sprint(c)
 		apps[cluster], owners[cluster] = map[string]gitstore.Hash{}, map[string][]string{}
 		for a := range 40 {
-			app, spread := fmt.Sprintf("app-%02d", a), 1 // one app in ten differs between clusters; every tenth cluster differs in all apps
+			app, spread := fmt.Sprintf("app-%02d", a), 1
+			if a%3 > 0 {
+				app = fmt.Sprintf("team-%d/app-%02d", a%7, a)
+			}
+			// one app in ten differs between clusters; every tenth cluster differs in all apps
 			if a%10 == 0 || c%10 == 9 {
 				spread = 3
 			}
@@ -117,11 +122,51 @@ func TestOwnersOfManyClusters(t *testing.T) {
 			}
 			apps[cluster][app] = tree
 			owners[cluster][object] = append(owners[cluster][object], app)
+			slices.Sort(owners[cluster][object])
 		}
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (map[string]gitstore.Hash, error) { return apps[cluster], nil })
-	for i := range 200 {
+	// Each cluster is given as the tree of any cluster and the apps that differ from it.
+	given := map[string]Cluster{}
+	for cluster, list := range apps {
+		other := apps[fmt.Sprint(r.IntN(30))]
+		var entries []gitstore.Entry
+		differing := map[string]gitstore.Hash{}
+		for app, tree := range other {
+			entries = append(entries, gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: tree})
+			if list[app] != tree {
+				differing[app] = list[app]
+			}
+		}
+		for app, tree := range list {
+			if other[app] != tree {
+				differing[app] = tree
+			}
+		}
+		slices.SortFunc(entries, func(x, y gitstore.Entry) int { return strings.Compare(x.Name, y.Name) })
+		tree, err := branch.WriteApps(w, entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given[cluster] = Cluster{Tree: tree, Apps: differing}
+	}
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) { return given[cluster], nil })
+	for i := range 400 {
 		cluster, object := fmt.Sprint(r.IntN(30)), fmt.Sprintf("x-%d", r.IntN(9))
+		for _, app := range []string{"app-03", "team-1/app-01", "team-6/app-13"} {
+			id := manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object}
+			if has, err := v.Has(t.Context(), cluster, app, id); err != nil || has != slices.Contains(owners[cluster][object], app) {
+				t.Fatalf("%d: %s of %s on %s: %v %v", i, object, app, cluster, has, err)
+			}
+		}
+		size := 0
+		for app := range apps[cluster] {
+			if strings.HasPrefix(app, "team-1/") {
+				size++
+			}
+		}
+		if n, objects, err := v.Size(t.Context(), cluster, "team-1"); err != nil || n != size || objects != size {
+			t.Fatalf("%d: team-1 on %s has %d apps, %d objects, %v, want %d", i, cluster, n, objects, err, size)
+		}
 		got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
 		if err != nil || !slices.Equal(got, owners[cluster][object]) {
 			t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
