@@ -163,7 +163,8 @@ type Recipe struct {
 
 // Assemble writes an environment's tree from targets that are already rendered.
 func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (gitstore.Hash, error) {
-	root := branch.Root{Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
+	root := branch.Root{Clusters: map[string]gitstore.Hash{}}
+	files := branch.NewState("").InputFiles()
 	objects := 0
 	trees := map[gitstore.Hash]bool{} // trees of apps
 	same := true                      // every part defines the same custom kinds as the base
@@ -189,13 +190,12 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 		if root.Clusters[cluster], err = branch.WriteApps(w, apps); err != nil {
 			return gitstore.Hash{}, err
 		}
-		data, err := in.Encode()
-		if err != nil {
+		if err := files.Put(w, in); err != nil {
 			return gitstore.Hash{}, err
 		}
-		if root.Inputs[cluster], err = w.Blob(data); err != nil {
-			return gitstore.Hash{}, err
-		}
+	}
+	if err := files.Write(ctx, h.Store, w, &root); err != nil {
+		return gitstore.Hash{}, err
 	}
 	if err := r.Source.Validate(); err != nil { // a record without a commit would block every later promotion
 		return gitstore.Hash{}, fmt.Errorf("environment %s: %w", r.Environment, err)
@@ -246,13 +246,13 @@ func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.Stat
 		}
 	}
 	var err error
-	out.inputs, err = branch.ReadInputs(ctx, store, st.Inputs[cluster])
+	out.inputs, err = st.Recorded(store, cluster).All(ctx)
 	return out, err
 }
 
 // cluster takes each app of a cluster, and its digest, from the state that Of names.
-func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry, branch.Inputs, error) {
-	in := branch.NewInputs()
+func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry, *branch.Recorded, error) {
+	in := branch.NewState("").Recorded(store, cluster)
 	parts := map[*branch.State]clusterPart{}
 	names := map[string]bool{}
 	load := func(st *branch.State) error {
@@ -286,9 +286,8 @@ func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster str
 			continue // this app's state does not have it on this cluster
 		}
 		out = append(out, e)
-		in.Apps[name] = part.inputs.Apps[name]
-		if scopes := part.inputs.Scopes[name]; len(scopes) > 0 {
-			in.Scopes[name] = scopes
+		if err := in.Set(ctx, name, part.inputs.Apps[name], part.inputs.Scopes[name]); err != nil {
+			return nil, in, err
 		}
 	}
 	return out, in, nil

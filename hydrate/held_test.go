@@ -1,6 +1,7 @@
 package hydrate_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,16 +43,43 @@ func TestAppsOfWorkspacesHaveFoldersOfTheirOwn(t *testing.T) {
 	if got := r.Git("ls-tree", "-r", "--name-only", "cluster/dev-1"); got != want {
 		t.Errorf("the branch has\n%s", got)
 	}
-	if got := r.Git("show", "env/dev:.sluice/inputs/dev-1.yaml"); !strings.Contains(got, "team-a/web: sha256:") {
+	if got := r.Git("show", "env/dev:.sluice/workspaces/team-a/dev-1.yaml"); !strings.Contains(got, "team-a/web: sha256:") || strings.Contains(got, "team-b") {
 		t.Errorf("the inputs are\n%s", got)
 	}
 	expect(r, hydrateAll(r), "dev unchanged 0/6 moved 0")
 	r.Git("rm", "-rq", "workspaces/team-b", "workspaces/team-b.yaml")
 	r.Commit("team-b leaves")
 	expect(r, hydrateAll(r), "dev updated 0/4 moved 2")
-	if got := r.Git("ls-tree", "-r", "--name-only", "cluster/dev-1"); strings.Contains(got, "team-b") {
-		t.Errorf("the branch has\n%s", got)
+	for _, branch := range []string{"cluster/dev-1", "env/dev"} {
+		if got := r.Git("ls-tree", "-r", "--name-only", branch); strings.Contains(got, "team-b") {
+			t.Errorf("%s has\n%s", branch, got)
+		}
 	}
+}
+
+// The branch of an earlier version has the inputs of all workspaces in the file of the cluster. The next change gives them files of their own on
+// every cluster, so that the tree is that of a branch that this version began.
+func TestInputsOfAnEarlierVersionAreDivided(t *testing.T) {
+	r := tenants(t)
+	hydrateAll(r)
+	records := r.Git("rev-parse", "env/dev:.sluice")
+	var inputs strings.Builder
+	for _, cluster := range []string{"dev-1", "dev-2"} {
+		text := r.Git("show", "env/dev:.sluice/inputs/"+cluster+".yaml") + "\n"
+		for _, team := range []string{"team-a", "team-b"} {
+			text = strings.Replace(text, "apps:\n", strings.TrimSpace(r.Git("show", "env/dev:.sluice/workspaces/"+team+"/"+cluster+".yaml"))+"\n", 1)
+		}
+		fmt.Fprintf(&inputs, "100644 blob %s\t%s.yaml\n", r.Pipe(text, "hash-object", "-w", "--stdin"), cluster)
+	}
+	record := fmt.Sprintf("100644 blob %s\tenvironment.yaml\n040000 tree %s\tinputs\n", r.Git("rev-parse", "env/dev:.sluice/environment.yaml"), r.Pipe(inputs.String(), "mktree"))
+	root := strings.Replace(r.Git("ls-tree", "env/dev"), records, r.Pipe(record, "mktree"), 1)
+	old := r.Pipe(r.Git("log", "-1", "--format=%B", "env/dev"), "commit-tree", r.Pipe(root+"\n", "mktree"))
+	r.Git("update-ref", "refs/heads/env/dev", old)
+	expect(r, hydrateAll(r), "dev updated 0/6 moved 0")
+	if got := r.Git("rev-parse", "env/dev:.sluice"); got != records {
+		t.Errorf("the records are\n%s", r.Git("ls-tree", "-r", got))
+	}
+	expect(r, hydrateAll(r), "dev unchanged 0/6 moved 0")
 }
 
 // What one workspace breaks keeps its own targets where they are, and nothing else.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,8 +36,8 @@ type environmentPlan struct {
 // clusterPlan lists the changes to one cluster.
 type clusterPlan struct {
 	cluster *fleet.Cluster
-	only    []string      // apps that may have changed; nil for all
-	inputs  branch.Inputs // recorded on the branch
+	only    []string         // apps that may have changed; nil for all
+	inputs  *branch.Recorded // on the branch
 	jobs    []render.Job
 	changes map[string]bool // apps that are rendered, removed or failed; the tree of every other app on the branch is reused
 	removed []string        // apps to remove
@@ -139,10 +138,7 @@ func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Stor
 
 // planCluster divides a cluster's targets into those to render and those to keep. It modifies only c.
 func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store, c *clusterPlan, all bool) ([]Failure, error) {
-	var err error
-	if c.inputs, err = branch.ReadInputs(ctx, store, p.state.Inputs[c.cluster.Name]); err != nil {
-		return nil, err
-	}
+	c.inputs = p.state.Recorded(store, c.cluster.Name)
 	targets, trees, err := p.candidates(ctx, store, c)
 	if err != nil {
 		return nil, err
@@ -161,8 +157,12 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 			failures = append(failures, NewFailure(p.name, t, err))
 			continue
 		}
+		digest, err := c.inputs.Digest(ctx, name)
+		if err != nil {
+			return nil, err
+		}
 		old := trees[name]
-		if !all && c.inputs.Apps[name] == target.Digest && !old.IsZero() {
+		if !all && digest == target.Digest && !old.IsZero() {
 			continue
 		}
 		c.changes[name] = true
@@ -193,8 +193,9 @@ func (p *environmentPlan) candidates(ctx context.Context, store *gitstore.Store,
 			}
 		}
 		// A digest without a tree is of an app that the cluster does not have.
-		maps.DeleteFunc(c.inputs.Apps, func(app, _ string) bool { return trees[app].IsZero() })
-		maps.DeleteFunc(c.inputs.Scopes, func(app string, _ []string) bool { return trees[app].IsZero() })
+		if err := c.inputs.Retain(ctx, func(app string) bool { return !trees[app].IsZero() }); err != nil {
+			return nil, nil, err
+		}
 		return p.view.Fleet.TargetsOf(c.cluster), trees, nil
 	}
 	var targets []fleet.Target

@@ -239,7 +239,14 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 	all := r.request.NoCache || st.Foreign != ""
 	var touched *source.Touched
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
-	if !all && uniform && st.Record.Renderer == Epoch {
+	together := false                                           // otherwise the files of clusters that do not change would keep their old form
+	if len(r.view.Fleet.Workspaces) > 0 {
+		var err error
+		if together, err = st.Together(ctx, r.h.Store); err != nil {
+			return nil, err
+		}
+	}
+	if !all && !together && uniform && st.Record.Renderer == Epoch {
 		var err error
 		if touched, err = r.h.touchedSince(ctx, st.Record.Source, r.view); err != nil {
 			return nil, err

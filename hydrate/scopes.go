@@ -94,7 +94,7 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 		if p.state.Clusters[c.Name].IsZero() || c.State != "active" {
 			continue
 		}
-		in, err := branch.ReadInputs(ctx, h.Store, p.state.Inputs[c.Name])
+		in, err := p.state.Recorded(h.Store, c.Name).All(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 			if !slices.ContainsFunc(uses, func(kind string) bool { return changed[kind] }) {
 				continue
 			}
-			j, err := p.rescopeJob(ctx, h.Store, c, app, in)
+			j, err := p.rescopeJob(ctx, h.Store, c, app)
 			if err != nil {
 				return nil, err
 			}
@@ -115,14 +115,14 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 }
 
 // rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
-func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*render.Job, error) {
+func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string) (*render.Job, error) {
 	app, ok := p.view.Fleet.App(name)
 	if !ok || p.held.has(name) || !p.view.Fleet.Places(app, c) {
 		return nil, nil //nolint:nilnil // not a target any more
 	}
 	plan := p.clusters[c.Name]
 	if plan == nil {
-		plan = &clusterPlan{cluster: c, inputs: in, changes: map[string]bool{}}
+		plan = &clusterPlan{cluster: c, inputs: p.state.Recorded(store, c.Name), changes: map[string]bool{}}
 		p.clusters[c.Name] = plan
 	}
 	if plan.changes[name] {

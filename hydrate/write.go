@@ -50,7 +50,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 		return nil, len(outcomes), nil
 	}
 	b := &builder{
-		store: h.Store, plan: p, w: w, inputs: maps.Clone(p.state.Inputs),
+		store: h.Store, plan: p, w: w, inputs: p.state.InputFiles(),
 		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{}},
 	}
 	if err := b.build(ctx, outcomes); err != nil {
@@ -61,7 +61,10 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	}
 	root := branch.Root{
 		Record: branch.RecordOf(p.name, b.out.source, Epoch, b.out.counts.Total),
-		Kinds:  scopes, Clusters: b.out.clusters, Inputs: b.inputs,
+		Kinds:  scopes, Clusters: b.out.clusters,
+	}
+	if err := b.inputs.Write(ctx, h.Store, w, &root); err != nil {
+		return nil, 0, err
 	}
 	if b.out.tree, err = h.writeRoot(ctx, root, w); err != nil {
 		return nil, 0, fmt.Errorf("environment %s: %w", p.name, err)
@@ -75,7 +78,7 @@ type builder struct {
 	plan   *environmentPlan
 	w      *gitstore.Writer
 	out    *written
-	inputs map[string]gitstore.Hash
+	inputs *branch.InputFiles
 }
 
 func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
@@ -94,7 +97,7 @@ func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
 			return err
 		}
 		delete(b.out.clusters, name)
-		delete(b.inputs, name)
+		b.inputs.Remove(name)
 	}
 	return b.total(ctx)
 }
@@ -104,16 +107,18 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*rende
 	name := c.cluster.Name
 	old := b.plan.state.Clusters[name]
 	apps := map[string]gitstore.Hash{}
-	in := c.inputs
 	for _, app := range c.removed {
 		apps[app] = gitstore.Hash{}
-		delete(in.Apps, app)
-		delete(in.Scopes, app)
+		if err := c.inputs.Remove(ctx, app); err != nil {
+			return err
+		}
 	}
 	for _, o := range outcomes {
 		app := o.Target.App.Name
 		apps[app] = o.Tree()
-		in.Apps[app], in.Scopes[app] = o.Target.Digest, o.Assumes()
+		if err := c.inputs.Set(ctx, app, o.Target.Digest, o.Assumes()); err != nil {
+			return err
+		}
 		if o.Target.App.Workspace() != nil {
 			b.out.confined = append(b.out.confined, ChangedTarget{Target: o.Target, New: o.Tree()})
 		}
@@ -129,12 +134,7 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*rende
 		return err
 	}
 	b.out.clusters[name] = tree
-	data, err := in.Encode()
-	if err != nil {
-		return err
-	}
-	b.inputs[name], err = b.w.Blob(data)
-	return err
+	return b.inputs.Put(b.w, c.inputs)
 }
 
 // workspaceOf is the declared workspace that a file of a cluster belongs to; "" for a file of the fleet itself.

@@ -102,12 +102,12 @@ func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gi
 			}
 		}
 		var err error
-		if folders[workspace], err = folder(w, edited(have, changes)); err != nil {
+		if folders[workspace], err = writeFolder(w, edited(have, changes)); err != nil {
 			return gitstore.Hash{}, err
 		}
 	}
 	own = edited(own, edits)
-	all, err := folder(w, edited(workspaces, folders))
+	all, err := writeFolder(w, edited(workspaces, folders))
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
@@ -128,8 +128,8 @@ func edited(entries []gitstore.Entry, changes map[string]gitstore.Hash) []gitsto
 	return out
 }
 
-// folder writes a folder. The zero hash is one without entries.
-func folder(w *gitstore.Writer, entries []gitstore.Entry) (gitstore.Hash, error) {
+// writeFolder writes a folder. The zero hash is one without entries.
+func writeFolder(w *gitstore.Writer, entries []gitstore.Entry) (gitstore.Hash, error) {
 	if len(entries) == 0 {
 		return gitstore.Hash{}, nil
 	}

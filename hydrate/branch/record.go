@@ -13,7 +13,8 @@ const (
 	Dir             = ".sluice"
 	environmentFile = "environment.yaml"
 	kindsFile       = "kinds.yaml"
-	inputsDir       = "inputs"
+	inputsDir       = "inputs"     // a file for each cluster, with the fleet's own apps
+	scopedDir       = "workspaces" // a folder for each workspace, with a file for each cluster
 )
 
 // Record is the content of .sluice/environment.yaml.

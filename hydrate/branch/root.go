@@ -28,7 +28,8 @@ type Root struct {
 	Record   Record
 	Kinds    Kinds
 	Clusters map[string]gitstore.Hash // cluster → its subtree
-	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs; clusters that Clusters lacks are ignored
+	Inputs   map[string]gitstore.Hash // as in State; clusters that Clusters lacks are ignored
+	Scoped   map[string]gitstore.Hash // as in State
 	// Source and MetadataURL are written to MetadataFile. An empty URL omits the file.
 	Source      gitstore.Commit
 	MetadataURL string
@@ -63,7 +64,7 @@ func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
 	var inputs []gitstore.Entry
 	for name, blob := range r.Inputs {
 		if _, ok := r.Clusters[name]; ok {
-			inputs = append(inputs, gitstore.Entry{Name: name + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
+			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile, Hash: blob})
 		}
 	}
 	tree, err := w.Tree(inputs)
@@ -71,6 +72,16 @@ func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
 		return gitstore.Hash{}, err
 	}
 	entries := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: tree}}
+	var scoped []gitstore.Entry
+	for workspace, folder := range r.Scoped {
+		scoped = append(scoped, gitstore.Entry{Name: workspace, Mode: gitstore.ModeTree, Hash: folder})
+	}
+	if len(scoped) > 0 {
+		if tree, err = w.Tree(scoped); err != nil {
+			return gitstore.Hash{}, err
+		}
+		entries = append(entries, gitstore.Entry{Name: scopedDir, Mode: gitstore.ModeTree, Hash: tree})
+	}
 	files := map[string]func() ([]byte, error){environmentFile: r.Record.Encode}
 	if len(r.Kinds) > 0 {
 		files[kindsFile] = r.Kinds.Encode

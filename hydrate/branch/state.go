@@ -23,14 +23,15 @@ type State struct {
 	Record   Record
 	Kinds    Kinds
 	Clusters map[string]gitstore.Hash // cluster → its subtree
-	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs
+	Inputs   map[string]gitstore.Hash // cluster → blob with the inputs of the fleet's own apps
+	Scoped   map[string]gitstore.Hash // workspace → folder with such a blob of its apps for each cluster
 	Foreign  string                   // reason why Sluice did not make the tip; "" if it did
 	Origin   Origin                   // of the tip
 }
 
 // NewState returns the state of a branch that does not exist.
 func NewState(branch string) *State {
-	return &State{Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
+	return &State{Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}, Scoped: map[string]gitstore.Hash{}}
 }
 
 // Exists reports whether the branch exists.
@@ -54,7 +55,7 @@ func (s *State) ClusterNames() []string { return slices.Sorted(maps.Keys(s.Clust
 // Clone returns a copy whose maps can be changed.
 func (s *State) Clone() *State {
 	out := *s
-	out.Kinds, out.Clusters, out.Inputs = maps.Clone(s.Kinds), maps.Clone(s.Clusters), maps.Clone(s.Inputs)
+	out.Kinds, out.Clusters, out.Inputs, out.Scoped = maps.Clone(s.Kinds), maps.Clone(s.Clusters), maps.Clone(s.Inputs), maps.Clone(s.Scoped)
 	return &out
 }
 
@@ -115,23 +116,33 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 		s.Record, kinds = Record{}, nil
 	}
 	s.Kinds = kindsOf(kinds)
-	entries, err := snap.Entries(".")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Mode == gitstore.ModeTree && e.Name != Dir {
-			s.Clusters[e.Name] = e.Hash
+	return s, s.readFolders(snap)
+}
+
+// readFolders lists the clusters and the files with their inputs.
+func (s *State) readFolders(snap *gitstore.Snapshot) error {
+	for dir, add := range map[string]func(gitstore.Entry){
+		".": func(e gitstore.Entry) {
+			if e.Mode == gitstore.ModeTree && e.Name != Dir {
+				s.Clusters[e.Name] = e.Hash
+			}
+		},
+		path.Join(Dir, inputsDir): func(e gitstore.Entry) { s.Inputs[strings.TrimSuffix(e.Name, inputsSuffix)] = e.Hash },
+		path.Join(Dir, scopedDir): func(e gitstore.Entry) {
+			if e.Mode == gitstore.ModeTree {
+				s.Scoped[e.Name] = e.Hash
+			}
+		},
+	} {
+		entries, err := snap.Entries(dir)
+		if err != nil && (dir == "." || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+		for _, e := range entries {
+			add(e)
 		}
 	}
-	list, err := snap.Entries(path.Join(Dir, inputsDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range list {
-		s.Inputs[strings.TrimSuffix(e.Name, ".yaml")] = e.Hash
-	}
-	return s, nil
+	return nil
 }
 
 // ReadSource reads the source from the record in a tree of an environment branch. It is empty if the record does not

@@ -3,12 +3,15 @@ package compare
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
@@ -18,10 +21,10 @@ import (
 // others for rendering.
 type trees struct {
 	*run
-	byDigest map[string]gitstore.Hash // tree on a branch; zero if the digest must be rendered
-	inputs   map[string]branch.Inputs // by branch and cluster
-	batches  [2]map[string]*batch     // by environment
-	notes    []hydrate.Note           // of the head
+	byDigest map[string]gitstore.Hash    // tree on a branch; zero if the digest must be rendered
+	inputs   map[string]*branch.Recorded // by branch and cluster
+	batches  [2]map[string]*batch        // by environment
+	notes    []hydrate.Note              // of the head
 }
 
 // batch lists the jobs for one side of one environment.
@@ -32,7 +35,7 @@ type batch struct {
 
 // render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
-	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]branch.Inputs{}, batches: [2]map[string]*batch{{}, {}}}
+	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]*branch.Recorded{}, batches: [2]map[string]*batch{{}, {}}}
 	for _, one := range c.list {
 		if err := t.plan(ctx, one); err != nil {
 			return err
@@ -130,24 +133,17 @@ func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *sou
 	key := st.Branch + "\x00" + cluster
 	in, ok := t.inputs[key]
 	if !ok {
-		var err error
-		if in, err = branch.ReadInputs(ctx, t.h.Store, st.Inputs[cluster]); err != nil {
-			return gitstore.Hash{}, err
-		}
+		in = st.Recorded(t.h.Store, cluster)
 		t.inputs[key] = in
 	}
-	if in.Apps[target.App.Name] != target.Digest {
-		return gitstore.Hash{}, nil
-	}
-	entries, err := branch.Apps(ctx, t.h.Store, tree)
-	if err != nil {
+	if digest, err := in.Digest(ctx, target.App.Name); err != nil || digest != target.Digest {
 		return gitstore.Hash{}, err
 	}
-	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == target.App.Name })
-	if i < 0 {
+	entry, err := t.h.Store.Snapshot(ctx, tree).Entry(fleet.AppDir(target.App.Name))
+	if errors.Is(err, fs.ErrNotExist) {
 		return gitstore.Hash{}, nil
 	}
-	return entries[i].Hash, nil
+	return entry.Hash, err
 }
 
 func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
