@@ -42,7 +42,7 @@ func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget
 		a.imports()
 		paths := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile })
 		for _, f := range []*Fleet{base, head} {
-			a.files(f, newChanges(slices.Concat(paths, f.linked(paths))), reach)
+			a.files(f, appsNear(f, paths), paths, reach)
 		}
 	}
 	return a.list()
@@ -165,22 +165,52 @@ func (s AppSpec) rendered() AppSpec {
 	return s
 }
 
-// files finds the targets that take or read a changed path.
-func (a *affected) files(f *Fleet, changed *changes, reach Reach) {
-	if len(changed.paths) == 0 {
+// appsNear returns the apps that can read one of some paths, and maybe more. An app of a workspace reads only the workspace's folder, the
+// repositories that the workspace may take files from, and the layers of the fleet: a change of one workspace is not looked for in the apps
+// of the others.
+func appsNear(f *Fleet, paths []string) []*App {
+	workspaces, repositories := map[*Workspace]bool{}, map[string]bool{}
+	for _, p := range paths {
+		i := slices.IndexFunc(f.Workspaces, func(w *Workspace) bool { return w.holds(p) })
+		if i >= 0 {
+			workspaces[f.Workspaces[i]] = true
+		}
+		if rest, ok := strings.CutPrefix(p, MountDir+"/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			repositories[name] = true
+		} else if i < 0 {
+			return f.Apps
+		}
+	}
+	for _, w := range f.Workspaces {
+		workspaces[w] = workspaces[w] || slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool { return repositories[r] })
+	}
+	var out []*App
+	for _, app := range f.Apps {
+		if app.workspace == nil || workspaces[app.workspace] {
+			out = append(out, app)
+		}
+	}
+	return out
+}
+
+// files finds the targets that take or read a changed path. apps are those that can.
+func (a *affected) files(f *Fleet, apps []*App, paths []string, reach Reach) {
+	if len(paths) == 0 {
 		return
 	}
+	changed := newChanges(slices.Concat(paths, f.linked(paths, apps)))
 	for _, p := range changed.paths {
-		a.layerFile(f, p)
+		a.layerFile(f, apps, p)
 	}
 	a.customLayers(f, changed)
-	a.components(f, changed, reach)
-	a.sources(f, changed, reach)
+	a.components(f, apps, changed, reach)
+	a.sources(f, apps, changed, reach)
 }
 
 // layerFile parses a path of the conventional folders: [app dir/]layers/<layer>/[value/]…
-func (a *affected) layerFile(f *Fleet, p string) {
-	for _, app := range f.Apps {
+func (a *affected) layerFile(f *Fleet, apps []*App, p string) {
+	for _, app := range apps {
 		if app.Dir == "" || !strings.HasPrefix(p, app.Dir) {
 			continue
 		}
@@ -269,9 +299,9 @@ func (a *affected) template(f *Fleet, repository, template string, changed []str
 }
 
 // sources calls reach once for every resolved source.
-func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
+func (a *affected) sources(f *Fleet, apps []*App, changed *changes, reach Reach) {
 	hit := map[string]bool{}
-	for _, app := range f.Apps {
+	for _, app := range apps {
 		for _, c := range f.Clusters {
 			if !f.Places(app, c) {
 				continue

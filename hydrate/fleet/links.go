@@ -186,8 +186,8 @@ func (t *linkTree) followLink(name string, links int) realPath {
 }
 
 // linked lists the paths through links that a change of the given paths also changes: the link to a changed file, and
-// everything below a link to a changed folder. It looks only in folders from which a fleet reads values and versions.
-func (f *Fleet) linked(changed []string) []string {
+// everything below a link to a changed folder. It looks only in folders from which the fleet's layers and some apps read values and versions.
+func (f *Fleet) linked(changed []string, apps []*App) []string {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (f *Fleet) linked(changed []string) []string {
 		set[p] = true
 	}
 	w := linkWalk{fleet: f, seen: map[string]bool{}}
-	for _, root := range f.linkRoots() {
+	for _, root := range f.linkRoots(apps) {
 		w.root(root)
 	}
 	var out []string
@@ -217,25 +217,30 @@ func (f *Fleet) linked(changed []string) []string {
 	return out
 }
 
-// linkRoots lists the folders whose files can be values, components of layers or versions of charts.
-func (f *Fleet) linkRoots() []string {
-	roots := map[string]bool{"layers": true}
-	literal := func(template string) {
+// linkRoots lists the folders whose files can be values, components of layers or versions of charts, of the fleet and of some apps.
+func (f *Fleet) linkRoots(apps []*App) []string {
+	roots := map[string]bool{}
+	literal := func(in, template string) {
 		before, _, _ := strings.Cut(template, "$")
-		roots[path.Dir(path.Clean(before+"x"))] = true
+		roots[path.Join(in, path.Dir(path.Clean(before+"x")))] = true
 	}
-	for _, l := range f.layers {
-		for _, template := range l.templates() {
-			literal(template)
-		}
-	}
-	for _, a := range f.Apps {
+	places := map[string]bool{"": true} // the fleet's tree, and the folders of workspaces
+	for _, a := range apps {
+		places[a.root()] = true
 		if a.Dir != "" {
 			roots[path.Join(a.Dir, "layers")] = true
 		}
 		for _, s := range a.AllSources() {
 			if s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.File != "" {
-				literal(s.Helm.VersionFrom.File)
+				literal(a.root(), s.Helm.VersionFrom.File)
+			}
+		}
+	}
+	for in := range places {
+		roots[path.Join(in, "layers")] = true
+		for _, l := range f.layers {
+			for _, template := range l.templates() {
+				literal(in, template)
 			}
 		}
 	}

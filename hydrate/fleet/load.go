@@ -94,6 +94,7 @@ type Cache struct {
 	values sync.Map // content id → *valuesFile
 	refs   sync.Map // content id → []reference
 
+	folders  sync.Map // content id + path of the folder with a workspace's apps → appFiles
 	linkFree sync.Map // content ids of folders without symbolic links
 }
 
@@ -276,10 +277,6 @@ func readError(err error) string {
 
 // read decodes all files of the globs, in parallel, in order of their names. Files of workspaces are not the fleet's own.
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
-	return readFiles(ctx, l, l.tree, globs, field)
-}
-
-func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, field string) []document {
 	if len(globs) > maxGlobs {
 		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d", field, len(globs), maxGlobs)
 		return nil
@@ -294,13 +291,9 @@ func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, f
 		}
 		parsed = append(parsed, g)
 	}
-	ordered, err := walkGlobs(ctx, tree, parsed)
+	ordered, err := walkGlobs(ctx, l.tree, parsed)
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
-		name := fleetFile
-		if at, ok := errors.AsType[*fs.PathError](err); ok {
-			name = at.Path
-		}
-		l.unreadable(name, err)
+		unlisted(l.findings, err)
 	}
 	if field != "" {
 		ordered = tenancy{l}.outsideWorkspaces(ordered)
@@ -317,7 +310,7 @@ func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, f
 	for w := range workers {
 		group.Go(func() error {
 			for i := w; i < len(ordered) && ctx.Err() == nil; i += workers {
-				decoded[i] = l.cache.decode(tree, ordered[i])
+				decoded[i] = l.cache.decode(l.tree, ordered[i])
 			}
 			return ctx.Err()
 		})
@@ -325,11 +318,28 @@ func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, f
 	if group.Wait() != nil {
 		return nil // Load looks at the context
 	}
+	return take(l.findings, appFiles{decoded: decoded})
+}
+
+// unlisted reports a folder that cannot be listed.
+func unlisted(f *findings, err error) {
+	name := fleetFile
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		name = at.Path
+	}
+	f.unreadable(name, err)
+}
+
+// take returns the documents of files, and keeps their problems.
+func take(to *findings, files appFiles) []document {
+	if files.err != nil {
+		unlisted(to, files.err)
+	}
 	var out []document
-	for _, f := range decoded {
+	for _, f := range files.decoded {
 		out = append(out, f.documents...)
-		l.problems = append(l.problems, f.problems...)
-		l.lost = l.lost || f.lost
+		to.problems = append(to.problems, f.problems...)
+		to.lost = to.lost || f.lost
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // components finds the targets whose layers hold a component that reads a changed path beyond its own directory.
-func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
+func (a *affected) components(f *Fleet, apps []*App, changed *changes, reach Reach) {
 	asked := map[string]bool{}
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
@@ -17,7 +17,7 @@ func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
 		return known
 	}
 	a.sharedComponents(f, reads)
-	for _, app := range f.Apps {
+	for _, app := range apps {
 		if app.Dir == "" {
 			continue
 		}

@@ -81,6 +81,9 @@ func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 			File: p, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
+	if !wn.fleet.has(dir) {
+		return
+	}
 	expected := map[string]layer{} // folders, and those on the way to a label with a slash
 	for _, x := range wn.fleet.layers {
 		for name := x.Name; name != "."; name = path.Dir(name) {

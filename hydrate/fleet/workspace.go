@@ -172,11 +172,12 @@ func (l tenancy) workspacesFrom(documents []document) {
 // workspaceApps reads the apps of all workspaces. Whatever is wrong in the files of a workspace concerns that workspace alone.
 func (l tenancy) workspaceApps(ctx context.Context) {
 	lost := l.lost
+	files := l.readWorkspaces(ctx)
 	for _, w := range l.fleet.Workspaces {
 		if w.Err != nil {
 			continue
 		}
-		for _, doc := range readFiles(ctx, l.loader, l.fleet.tree, []string{path.Join(w.Root, "apps/*/app.yaml")}, "") {
+		for _, doc := range take(l.findings, files[w]) {
 			file, ok := doc.value.(*AppFile)
 			switch {
 			case !ok:
@@ -253,6 +254,9 @@ func (l tenancy) isolate() {
 func sameWorkspace(x, y *App) bool {
 	if x.workspace == nil || y.workspace == nil {
 		return x.workspace == y.workspace
+	}
+	if x.workspace.Root == y.workspace.Root && x.workspace.doc.nodes == y.workspace.doc.nodes {
+		return true // decoded once for both fleets
 	}
 	return x.workspace.Root == y.workspace.Root && reflect.DeepEqual(x.workspace.rendered(), y.workspace.rendered())
 }

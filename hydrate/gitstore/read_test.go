@@ -1,8 +1,12 @@
 package gitstore
 
 import (
+	"cmp"
+	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -103,17 +107,83 @@ func TestChangesEqualGitsOwn(t *testing.T) {
 }
 
 // Entries are found as their sort keys order them.
-func TestCompareSortKey(t *testing.T) {
+func TestCompareEntries(t *testing.T) {
 	t.Parallel()
-	names := []string{"a", "a.b", "a0", "a-", "ab", "b", "a.", "a/", "a//", "", "é"}
-	for _, name := range names {
+	var entries []Entry
+	for _, name := range []string{"a", "a.b", "a0", "a-", "ab", "b", "a.", "a/", "a//", "", "é"} {
 		for _, mode := range []Mode{ModeFile, ModeTree, ModeSymlink} {
-			e := Entry{Name: name, Mode: mode}
-			for _, key := range append(names, "ab/", "b/", "a.b/", "a0/") {
-				if got, want := compareSortKey(e, key), strings.Compare(e.sortKey(), key); got != want {
-					t.Errorf("%q (%v) and %q: %d, want %d", name, mode, key, got, want)
-				}
+			entries = append(entries, Entry{Name: name, Mode: mode})
+		}
+	}
+	for _, x := range entries {
+		for _, y := range entries {
+			got, want := compareEntries(x, y), strings.Compare(x.sortKey(), y.sortKey())
+			if x.sortKey() == y.sortKey() {
+				want = cmp.Compare(len(x.Name), len(y.Name)) // a name cannot have a slash
+			}
+			if got != want {
+				t.Errorf("%v and %v: %d, want %d", x, y, got, want)
 			}
 		}
+	}
+}
+
+// A path has the entry that a walk from the root finds, whatever path was looked up before.
+func TestSnapshotRemembersItsWay(t *testing.T) {
+	t.Parallel()
+	s := OpenMemory()
+	w, err := s.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	paths := []string{"."}
+	var build func(at string, depth int) Hash
+	build = func(at string, depth int) Hash {
+		var entries []Entry
+		for _, name := range []string{"a", "a.b", "a0", "b", "c"} {
+			if r.IntN(4) == 0 {
+				paths = append(paths, path.Join(at, name), path.Join(at, name, "a")) // missing
+				continue
+			}
+			paths = append(paths, path.Join(at, name))
+			if depth > 0 && r.IntN(2) == 0 {
+				entries = append(entries, Entry{Name: name, Mode: ModeTree, Hash: build(path.Join(at, name), depth-1)})
+				continue
+			}
+			blob, err := w.Blob([]byte(path.Join(at, name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries = append(entries, Entry{Name: name, Mode: ModeFile, Hash: blob})
+		}
+		tree, err := w.Tree(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	root := build(".", 4)
+	one := s.Snapshot(t.Context(), root)
+	found := 0
+	for range 5000 {
+		p := paths[r.IntN(len(paths))]
+		got, err := one.Entry(p)
+		want, wantErr := s.Snapshot(t.Context(), root).Entry(p)
+		if got != want || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+			t.Fatalf("%s: %v, %v, want %v, %v", p, got, err, want, wantErr)
+		}
+		if err == nil {
+			if found++; got.Mode == ModeFile {
+				if data, err := s.Blob(t.Context(), got.Hash); err != nil || string(data) != p {
+					t.Fatalf("%s is %q, %v", p, data, err)
+				}
+			}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if found < 1000 {
+		t.Errorf("%d paths exist", found)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +22,13 @@ type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no context parameter; a snapshot lives as long as one task
 	store *Store
 	root  Hash
+	trail atomic.Pointer[[]step] // to the folder of the last path: the next path is often near
+}
+
+// step is a folder on the way to a path.
+type step struct {
+	name    string
+	entries []Entry
 }
 
 // Snapshot opens a tree. ctx applies to all reads, including fetches of missing objects.
@@ -40,27 +48,42 @@ func (s *Snapshot) Entry(name string) (Entry, error) {
 	if name == "." {
 		return at, nil
 	}
+	var steps []step // the trail, and below it what this call reads
+	if trail := s.trail.Load(); trail != nil {
+		steps = *trail
+	}
+	depth, read := 0, false
 	for part := range strings.SplitSeq(name, "/") {
 		if at.Mode != ModeTree {
 			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 		}
-		entries, err := s.store.Tree(s.ctx, at.Hash)
-		if err != nil {
-			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: err}
+		if read || depth == len(steps) || steps[depth].name != at.Name {
+			entries, err := s.store.Tree(s.ctx, at.Hash)
+			if err != nil {
+				return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: err}
+			}
+			steps, read = append(slices.Clip(steps[:depth]), step{at.Name, entries}), true
 		}
-		found, ok := find(entries, part)
+		found, ok := find(steps[depth].entries, part)
 		if !ok {
-			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+			at, depth = Entry{}, depth+1
+			break
 		}
-		at = found
+		at, depth = found, depth+1
+	}
+	if read {
+		s.trail.Store(&steps)
+	}
+	if at.Name == "" {
+		return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
 	return at, nil
 }
 
-// find searches a tree's entries. Git sorts directories as if their names ended with a slash.
+// find searches a tree's entries. Git sorts folders as if their names ended with a slash.
 func find(entries []Entry, name string) (Entry, bool) {
-	for _, key := range []string{name, name + "/"} {
-		i, ok := slices.BinarySearchFunc(entries, key, compareSortKey)
+	for _, mode := range []Mode{ModeTree, ModeFile} {
+		i, ok := slices.BinarySearchFunc(entries, Entry{Name: name, Mode: mode}, compareEntries)
 		if ok && entries[i].Name == name {
 			return entries[i], true
 		}
@@ -68,16 +91,24 @@ func find(entries []Entry, name string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// compareSortKey compares the sort key of an entry with another key.
-func compareSortKey(e Entry, key string) int {
-	n := min(len(e.Name), len(key))
-	if c := strings.Compare(e.Name[:n], key[:n]); c != 0 || e.Mode != ModeTree {
-		return cmp.Or(c, cmp.Compare(len(e.Name), len(key)))
+// compareEntries compares entries in the order of a tree.
+func compareEntries(x, y Entry) int {
+	n := min(len(x.Name), len(y.Name))
+	if c := strings.Compare(x.Name[:n], y.Name[:n]); c != 0 {
+		return c
 	}
-	if n == len(key) {
-		return 1 // the slash of the folder follows
+	return cmp.Or(cmp.Compare(x.after(n), y.after(n)), cmp.Compare(len(x.Name), len(y.Name)))
+}
+
+// after returns the byte of the sort key at an index, which is at most the length of the name; 0 at the end.
+func (e Entry) after(n int) byte {
+	switch {
+	case n < len(e.Name):
+		return e.Name[n]
+	case e.Mode == ModeTree:
+		return '/'
 	}
-	return strings.Compare("/", key[n:])
+	return 0
 }
 
 // Entries returns a directory in the order of the tree.
