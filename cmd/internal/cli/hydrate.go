@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -143,11 +145,21 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	if h.request.Commit, err = s.Commit(ctx, h.commit); err != nil {
 		return nil, err
 	}
-	if err := h.checkNames(ctx, s); err != nil {
+	// Whether files of the working tree differ and what the fleet is are read at the same time: both grow with the number of files.
+	var modified bool
+	var group errgroup.Group
+	group.Go(func() error {
+		var err error
+		modified, err = h.modified(ctx, s)
+		return err
+	})
+	named := h.checkNames(ctx, s)
+	unread := group.Wait()
+	if err := cmp.Or(named, unread); err != nil {
 		return nil, err
 	}
-	if err := h.warnUncommitted(ctx, o, s); err != nil {
-		return nil, err
+	if modified {
+		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
 	}
 	if h.push || s.IsURL() {
 		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
@@ -203,20 +215,13 @@ func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) erro
 	return nil
 }
 
-// warnUncommitted warns if the working tree differs from HEAD, because only HEAD is hydrated.
-func (h *hydrateOptions) warnUncommitted(ctx context.Context, o IO, s *app.Session) error {
+// modified reports whether the working tree differs from HEAD, of which only the commit is hydrated.
+func (h *hydrateOptions) modified(ctx context.Context, s *app.Session) (bool, error) {
 	folder := s.Store.Worktree()
 	if h.commit != "" || s.IsURL() || folder == "" {
-		return nil
+		return false, nil
 	}
-	modified, err := s.Store.Modified(ctx, folder, h.request.Commit.Tree)
-	if err != nil {
-		return err
-	}
-	if modified {
-		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
-	}
-	return nil
+	return s.Store.Modified(ctx, folder, h.request.Commit.Tree)
 }
 
 func receiversFlag(f *pflag.FlagSet, file *string) {
