@@ -119,9 +119,23 @@ func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gi
 
 // edited returns the entries of a folder with other trees under some names. The zero hash removes an entry.
 func edited(entries []gitstore.Entry, changes map[string]gitstore.Hash) []gitstore.Entry {
-	out := slices.DeleteFunc(slices.Clone(entries), func(e gitstore.Entry) bool { _, ok := changes[e.Name]; return ok })
+	out := make([]gitstore.Entry, 0, len(entries)+len(changes))
+	found := 0
+	for _, e := range entries {
+		hash, ok := changes[e.Name]
+		if ok {
+			e.Mode, e.Hash = gitstore.ModeTree, hash
+			found++
+		}
+		if !e.Hash.IsZero() {
+			out = append(out, e)
+		}
+	}
+	if found == len(changes) {
+		return out
+	}
 	for name, hash := range changes {
-		if !hash.IsZero() {
+		if !hash.IsZero() && !slices.ContainsFunc(entries, func(e gitstore.Entry) bool { return e.Name == name }) {
 			out = append(out, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: hash})
 		}
 	}

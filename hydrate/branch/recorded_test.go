@@ -53,20 +53,7 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	files := empty.InputFiles()
 	want := map[string]branch.Inputs{}
 	for n, c := range []string{"c-1", "c-2", "c-3"} {
-		r := empty.Recorded(store, c)
-		want[c] = branch.NewInputs()
-		for i, app := range []string{"ingress", "team-a/shop", "team-a/db", "team-b/shop"} {
-			scopes := []string{"Cert.x"}[:i%2]
-			if err := r.Set(t.Context(), app, digestOf(n*10+i), scopes); err != nil {
-				t.Fatal(err)
-			}
-			if want[c].Apps[app] = digestOf(n*10 + i); len(scopes) > 0 {
-				want[c].Scopes[app] = scopes
-			}
-		}
-		if err := files.Put(w, r); err != nil {
-			t.Fatal(err)
-		}
+		want[c] = fill(t, w, files, empty.Recorded(store, c), n*10)
 	}
 	before := written(t, store, w, files)
 	if got := recordedOf(t, store, before, "c-1", "c-2", "c-3"); !reflect.DeepEqual(got, want) {
@@ -93,9 +80,44 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	if !maps.Equal(after.Inputs, before.Inputs) || after.Scoped["team-b"] != before.Scoped["team-b"] || after.Scoped["team-a"] == before.Scoped["team-a"] {
 		t.Errorf("an edit of team-a: %v, %v, before %v, %v", after.Inputs, after.Scoped, before.Inputs, before.Scoped)
 	}
+}
 
+// fill records four apps of a cluster.
+func fill(t *testing.T, w *gitstore.Writer, files *branch.InputFiles, r *branch.Recorded, first int) branch.Inputs {
+	t.Helper()
+	want := branch.NewInputs()
+	for i, app := range []string{"ingress", "team-a/shop", "team-a/db", "team-b/shop"} {
+		scopes := []string{"Cert.x"}[:i%2]
+		if err := r.Set(t.Context(), app, digestOf(first+i), scopes); err != nil {
+			t.Fatal(err)
+		}
+		if want.Apps[app] = digestOf(first + i); len(scopes) > 0 {
+			want.Scopes[app] = scopes
+		}
+	}
+	if err := files.Put(w, r); err != nil {
+		t.Fatal(err)
+	}
+	return want
+}
+
+// Apps and clusters that are gone leave no files.
+func TestInputsOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := branch.NewState("env/x")
+	files := empty.InputFiles()
+	want := map[string]branch.Inputs{}
+	for n, c := range []string{"c-1", "c-2", "c-3"} {
+		want[c] = fill(t, w, files, empty.Recorded(store, c), n*10)
+	}
+	after := written(t, store, w, files)
 	files = after.InputFiles()
-	r = after.Recorded(store, "c-1")
+	r := after.Recorded(store, "c-1")
 	if err := r.Retain(t.Context(), func(app string) bool { return !strings.HasPrefix(app, "team-b/") }); err != nil {
 		t.Fatal(err)
 	}

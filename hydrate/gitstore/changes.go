@@ -36,9 +36,9 @@ func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *[]Ch
 	for i, j := 0, 0; i < len(before) || j < len(after); {
 		var x, y Entry
 		switch {
-		case j == len(after) || i < len(before) && before[i].sortKey() < after[j].sortKey():
+		case j == len(after) || i < len(before) && compareEntries(before[i], after[j]) < 0:
 			x, i = before[i], i+1
-		case i == len(before) || after[j].sortKey() < before[i].sortKey():
+		case i == len(before) || compareEntries(after[j], before[i]) < 0:
 			y, j = after[j], j+1
 		default:
 			x, y, i, j = before[i], after[j], i+1, j+1

@@ -11,10 +11,12 @@ import (
 
 // encodeTree encodes entries in Git's order. It refuses names and modes that are unsafe in a checkout.
 func encodeTree(entries []Entry) ([]byte, error) {
-	sorted := slices.Clone(entries)
-	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	sorted := entries
+	if !slices.IsSortedFunc(entries, compareEntries) { // most trees are those that a reader gave, with a few other hashes
+		sorted = slices.SortedFunc(slices.Values(entries), compareEntries)
+	}
 	seen := make(map[string]bool, len(sorted))
-	var out []byte
+	out := make([]byte, 0, len(sorted)*48) // a usual name has some 20 bytes
 	for _, e := range sorted {
 		if err := checkEntry(e); err != nil {
 			return nil, err
@@ -32,14 +34,6 @@ func encodeTree(entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// sortKey returns the key for Git's order: directories sort as if their names ended in a slash.
-func (e Entry) sortKey() string {
-	if e.Mode == ModeTree {
-		return e.Name + "/"
-	}
-	return e.Name
-}
-
 func checkEntry(e Entry) error {
 	switch e.Mode {
 	case ModeFile, ModeExecutable, ModeSymlink, ModeSubmodule, ModeTree:
@@ -55,6 +49,9 @@ func checkEntry(e Entry) error {
 // checkEntryName refuses names that leave the tree or that a file system could read as .git: HFS+ ignores some runes;
 // NTFS ignores trailing dots and blanks, has short names, and treats the text after a colon as a stream.
 func checkEntryName(name string) error {
+	if plainName(name) {
+		return nil
+	}
 	folded := strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
 			return -1
@@ -69,6 +66,16 @@ func checkEntryName(name string) error {
 		return fmt.Errorf("%q cannot be a name in a tree", name)
 	}
 	return nil
+}
+
+// plainName reports whether a name has only lower-case letters, digits and hyphens, which no file system reads as another name.
+func plainName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // encodeSignature encodes a signature. It drops characters that would end a field, and clamps dates to the range that

@@ -22,8 +22,8 @@ func (malformedError) Malformed() bool { return true }
 
 // parseTree decodes an untrusted tree. It checks names and order, and maps modes to canonical ones.
 func parseTree(data []byte) ([]Entry, error) {
-	var out []Entry
-	previous := ""
+	const shortest = 28 // bytes of an entry: a mode, a name of one byte and a hash
+	out := make([]Entry, 0, len(data)/(shortest+len(Hash{})/2))
 	for len(data) > 0 {
 		mode, rest, ok := bytes.Cut(data, []byte{' '})
 		if !ok {
@@ -41,10 +41,9 @@ func parseTree(data []byte) ([]Entry, error) {
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.Contains(e.Name, "/") {
 			return nil, fmt.Errorf("%w: the name %q", ErrMalformed, e.Name)
 		}
-		if e.sortKey() <= previous {
+		if n := len(out); n > 0 && compareEntries(out[n-1], e) >= 0 {
 			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", ErrMalformed, e.Name)
 		}
-		previous = e.sortKey()
 		out = append(out, e)
 		data = rest[len(Hash{}):]
 	}

@@ -187,3 +187,11 @@ func TestSnapshotRemembersItsWay(t *testing.T) {
 		t.Errorf("%d paths exist", found)
 	}
 }
+
+// sortKey returns the key for Git's order: directories sort as if their names ended in a slash.
+func (e Entry) sortKey() string {
+	if e.Mode == ModeTree {
+		return e.Name + "/"
+	}
+	return e.Name
+}

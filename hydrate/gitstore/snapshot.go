@@ -66,7 +66,7 @@ func (s *Snapshot) Entry(name string) (Entry, error) {
 		}
 		found, ok := find(steps[depth].entries, part)
 		if !ok {
-			at, depth = Entry{}, depth+1
+			at = Entry{}
 			break
 		}
 		at, depth = found, depth+1

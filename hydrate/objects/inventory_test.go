@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -125,52 +126,61 @@ func TestOwnersOfManyClusters(t *testing.T) {
 			slices.Sort(owners[cluster][object])
 		}
 	}
-	// Each cluster is given as the tree of any cluster and the apps that differ from it.
 	given := map[string]Cluster{}
 	for cluster, list := range apps {
-		other := apps[fmt.Sprint(r.IntN(30))]
-		var entries []gitstore.Entry
-		differing := map[string]gitstore.Hash{}
-		for app, tree := range other {
-			entries = append(entries, gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: tree})
-			if list[app] != tree {
-				differing[app] = list[app]
-			}
-		}
-		for app, tree := range list {
-			if other[app] != tree {
-				differing[app] = tree
-			}
-		}
-		slices.SortFunc(entries, func(x, y gitstore.Entry) int { return strings.Compare(x.Name, y.Name) })
-		tree, err := branch.WriteApps(w, entries)
-		if err != nil {
-			t.Fatal(err)
-		}
-		given[cluster] = Cluster{Tree: tree, Apps: differing}
+		given[cluster] = clusterBeside(t, w, apps[fmt.Sprint(r.IntN(30))], list)
 	}
 	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) { return given[cluster], nil })
 	for i := range 400 {
 		cluster, object := fmt.Sprint(r.IntN(30)), fmt.Sprintf("x-%d", r.IntN(9))
-		for _, app := range []string{"app-03", "team-1/app-01", "team-6/app-13"} {
-			id := manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object}
-			if has, err := v.Has(t.Context(), cluster, app, id); err != nil || has != slices.Contains(owners[cluster][object], app) {
-				t.Fatalf("%d: %s of %s on %s: %v %v", i, object, app, cluster, has, err)
-			}
-		}
-		size := 0
-		for app := range apps[cluster] {
-			if strings.HasPrefix(app, "team-1/") {
-				size++
-			}
-		}
-		if n, objects, err := v.Size(t.Context(), cluster, "team-1"); err != nil || n != size || objects != size {
-			t.Fatalf("%d: team-1 on %s has %d apps, %d objects, %v, want %d", i, cluster, n, objects, err, size)
-		}
+		checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
 		got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
 		if err != nil || !slices.Equal(got, owners[cluster][object]) {
 			t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
 		}
+	}
+}
+
+// clusterBeside gives a cluster as the tree of another one and the apps that differ from it.
+func clusterBeside(t *testing.T, w *gitstore.Writer, other, list map[string]gitstore.Hash) Cluster {
+	t.Helper()
+	var entries []gitstore.Entry
+	differing := map[string]gitstore.Hash{}
+	for _, app := range slices.Sorted(maps.Keys(other)) {
+		entries = append(entries, gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: other[app]})
+		if list[app] != other[app] {
+			differing[app] = list[app]
+		}
+	}
+	for app, tree := range list {
+		if other[app] != tree {
+			differing[app] = tree
+		}
+	}
+	tree, err := branch.WriteApps(w, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Cluster{Tree: tree, Apps: differing}
+}
+
+// checkApps compares Has and Size with the owners of an object on a cluster, and with the apps of the cluster, which have one object each.
+func checkApps(t *testing.T, v *Inventory, cluster, object string, owners []string, apps map[string]gitstore.Hash) {
+	t.Helper()
+	for _, app := range []string{"app-03", "team-1/app-01", "team-6/app-13"} {
+		id := manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object}
+		if has, err := v.Has(t.Context(), cluster, app, id); err != nil || has != slices.Contains(owners, app) {
+			t.Fatalf("%s of %s on %s: %v %v", object, app, cluster, has, err)
+		}
+	}
+	size := 0
+	for app := range apps {
+		if strings.HasPrefix(app, "team-1/") {
+			size++
+		}
+	}
+	if n, objects, err := v.Size(t.Context(), cluster, "team-1"); err != nil || n != size || objects != size {
+		t.Fatalf("team-1 on %s has %d apps, %d objects, %v, want %d", cluster, n, objects, err, size)
 	}
 }
 
