@@ -50,11 +50,15 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	}
 	var out []fleet.Imported
 	var problems fleet.Problems
+	placed := map[[2]string]bool{} // cluster and app: sets of one name fail together
 	for _, p := range found {
-		p.Cluster = names[p.Cluster]                                                                    // any of them, if only a Secret describes the cluster
-		out = append(out, slices.DeleteFunc(unread(&p, request.Clusters), func(t fleet.Imported) bool { // sets of one name fail together
-			return t.Cluster != "" && slices.ContainsFunc(out, func(o fleet.Imported) bool { return o.Cluster == t.Cluster && o.App == t.App })
-		})...)
+		p.Cluster = names[p.Cluster] // any of them, if only a Secret describes the cluster
+		for _, t := range unread(&p, request.Clusters) {
+			if at := [2]string{t.Cluster, t.App}; t.Cluster == "" || !placed[at] {
+				placed[at] = true
+				out = append(out, t)
+			}
+		}
 		problems = append(problems, fleet.Problem{
 			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning, Message: p.Message + ": its Applications are not rendered",
 			Hint: "repair it, or leave the file out with spec.import ignore",

@@ -186,7 +186,8 @@ func stamped(o manifest.Object, labels, annotations map[string]string) manifest.
 	return o
 }
 
-// texts returns a copy of labels or annotations with empty texts for nulls, and whether there were any. If a value is no text, it returns none.
+// texts returns a copy of labels or annotations in which every null is an empty text, and reports whether there was a null. It returns nil if
+// another value is no text.
 func texts(own map[string]any) (values map[string]any, nulls bool) {
 	values = make(map[string]any, len(own))
 	for k, v := range own {
