@@ -44,7 +44,10 @@ download() {
   tar -xzf "$into/$file" -C "$into" sluice
 }
 
-[ -z "${SLUICE_BINARY:-}" ] || done_with "$SLUICE_BINARY"
+if [ -n "${SLUICE_BINARY:-}" ]; then
+  command -v "$SLUICE_BINARY" >/dev/null || fail "\"$SLUICE_BINARY\" is no program: give the path of a sluice binary"
+  done_with "$SLUICE_BINARY"
+fi
 case ${SLUICE_VERSION:-} in
   source) from_source ;;
   v[0-9]*)
@@ -52,6 +55,7 @@ case ${SLUICE_VERSION:-} in
     done_with "$into/sluice"
     ;;
   '') ;;
+  [0-9]*) fail "\"$SLUICE_VERSION\" is not a release: did you mean v$SLUICE_VERSION?" ;;
   *) fail "\"$SLUICE_VERSION\" is not a release such as v0.3.0, nor \"source\"" ;;
 esac
 release=

@@ -214,9 +214,14 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", root+"deploy/ci/install.sh", t.TempDir())
-	cmd.Env = append(os.Environ(), "SLUICE_BINARY=/opt/sluice")
-	if out, err := cmd.Output(); err != nil || string(out) != "sluice=/opt/sluice\n" {
+	cmd.Env = append(os.Environ(), "SLUICE_BINARY="+path)
+	if out, err := cmd.Output(); err != nil || string(out) != "sluice="+path+"\n" {
 		t.Errorf("a binary that is there: %s, %v", out, err)
+	}
+	cmd = exec.CommandContext(t.Context(), "bash", root+"deploy/ci/install.sh", t.TempDir())
+	cmd.Env = append(os.Environ(), "SLUICE_BINARY=/no/sluice")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), `"/no/sluice" is no program`) {
+		t.Errorf("a binary that is missing: %s, %v", out, err)
 	}
 }
 

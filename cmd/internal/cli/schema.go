@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 // schemas are those of the JSON output, by verb. A test generates them from the types.
@@ -27,7 +29,7 @@ func newSchema(o IO) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := schemas.ReadFile("schema/" + args[0] + ".json")
 			if err != nil {
-				return usagef("no schema %q: the output of %s has one", args[0], strings.Join(schemaNames(), " and "))
+				return usagef("no schema %q: the output of %s has one%s", args[0], strings.Join(schemaNames(), " and "), nearest.DidYouMean(args[0], schemaNames()))
 			}
 			_, err = fmt.Fprint(o.Out, string(text))
 			return err
