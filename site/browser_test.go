@@ -93,7 +93,11 @@ func busy(t *testing.T) *site.Fleet {
 	prod.Status.Decision.Freezes = []promote.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
 	prod.Status.Decision.Gates = []promote.Gate{{Name: "health", State: promote.Red, Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: promote.Green}, {Name: "approvals", State: promote.Waiting, Reason: "1 of 2", Since: at}, {Name: "check/slo", State: promote.Unknown, Reason: "Prometheus does not answer"}}
 	for i, c := range prod.Clusters {
-		c.Health = &site.Health{ClusterHealth: promote.ClusterHealth{State: promote.Green, Reason: "kustomization/shop/1 is success", Apps: map[string]promote.State{"shop": promote.Green}}, Posted: []promote.Status{{Name: "kustomization/shop/1", State: "success"}}, Read: at}
+		posted := "success"
+		if i > 0 {
+			posted = "failure"
+		}
+		c.Health = &site.Health{ClusterHealth: promote.ClusterHealth{State: promote.Green, Reason: "kustomization/shop/1 is " + posted, Apps: map[string]promote.State{"shop": promote.Green}}, Posted: []promote.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
 		if i > 0 {
 			c.Health.State, c.Health.Apps["shop"] = promote.Red, promote.Red
 		}

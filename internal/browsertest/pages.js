@@ -3,6 +3,23 @@
 // pages, requests that leave the page, and violations of accessibility rules.
 const {axe} = require(process.env.BROWSER_TOOLS);
 
+// broken runs in a page and lists short words in heads of rows and columns that do not stand on one line.
+exports.broken = () => {
+  const out = [];
+  for (const th of document.querySelectorAll("main th")) {
+    const walk = document.createTreeWalker(th, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      for (const m of walk.currentNode.data.matchAll(/[A-Za-z0-9]+/g)) {
+        const range = document.createRange();
+        range.setStart(walk.currentNode, m.index);
+        range.setEnd(walk.currentNode, m.index + m[0].length);
+        if (m[0].length <= 14 && new Set([...range.getClientRects()].map((r) => r.top)).size > 1) out.push(m[0]);
+      }
+    }
+  }
+  return out;
+};
+
 exports.opener = (out, viewport) => ({
   // open opens an address in a context of its own.
   open: async (browser, address, options) => {

@@ -16,7 +16,7 @@ type found struct {
 	Errors, Requests, Axe []string
 	Facts                 struct {
 		FirstSection, J, JJ, K, N, Caution, Copied, Search, Address, Theme, Restored, Noscript, Jump string
-		Far, Around, P, FirstOfFar, LastBefore, Window, AfterEscape, Order                           string
+		Far, Around, P, FirstOfFar, LastBefore, Window, AfterEscape, Order, Printed                  string
 		Numbers                                                                                      int
 		Marks                                                                                        []string
 		Closed, Expanded, Sheet, NoscriptTools, Hostile, Stays                                       bool
@@ -76,7 +76,7 @@ func (got *found) checkUse(t *testing.T) {
 		"k": {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "NetworkPolicy edge/gateway"}, "]": {f.Caution, "StatefulSet backup/backup-store"},
 		"x": {f.Copied, "Command copied"}, "search": {f.Search, "1 object in 1 group of 3"}, "address": {f.Address, "?q=checkout"}, "d": {f.Theme, "light"},
 		"restored filters": {f.Restored, "replicas 1 true"}, "jump": {f.Jump, "Deployment shop/web-9000"},
-		"groups above the window": {f.Window, "Deployment shop/web-8224"}, "the object after Escape": {f.AfterEscape, f.Window}, "order of the groups": {f.Order, "ascending in each app"},
+		"groups above the window": {f.Window, "Deployment shop/web-8224"}, "the object after Escape": {f.AfterEscape, f.Window}, "print: side, tools, acts, all hunks as rows, fits": {f.Printed, "false false false true true"}, "order of the groups": {f.Order, "ascending in each app"},
 		"an object far down": {f.Far, "Service shop/web-5700"}, "objects around it": {f.Around, "false true"}, "p from there": {f.P, "Deployment shop/web-4000"},
 		"n to the group that is drawn far down": {f.FirstOfFar, "Service shop/web-5000"}, "k to the last object of the group before": {f.LastBefore, "Service shop/web-4999"},
 	} {

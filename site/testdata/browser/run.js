@@ -3,7 +3,7 @@
 // node run.js FOLDER SCREENSHOTS OLDER NEWER: FOLDER has the folders demo, hostile and states with pages. In states, the environment dev has
 // had four states, among them these two.
 const {launch} = require(process.env.BROWSER_TOOLS);
-const {opener} = require(process.env.BROWSER_PAGES);
+const {broken, opener} = require(process.env.BROWSER_PAGES);
 const fs = require("fs");
 const path = require("path");
 const [folder, shots, older, newer] = process.argv.slice(2);
@@ -11,23 +11,6 @@ const address = (site, name) => "file://" + path.join(folder, site, name);
 const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
 const {open, check} = opener(out, {width: 1440, height: 900});
 const pagesOf = (site) => ["", "apps/", "clusters/", "merge-requests/"].filter((dir) => fs.existsSync(path.join(folder, site, dir))).flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
-
-// broken lists short words in heads of rows and columns that do not stand on one line.
-const broken = () => {
-  const out = [];
-  for (const th of document.querySelectorAll("main th")) {
-    const walk = document.createTreeWalker(th, NodeFilter.SHOW_TEXT);
-    while (walk.nextNode()) {
-      for (const m of walk.currentNode.data.matchAll(/[A-Za-z0-9]+/g)) {
-        const range = document.createRange();
-        range.setStart(walk.currentNode, m.index);
-        range.setEnd(walk.currentNode, m.index + m[0].length);
-        if (m[0].length <= 14 && new Set([...range.getClientRects()].map((r) => r.top)).size > 1) out.push(m[0]);
-      }
-    }
-  }
-  return out;
-};
 
 const looks = async (browser) => {
   const pages = pagesOf("demo").filter((p) => !/^(apps|clusters|merge-requests)\//.test(p) || /shop|prod-eu-1|requests\/4/.test(p));

@@ -2,7 +2,7 @@
 // Opens pages in Chromium, uses them as a reader does, and prints what it found as JSON.
 // node run.js FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
 const {launch} = require(process.env.BROWSER_TOOLS);
-const {opener} = require(process.env.BROWSER_PAGES);
+const {broken, opener} = require(process.env.BROWSER_PAGES);
 const {slow, tour} = require("./keys.js");
 const path = require("path");
 const [folder] = process.argv.slice(2);
@@ -19,6 +19,7 @@ const looks = async (browser) => {
       await page.waitForSelector(".rows");
       await shot(page, `fleet-${colorScheme}-${width}`);
       out.facts[`overflow-${width}`] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      for (const word of await page.evaluate(broken)) out.errors.push("at " + width + " the head of a table breaks the word " + word);
       if (width !== 900) await check(page, `${colorScheme} ${width}`);
       if (width === 1440) {
         await page.evaluate(() => document.querySelector("#a2, section.app:last-of-type").scrollIntoView());
@@ -147,6 +148,12 @@ const use = async (browser) => {
 
   ({context, page} = await open(browser, file("fleet.html")));
   await page.waitForSelector(".rows");
+  await page.emulateMedia({media: "print"});
+  f.printed = await page.evaluate(() => {
+    const shown = (selector) => [...document.querySelectorAll(selector)].some((e) => e.getClientRects().length > 0);
+    dispatchEvent(new Event("beforeprint"));
+    return [shown(".side"), shown(".tools"), shown(".acts"), [...document.querySelectorAll(".obj")].every((e) => e.querySelector(".rows") || !e.querySelector(".hunk")), document.documentElement.scrollWidth <= document.documentElement.clientWidth].join(" ");
+  });
   await page.pdf({path: path.join(folder, "fleet.pdf")});
   await context.close();
 };
