@@ -91,7 +91,7 @@ func (f *Fetcher) Resolve(ctx context.Context, r Ref) (Locked, error) {
 	if err != nil {
 		return Locked{}, wrap(r, err)
 	}
-	want, err := parseWanted(r.Version)
+	want, err := r.wanted(where)
 	if err != nil {
 		return Locked{}, wrap(r, err)
 	}

@@ -41,6 +41,9 @@ func (f *Fetcher) repository(name registry.Reference) (*remote.Repository, *url.
 }
 
 func (f *Fetcher) resolveOCI(ctx context.Context, name registry.Reference, want wanted) (Locked, error) {
+	if want.manifest != "" {
+		return f.lockManifest(ctx, name, want.text, want.manifest)
+	}
 	if want.exact {
 		locked, err := f.resolveExact(ctx, name, want)
 		if err == nil || !errors.Is(err, ErrNotFound) {
@@ -82,9 +85,14 @@ func (f *Fetcher) resolveExact(ctx context.Context, name registry.Reference, wan
 	return locked, err
 }
 
-// lockTag locks what the version's tag means now, and proves that the archive can be had.
+// lockTag locks what the version's tag means now.
 func (f *Fetcher) lockTag(ctx context.Context, name registry.Reference, version string) (Locked, error) {
-	digest, err := layerOf(ctx, f, name, strings.ReplaceAll(version, "+", "_"))
+	return f.lockManifest(ctx, name, version, strings.ReplaceAll(version, "+", "_"))
+}
+
+// lockManifest locks the chart of the manifest behind a tag (or digest), and proves that the archive can be had.
+func (f *Fetcher) lockManifest(ctx context.Context, name registry.Reference, version, tag string) (Locked, error) {
+	digest, err := layerOf(ctx, f, name, tag)
 	if err != nil {
 		return Locked{}, err
 	}

@@ -222,6 +222,45 @@ func TestOCIMovedTagAndTampering(t *testing.T) {
 	}
 }
 
+// The digest of a manifest decides, whatever the tag means by then.
+func TestOCIVersionWithDigest(t *testing.T) {
+	t.Parallel()
+	s := newOCI(t)
+	old := s.push(t, "1.2.3", "old")
+	ref := Ref{"", s.chart(), "1.2.3"}
+	where, err := ref.place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifest, err := chartManifest(t.Context(), newFetcher(t), *where.oci, "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.push(t, "1.2.3", "new")
+	ref.Version = "1.2.3@" + digestOf(manifest)
+	locked, err := newFetcher(t).Resolve(t.Context(), ref)
+	if err != nil || locked.Version != "1.2.3" || locked.Digest != digestOf(old) {
+		t.Fatalf("got %+v, %v", locked, err)
+	}
+	if data, err := newFetcher(t).Archive(t.Context(), ref, locked); err != nil || !bytes.Equal(data, old) {
+		t.Errorf("the archive: %v", err)
+	}
+	if offers, err := newFetcher(t).Offers(t.Context(), ref); err != nil || offers.InRange != "1.2.3" {
+		t.Errorf("offers: %+v, %v", offers, err)
+	}
+	missing := "sha256:" + strings.Repeat("0", 64)
+	for version, want := range map[string]string{
+		"1.2.3@sha256:00": "after @ there is no digest", "1.2.3@": "after @ there is no digest", "^1.2.0@" + missing: "no exact version", "1.2.3@" + missing: "404 Not Found",
+	} {
+		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), version}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", version, err, want)
+		}
+	}
+	if err := (Ref{"https://charts.example.com", "web", "1.2.3@" + missing}).Check(); err == nil || !strings.Contains(err.Error(), "is one of an OCI registry") {
+		t.Errorf("a chart repository: %v", err)
+	}
+}
+
 func TestOCIRefusesWhatIsNoChart(t *testing.T) {
 	t.Parallel()
 	s := newOCI(t)

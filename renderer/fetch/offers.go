@@ -19,7 +19,7 @@ func (f *Fetcher) Offers(ctx context.Context, r Ref) (Offers, error) {
 	if err != nil {
 		return Offers{}, wrap(r, err)
 	}
-	want, err := parseWanted(r.Version)
+	want, err := r.wanted(where)
 	if err != nil {
 		return Offers{}, wrap(r, err)
 	}

@@ -16,7 +16,8 @@ import (
 //
 // Repo is the URL of a chart repository (`https://charts.example.com`) and Chart the name there; or Repo is empty and
 // Chart is `oci://registry/path/name`; or Repo is `oci://registry/path` and Chart the last part, as in Chart.yaml.
-// Version is exact or a semver range, `*` being the newest stable one.
+// Version is exact or a semver range, `*` being the newest stable one. In an OCI registry it can be an exact one with the digest of the
+// manifest, VERSION@sha256:DIGEST: then it does not matter what the tag means.
 type Ref struct{ Repo, Chart, Version string }
 
 // Locked is one version of a chart and the digest (`sha256:` and 64 hex digits) of its archive's bytes. For OCI that is
@@ -43,9 +44,9 @@ func (r Ref) String() string {
 
 // Check reports whether the reference is one that this package can resolve, without any network.
 func (r Ref) Check() error {
-	_, err := r.place()
+	where, err := r.place()
 	if err == nil {
-		_, err = parseWanted(r.Version)
+		_, err = r.wanted(where)
 	}
 	if err != nil {
 		return wrap(r, err)

@@ -13,6 +13,8 @@ type wanted struct {
 	text  string
 	rng   *semver.Constraints
 	exact bool // a whole version, with or without `v`, and not a range
+	// manifest is the digest of a chart's manifest in an OCI registry. If there is one, it decides, and the version is only a name.
+	manifest string
 }
 
 func parseWanted(text string) (wanted, error) {
@@ -23,12 +25,28 @@ func parseWanted(text string) (wanted, error) {
 	if len(text) > maxVersion {
 		return wanted{}, fail(ErrInvalid, "the version is longer than %d bytes", maxVersion)
 	}
+	text, manifest, has := strings.Cut(text, "@")
+	if _, ok := hexDigest(manifest); has && !ok {
+		return wanted{}, fail(ErrInvalid, "after @ there is no digest: write VERSION@sha256: and 64 hex digits, or the version alone")
+	}
 	rng, err := semver.NewConstraint(text)
 	if err != nil {
 		return wanted{}, fail(ErrInvalid, "%q is neither a version nor a range: write for example 1.2.3 or ^1.2.0", safetext.Brief(text, 60))
 	}
 	_, err = semver.StrictNewVersion(strings.TrimPrefix(text, "v"))
-	return wanted{text: text, rng: rng, exact: err == nil}, nil
+	if has && err != nil {
+		return wanted{}, fail(ErrInvalid, "%q is no exact version: a digest needs one before it", safetext.Brief(text, 60))
+	}
+	return wanted{text: text, rng: rng, exact: err == nil, manifest: manifest}, nil
+}
+
+// wanted parses the version of a chart at a place.
+func (r Ref) wanted(where place) (wanted, error) {
+	out, err := parseWanted(r.Version)
+	if err == nil && out.manifest != "" && where.oci == nil {
+		err = fail(ErrInvalid, "a version with a digest is one of an OCI registry: leave @ and the digest out, sluice.lock has the digest of the archive")
+	}
+	return out, err
 }
 
 // pick chooses as Helm does: the very text first, else the newest version in the range; pre-releases only where the

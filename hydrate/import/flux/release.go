@@ -211,6 +211,10 @@ func ociChart(o manifest.Object, out *Release) error {
 	switch {
 	case ref == nil:
 		return errors.New("the OCIRepository has no spec.ref: the tag `latest` cannot be locked (set ref.tag or ref.semver)")
+	case ref.Digest != "" && ref.Tag == "": // Flux takes the digest and ignores the range
+		return errors.New("an OCIRepository with ref.digest and without ref.tag is not supported (set ref.tag too: Sluice calls the version by it)")
+	case ref.Digest != "":
+		out.Version = ref.Tag + "@" + ref.Digest
 	case ref.Tag != "" && ref.SemVer == "":
 		out.Version = ref.Tag
 	case ref.SemVer != "" && ref.SemverFilter == "":
@@ -218,7 +222,7 @@ func ociChart(o manifest.Object, out *Release) error {
 	case ref.SemVer != "":
 		return errors.New("the OCIRepository's ref.semverFilter is not supported (set ref.tag or ref.semver alone)")
 	default:
-		return errors.New("an OCIRepository with only ref.digest is not supported (set ref.tag too)")
+		return errors.New("the OCIRepository's spec.ref is empty: the tag `latest` cannot be locked (set ref.tag or ref.semver)")
 	}
 	return nil
 }
