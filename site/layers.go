@@ -140,7 +140,7 @@ func filesKey(f *fleet.Fleet, t fleet.Target) string {
 	if i := t.Imported(); i != nil {
 		fmt.Fprintf(&key, "%s:%d\x00", i.File, i.Line)
 		for n := range i.Sources {
-			text, err := json.Marshal([]any{i.Sources[n].Helm, i.Sources[n].Values})
+			text, err := json.Marshal([]any{i.Sources[n].Helm, i.Sources[n].Packing, i.Sources[n].Values})
 			if err != nil { // it is like no other
 				text = []byte(t.Cluster.Name)
 			}

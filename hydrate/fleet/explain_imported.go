@@ -20,11 +20,15 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 		return out, nil
 	}
 	for n := range i.Sources {
-		if len(i.Sources) > 1 && source != strconv.Itoa(n) || i.Sources[n].Helm == nil || len(i.Sources[n].Values) == 0 {
+		if len(i.Sources) > 1 && source != strconv.Itoa(n) || i.Sources[n].Helm == nil {
+			continue
+		}
+		values := i.Sources[n].Given()
+		if len(values) == 0 {
 			continue
 		}
 		out.origin, out.node = Origin{Layer: i.Kind, File: i.File}, &yaml.Node{}
-		if err := out.node.Encode(i.Sources[n].Values); err != nil {
+		if err := out.node.Encode(values); err != nil {
 			return out, err
 		}
 		setLine(out.node, i.Line)

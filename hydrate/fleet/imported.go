@@ -82,7 +82,9 @@ const (
 type ImportedSource struct {
 	Helm   *HelmSource
 	Values map[string]any // of the chart, merged
-	// ValuesFiles are files of the repository that are among Values, lowest precedence first. Explain looks in them.
+	// Packing of a chart that is in a repository; nil packs it as it is.
+	Packing *Packing `json:",omitempty"`
+	// ValuesFiles are files of the repository that are among Values or the defaults of Packing, lowest precedence first. Explain looks in them.
 	ValuesFiles []string `json:",omitempty"`
 	// KubeVersion and APIVersions that the chart sees, instead of the cluster's; empty for the cluster's.
 	KubeVersion string
@@ -323,7 +325,7 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 		if leavesRepository(h.Path) {
 			return Source{}, fmt.Errorf("the path %q leaves the repository", h.Path)
 		}
-		h.Path = mounted(h.Repository, h.Path)
+		h.Path, h.Packing = mounted(h.Repository, h.Path), s.Packing
 		return Source{Helm: &h}, nil
 	}
 	sum := sha256.Sum256([]byte(s.Objects))

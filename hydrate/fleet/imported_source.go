@@ -17,6 +17,14 @@ func (i *Imported) values(source string) map[string]any {
 	return map[string]any{}
 }
 
+// Given returns the values that the tool gives a chart: Values on top of those that replace the chart's own.
+func (s *ImportedSource) Given() map[string]any {
+	if s.Packing == nil || !s.Packing.Replaces {
+		return s.Values
+	}
+	return merge(s.Packing.Defaults, s.Values)
+}
+
 // Source returns a source by the name that it has in Resolved; nil if there is none.
 func (i *Imported) Source(name string) *ImportedSource {
 	for n := range i.Sources {

@@ -1,5 +1,11 @@
 package fleet
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
 // AppFile is one App.
 type AppFile struct {
 	// APIVersion is sluice.dev/v1alpha1.
@@ -95,6 +101,30 @@ type HelmSource struct {
 	// Verify names signers of spec.charts.signers in sluice.yaml: one of them must have signed the chart, and each remote chart that it
 	// depends on. Default: what spec.charts.verify names.
 	Verify []string `json:"verify,omitempty"`
+	// Packing comes from an importer, never from a file of the fleet. nil packs the chart as it is.
+	Packing *Packing `json:"-"`
+}
+
+// Packing is what a tool changes when it packs a chart of a repository.
+type Packing struct {
+	// Replaces says that Defaults are the chart's own values, in place of its values.yaml.
+	Replaces bool           `json:",omitempty"`
+	Defaults map[string]any `json:",omitempty"`
+	// Without has the files that the tool leaves out of the chart and of its local dependencies, by their paths in the fleet's tree, sorted.
+	Without []string `json:",omitempty"`
+}
+
+// ID identifies what is changed; "" for nothing.
+func (p *Packing) ID() (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return " packed " + hex.EncodeToString(sum[:]), nil
 }
 
 // VersionFrom says where a chart's version stands: in a file or in a value, exactly one of them.

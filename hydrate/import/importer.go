@@ -74,6 +74,12 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 				out[n].Err = fmt.Errorf("the values: %w", err)
 			}
 			s.Values = plain
+			if s.Packing == nil {
+				continue
+			}
+			if s.Packing.Defaults, err = wire.Plain(s.Packing.Defaults); err != nil && out[n].Err == nil {
+				out[n].Err = fmt.Errorf("the values files: %w", err)
+			}
 		}
 	}
 	return out, problems, nil
@@ -178,7 +184,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		if r.SkipSchema {
 			helm.Schema = "skip"
 		}
-		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles}}, r.Component
+		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles, Packing: packingOf(r)}}, r.Component
 		return out
 	}
 	out.Sources, out.Reads = []fleet.ImportedSource{{}}, u.Own
@@ -186,6 +192,14 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.Sources[0].Objects = string(u.Stream)
 	}
 	return out
+}
+
+// packingOf returns what source-controller changes in a release's chart; nil if it is nothing.
+func packingOf(r *flux.Release) *fleet.Packing {
+	if r.Defaults == nil && len(r.Without) == 0 {
+		return nil
+	}
+	return &fleet.Packing{Replaces: r.Defaults != nil, Defaults: r.Defaults, Without: r.Without}
 }
 
 func fluxApp(k flux.Key) string {

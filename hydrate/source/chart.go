@@ -35,6 +35,13 @@ func (c *contents) chartID(h *fleet.HelmSource, dir string, parents []string) de
 	if out.err != nil {
 		return out
 	}
+	if len(parents) == 0 {
+		packed, err := h.Packing.ID()
+		if err != nil {
+			return description{err: err}
+		}
+		out.id += packed
+	}
 	dependencies, err := c.dependencies(dir)
 	if err != nil {
 		return description{err: err}
@@ -146,12 +153,7 @@ func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet
 			continue
 		}
 		if s.Helm.Chart == "" {
-			file := path.Join(s.Helm.Path, "values.yaml")
-			data, err := v.contents.snap.ReadFile(file)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fleet.Defaults{}, err
-			}
-			return fleet.Defaults{File: file, Data: data}, nil
+			return v.contents.defaults(s.Helm)
 		}
 		content, err := v.contents.archive(ctx, chartRef(s.Helm))
 		if err != nil {
@@ -164,6 +166,19 @@ func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet
 		return fleet.Defaults{File: s.Helm.Chart + "/values.yaml", Data: chart.Defaults()}, nil
 	}
 	return fleet.Defaults{}, nil
+}
+
+// defaults are the own values of a chart in a repository. An importer's replacement counts among the values that it gives the chart.
+func (c *contents) defaults(h *fleet.HelmSource) (fleet.Defaults, error) {
+	if h.Packing != nil && h.Packing.Replaces {
+		return fleet.Defaults{}, nil
+	}
+	file := path.Join(h.Path, "values.yaml")
+	data, err := c.snap.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fleet.Defaults{}, err
+	}
+	return fleet.Defaults{File: file, Data: data}, nil
 }
 
 // Versions describes each source of a target: a chart with its version, or a path.

@@ -107,6 +107,9 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 	if out.Chart, err = c.chart(h.Path); err != nil {
 		return nil, err
 	}
+	if out.Chart, err = packed(out.Chart, h.Path, h.Packing); err != nil {
+		return nil, err
+	}
 	out.Dependencies, err = c.chartDependencies(ctx, h.Path, h)
 	return out, err
 }
@@ -121,7 +124,9 @@ func (c *contents) chartDependencies(ctx context.Context, dir string, h *fleet.H
 	for _, d := range dependencies {
 		var chart renderer.Content
 		if d.path != "" {
-			chart, err = c.chart(d.path)
+			if chart, err = c.chart(d.path); err == nil {
+				chart, err = without(chart, d.path, h.Packing)
+			}
 		} else {
 			chart, err = c.signedArchive(ctx, d.ref, h)
 		}

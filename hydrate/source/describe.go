@@ -70,7 +70,11 @@ func (c *contents) describe(src fleet.Source) description {
 func sourceKey(src fleet.Source) string {
 	switch {
 	case src.Helm != nil:
-		return strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version, strings.Join(src.Helm.Verify, " ")}, "\x00")
+		packed, err := src.Helm.Packing.ID()
+		if err != nil { // chartID reports it
+			packed = " cannot be packed"
+		}
+		return packed + strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version, strings.Join(src.Helm.Verify, " ")}, "\x00")
 	case src.Objects != nil:
 		return "objects\x00" + src.Objects.Digest
 	case src.Kustomize != nil:

@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -131,9 +130,8 @@ func (t *Target) valuePlace(chart, name string) Place {
 		}
 		var defaults fleet.Defaults
 		if src.Helm.Chart == "" {
-			file := path.Join(src.Helm.Path, "values.yaml")
-			if data, err := t.view.contents.snap.ReadFile(file); err == nil { // if the chart has no default, another layer may set the value
-				defaults = fleet.Defaults{File: file, Data: data}
+			if own, err := t.view.contents.defaults(src.Helm); err == nil && len(own.Data) > 0 { // if the chart has no default, another layer may set the value
+				defaults = own
 			}
 		}
 		chains, err := t.view.Fleet.Explain(t.Target, src.Name, name, defaults)

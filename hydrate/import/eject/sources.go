@@ -41,7 +41,7 @@ func (a *App) sources(files map[string][]byte) (appSources, error) {
 				return appSources{}, refusal(t, "its source is no chart, and one on %s", a.targets[0].Cluster)
 			}
 			lists[i] = append(lists[i], fleet.Source{Name: name, Helm: s.Helm})
-			values[i] = s.Values
+			values[i] = s.Given()
 		}
 		if err := a.values(values, name, files); err != nil {
 			return appSources{}, err

@@ -262,12 +262,12 @@ func TestHelmReleases(t *testing.T) {
 	const chart = "  chart: {spec: {chart: web, version: \"1.x\", sourceRef: {kind: HelmRepository, name: charts}}}\n"
 	const vars = "-- app/values.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: values, namespace: web}\ndata: {values.yaml: \"a: from\\nb: from\\n\", single: \"7\"}\n"
 	for name, c := range map[string]struct{ files, want string }{
-		"chart repository":     {helmRelease + chart + repository, `"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"ValuesFiles":null,"IncludeCRDs":true`},
+		"chart repository":     {helmRelease + chart + repository, `"Repo":"https://charts.example.com","Chart":"web","Version":"1.x","Name":"web","Namespace":"web","Values":{},"Defaults":null,"ValuesFiles":null,"Without":null,"IncludeCRDs":true`},
 		"OCI chart repository": {helmRelease + chart + strings.Replace(repository, `url: "https://`, `type: oci, url: "oci://`, 1), `"Chart":"oci://charts.example.com/web"`},
 		"OCIRepository":        {helmRelease + "  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {tag: 1.2.3}}\n", `"Chart":"oci://registry.example.com/web","Version":"1.2.3"`},
 		"a tag and a digest":   {helmRelease + "  chartRef: {kind: OCIRepository, name: web}\n-- app/source.yaml --\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: web, namespace: web}\nspec: {interval: 1h, url: \"oci://registry.example.com/web\", ref: {tag: 1.2.3, digest: \"sha256:aa\"}}\n", `"Chart":"oci://registry.example.com/web","Version":"1.2.3@sha256:aa"`},
 		"a chart of the repository": {helmRelease + "  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}\n  values: {b: 3}\n" +
-			"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n", `"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"a":1,"b":3},"ValuesFiles":["charts/web/values-prod.yaml"]`},
+			"-- charts/web/Chart.yaml --\nname: web\n-- charts/web/values-prod.yaml --\na: 1\nb: 2\n", `"Path":"charts/web","Repo":"","Chart":"","Version":"","Name":"web","Namespace":"web","Values":{"b":3},"Defaults":{"a":1,"b":2},"ValuesFiles":["charts/web/values-prod.yaml"]`},
 		"release name and namespaces": {helmRelease + chart + "  targetNamespace: apps\n" + repository, `"Name":"apps-web","Namespace":"apps"`},
 		"releaseName":                 {helmRelease + chart + "  releaseName: other\n" + repository, `"Name":"other"`},
 		"valuesFrom":                  {helmRelease + chart + "  valuesFrom: [{kind: ConfigMap, name: values}]\n  values: {b: own}\n" + repository + vars, `"Values":{"a":"from","b":"own"}`},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -27,8 +26,10 @@ type Release struct {
 
 	Name        string         // of the release
 	Namespace   string         // of the release
-	Values      map[string]any // merged: valuesFiles, valuesFrom, values
-	ValuesFiles []string       // the files that valuesFiles names, in the commit
+	Values      map[string]any // merged: valuesFrom, values
+	Defaults    map[string]any // of valuesFiles, merged, which replace the chart's own values; nil without valuesFiles
+	ValuesFiles []string       // the files that valuesFiles names, in the tree
+	Without     []string       // files of the chart and of its local dependencies that the artifact lacks, in the tree
 	IncludeCRDs bool
 	SkipSchema  bool
 	DropHooks   bool
@@ -171,12 +172,15 @@ func gitChart(c *cluster, key Key, s chartSpec, out *Release) error {
 	if !a.isDir(dir) {
 		return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
 	}
-	if name := a.leavesOut(dir); name != "" {
-		return fmt.Errorf("%s leaves out %s of the chart %q, so Flux installs another chart than the repository has (ignore, sparseCheckout and .sourceignore leave out files, and Flux leaves out symbolic links)", key, name, s.chart)
+	out.Repository, out.Path = a.of.name, dir
+	if out.Without, err = c.lacking(a, dir); err != nil {
+		return err
 	}
-	out.Repository, out.Path = a.repository, dir
+	if len(s.valuesFiles) > 0 {
+		out.Defaults = map[string]any{}
+	}
 	for _, name := range s.valuesFiles {
-		full := path.Clean(strings.TrimPrefix(name, "/"))
+		full := clean(name)
 		if !a.isFile(full) && s.ignoreMissing {
 			continue
 		}
@@ -196,7 +200,7 @@ func merge(a *artifact, name string, out *Release) error {
 	if err := yaml.Unmarshal(data, &values); err != nil {
 		return fmt.Errorf("%s: %w", a.original(name), err)
 	}
-	out.Values = merged(out.Values, values)
+	out.Defaults = merged(out.Defaults, values)
 	out.ValuesFiles = append(out.ValuesFiles, a.original(name))
 	return nil
 }

@@ -54,7 +54,7 @@ func TestChartOfAnotherRepository(t *testing.T) {
 		if r := u.Release; r.Repository != "lib" || r.Path != "charts/web" || !slices.Equal(r.ValuesFiles, []string{".repositories/lib/charts/web/values-prod.yaml"}) {
 			t.Errorf("%s: %s %v", name, r.Path, r.ValuesFiles)
 		}
-		if got := encoded(t, u.Release.Values); got != `{"a":{"b":"prod"},"c":"d"}` {
+		if got := encoded(t, u.Release.Values); got != `{"c":"d"}` {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -188,5 +188,29 @@ func TestMissingRepositories(t *testing.T) {
 		if u.Err == nil || !strings.Contains(u.Err.Error(), want) {
 			t.Errorf("%s: %v", url, u.Err)
 		}
+	}
+}
+
+// source-controller packs a chart without ignored files and links, and replaces its own values with valuesFiles.
+func TestPackedCharts(t *testing.T) {
+	const files = "-- .repositories/lib/.sourceignore --\n/charts/web/skipped.yaml\n/charts/common/skipped.yaml\n/charts/other/skipped.yaml\n" +
+		"-- .repositories/lib/charts/web/skipped.yaml --\na: b\n-- .repositories/lib/charts/web/files/logo.png --\nan image\n" +
+		"-- .repositories/lib/charts/common/Chart.yaml --\n{apiVersion: v2, name: common, version: 1.0.0, dependencies: [{name: web, repository: \"file://../web\"}]}\n" +
+		"-- .repositories/lib/charts/common/skipped.yaml --\na: b\n-- .repositories/lib/charts/other/skipped.yaml --\na: b\n"
+	charts := strings.Replace(other, "version: 1.0.0}", "version: 1.0.0, dependencies: [{name: common, repository: \"file://../common\"}, {name: far, repository: \"file://../../../..\"}]}", 1)
+	u := units(t, sync+source("")+libRelease+charts+files, lib("refs/heads/master"))["HelmRelease/web"]
+	if u.Err != nil {
+		t.Fatal(u.Err)
+	}
+	const dir = ".repositories/lib/charts/"
+	if want := []string{dir + "common/skipped.yaml", dir + "web/files/logo.png", dir + "web/skipped.yaml"}; !slices.Equal(u.Release.Without, want) {
+		t.Errorf("without %v", u.Release.Without)
+	}
+	if got := encoded(t, u.Release.Defaults); got != `{"a":{"b":"prod"}}` {
+		t.Errorf("defaults %s", got)
+	}
+	u = units(t, sync+source("")+strings.Replace(libRelease, "valuesFiles: [charts/web/values-prod.yaml], ", "", 1)+other, lib("refs/heads/master"))["HelmRelease/web"]
+	if u.Err != nil || u.Release.Defaults != nil || u.Release.Without != nil {
+		t.Errorf("%v: %+v", u.Err, u.Release)
 	}
 }

@@ -35,9 +35,9 @@ type artifact struct {
 	dirs    map[string][]string // path in the artifact → names in it, sorted
 	digests map[string]string   // of the names of directories, for namesDigest
 
-	repository string   // name of the other repository that it is made of; "" for this one
-	submodules []string // of the repository, which source-controller checks out and the artifact lacks
-	without    []string // files and links of the repository that the artifact lacks, sorted
+	of         *content            // whose files a GitRepository's artifact has; nil for another artifact
+	left       map[string][]string // see lacking
+	submodules []string            // of the repository, which source-controller checks out and the artifact lacks
 }
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
@@ -99,23 +99,6 @@ func (a *artifact) lacks(dir string) string {
 	}
 	for _, name := range a.submodules {
 		if dir == "." || strings.HasPrefix(name, dir+"/") {
-			return name
-		}
-	}
-	return ""
-}
-
-// leavesOut returns a file of a chart that the artifact lacks and that the chart's output may depend on; "" for none.
-func (a *artifact) leavesOut(dir string) string {
-	prefix := strings.TrimPrefix(dir+"/", "./")
-	first, _ := slices.BinarySearch(a.without, prefix)
-	for _, name := range a.without[first:] {
-		inner, ok := strings.CutPrefix(name, prefix)
-		if !ok {
-			break
-		}
-		top, _, _ := strings.Cut(inner, "/")
-		if slices.Contains([]string{"templates", "crds", "charts"}, top) || path.Ext(name) != ".md" && !leftOutEverywhere(name) {
 			return name
 		}
 	}
@@ -247,7 +230,7 @@ func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*a
 		return nil, err
 	}
 	a := newArtifact(i.tree, files)
-	a.repository, a.without = of.name, of.except(files)
+	a.of = of
 	if spec.RecurseSubmodules {
 		a.submodules = of.submodules
 	}
