@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -32,13 +31,6 @@ type content struct {
 	dir  string // in the tree; "." for the repository under review
 
 	files, links, submodules []string
-}
-
-// except returns the files and links that are not among some files, sorted.
-func (c *content) except(files map[string]string) []string {
-	out := slices.DeleteFunc(slices.Concat(c.files, c.links), func(name string) bool { _, ok := files[name]; return ok })
-	slices.Sort(out)
-	return out
 }
 
 // at returns the path in the tree of a path in the repository.

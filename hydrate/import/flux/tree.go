@@ -105,11 +105,6 @@ func (a *artifact) lacks(dir string) string {
 	return ""
 }
 
-// leftOutEverywhere reports whether source-controller leaves out a file by default, such as an image. A chart does not render it.
-func leftOutEverywhere(name string) bool {
-	return sourceignore.NewDefaultMatcher(nil, domain()).Match(append(domain(), strings.Split(name, "/")...), false)
-}
-
 // namesDigest is a digest of the names in a directory.
 func (a *artifact) namesDigest(dir string) string {
 	known, ok := a.digests[dir]
