@@ -42,7 +42,7 @@ func (f *Fetcher) repository(name registry.Reference) (*remote.Repository, *url.
 
 func (f *Fetcher) resolveOCI(ctx context.Context, name registry.Reference, want wanted) (Locked, error) {
 	if want.manifest != "" {
-		return f.lockManifest(ctx, name, want.text, want.manifest)
+		return lockManifest(ctx, f, name, want.text, want.manifest)
 	}
 	if want.exact {
 		locked, err := f.resolveExact(ctx, name, want)
@@ -87,11 +87,11 @@ func (f *Fetcher) resolveExact(ctx context.Context, name registry.Reference, wan
 
 // lockTag locks what the version's tag means now.
 func (f *Fetcher) lockTag(ctx context.Context, name registry.Reference, version string) (Locked, error) {
-	return f.lockManifest(ctx, name, version, strings.ReplaceAll(version, "+", "_"))
+	return lockManifest(ctx, f, name, version, strings.ReplaceAll(version, "+", "_"))
 }
 
 // lockManifest locks the chart of the manifest behind a tag (or digest), and proves that the archive can be had.
-func (f *Fetcher) lockManifest(ctx context.Context, name registry.Reference, version, tag string) (Locked, error) {
+func lockManifest(ctx context.Context, f *Fetcher, name registry.Reference, version, tag string) (Locked, error) {
 	digest, err := layerOf(ctx, f, name, tag)
 	if err != nil {
 		return Locked{}, err
