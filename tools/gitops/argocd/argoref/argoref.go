@@ -144,7 +144,15 @@ func (b *builder) object(ctx context.Context, f found) []found {
 		b.add(failed(App{Name: name, File: f.file}, err), f.parent, f.object.Object["spec"])
 		return nil
 	}
+	count := map[string]int{}
 	for i := range apps {
+		count[apps[i].Name]++
+	}
+	for i := range apps {
+		if n := apps[i].Name; count[n] > 1 { // the controller applies none of one name: its errors are by name, see validateGeneratedApplications
+			b.add(failed(App{Name: name, File: f.file}, fmt.Errorf("it contains applications with duplicate name: %s", n)), f.parent, f.object.Object["spec"])
+			continue
+		}
 		out = append(out, b.application(ctx, &apps[i], f)...)
 	}
 	return out
