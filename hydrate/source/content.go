@@ -56,7 +56,7 @@ func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fle
 		return nil, err
 	}
 	c.bases = newRemoteBases(snap, repositories, c.lock)
-	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget()).Charts()
+	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget()).Charts().Mounts(fleet.MountDir)
 	return c, nil
 }
 

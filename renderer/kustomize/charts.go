@@ -86,7 +86,7 @@ func (w *Walker) Locate(c *Chart) (dir string, exists bool, err error) {
 		dir = path.Join(dir, c.Name+"-"+c.Version)
 	}
 	dir = path.Join(dir, c.Name)
-	if dir == ".." || strings.HasPrefix(dir, "../") {
+	if c.at.leaves(c.Dir, dir) {
 		return "", false, c.at.refuse(c.Name, "is looked for outside of %s: correct helmGlobals.chartHome", c.at.bounds())
 	}
 	if err := noLink(w.tree, dir, c.Name, c.at); err != nil {

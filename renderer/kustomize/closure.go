@@ -29,6 +29,7 @@ type Walker struct {
 	budget manifest.Budget
 	shown  string // prefix of file names in messages
 	area   string // name of the tree in messages, if it is not the repository
+	mounts string // see Mounts
 	free   bool   // files may be anywhere in the tree
 	charts bool   // helmCharts are accepted
 
@@ -46,6 +47,13 @@ func NewWalker(tree Tree, budget manifest.Budget) *Walker {
 // before any other method.
 func (w *Walker) AnyFile() *Walker {
 	w.free = true
+	return w
+}
+
+// Mounts says that the directories in dir are other repositories. Their kustomizations refer to nothing outside of dir: whoever may write to
+// one of them need not be allowed to read this one. It returns the walker. Call it before any other method.
+func (w *Walker) Mounts(dir string) *Walker {
+	w.mounts = dir
 	return w
 }
 
@@ -262,7 +270,7 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area}}
+	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area, mounts: w.mounts}}
 	s.kustomization(&k)
 	s.targets(&k)
 	slices.Sort(d.files)

@@ -45,7 +45,7 @@ func (s *scan) pluginDir(dir string, depth int) error {
 	if err != nil {
 		return err
 	}
-	at := place{file: s.walker.name(name), data: data, area: s.walker.area}
+	at := place{file: s.walker.name(name), data: data, area: s.walker.area, mounts: s.walker.mounts}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
 		return unreadable(at, err)
@@ -89,7 +89,7 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	if err != nil {
 		return at.refuse(ref, "does not decode as the configuration of a plugin: %w", err)
 	}
-	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area})
+	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area, mounts: s.walker.mounts})
 }
 
 func (s *scan) configurations(objects []*resource.Resource, at place) error {

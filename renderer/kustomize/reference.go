@@ -17,10 +17,11 @@ import (
 
 // place is the position of a reference, for messages.
 type place struct {
-	file  string // as its reader knows it
-	data  []byte // of the file
-	field string
-	area  string // that references must stay in, if it is not the repository
+	file   string // as its reader knows it
+	data   []byte // of the file
+	field  string
+	area   string // that references must stay in, if it is not the repository
+	mounts string // see Walker.Mounts
 }
 
 func (p place) bounds() string {
@@ -28,6 +29,11 @@ func (p place) bounds() string {
 		return "the repository"
 	}
 	return p.area
+}
+
+// leaves reports whether a reference from a directory to a path leads out of the tree, or out of another repository that is mounted in it.
+func (p place) leaves(dir, full string) bool {
+	return full == ".." || strings.HasPrefix(full, "../") || p.mounts != "" && within(p.mounts, dir) && !within(p.mounts, full)
 }
 
 // at returns the place of another field of the same file.
@@ -127,7 +133,7 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 		return "", nil, at.refuse(ref, "must be a path with forward slashes")
 	}
 	full := path.Join(dir, ref)
-	if full == ".." || strings.HasPrefix(full, "../") {
+	if at.leaves(dir, full) {
 		return "", nil, at.refuse(ref, "leaves %s: only paths inside it are allowed; copy it there", at.bounds())
 	}
 	if err := noLink(tree, full, ref, at); err != nil {

@@ -118,6 +118,35 @@ func TestReferencesAreRefused(t *testing.T) {
 	}
 }
 
+// A kustomization of a mounted repository names a file of this one, in every field.
+func TestMountedRepositoriesStayInside(t *testing.T) {
+	const mounts = ".repositories"
+	for field, name := range fields() {
+		for _, ref := range []string{"../../../private.yaml", "../../../.repositories/../private.yaml"} {
+			files := []kustomize.File{
+				{Path: mounts + "/lib/app/kustomization.yaml", Data: fmt.Appendf(nil, field, fmt.Sprintf("%q", ref))},
+				{Path: mounts + "/lib/app/a.yaml", Data: []byte(configMap)},
+				{Path: "private.yaml", Data: []byte(configMap)},
+				{Path: "fleet/kustomization.yaml", Data: []byte("resources: [../" + mounts + "/lib/app]\n")},
+			}
+			for _, root := range []string{mounts + "/lib/app", "fleet"} {
+				_, err := kustomize.NewWalker(mapFS(files), manifest.DefaultBudget()).AnyFile().Mounts(mounts).Closure(root)
+				if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "leaves the repository") {
+					t.Errorf("%s with %q of %s: %v", name, ref, root, err)
+				}
+			}
+		}
+	}
+	w := kustomize.NewWalker(mapFS(tree("-- "+mounts+"/lib/app/kustomization.yaml --\nhelmGlobals: {chartHome: ../../../charts}\nhelmCharts: [{name: web}]\n-- charts/web/Chart.yaml --\n")), manifest.DefaultBudget()).Charts().Mounts(mounts)
+	charts, err := w.ChartsOf(mounts + "/lib/app")
+	if err != nil || len(charts) != 1 {
+		t.Fatalf("%v, %v", charts, err)
+	}
+	if dir, _, err := w.Locate(&charts[0]); err == nil || !strings.Contains(err.Error(), "outside of the repository") {
+		t.Errorf("a chart is looked for in %s: %v", dir, err)
+	}
+}
+
 // Puts paths into the bundle that the library would fetch although they exist.
 func TestExistingPathsThatLookRemoteAreRefused(t *testing.T) {
 	for _, ref := range []string{"github.com/o/r", "git@host/o/r", "github.com:o/r/x", "https:/example.com/a", "git::host/o/r"} {
