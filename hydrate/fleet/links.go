@@ -174,7 +174,8 @@ func (t *linkTree) followLink(name string, links int) realPath {
 		return realPath{err: err}
 	}
 	to := path.Join(path.Dir(name), target)
-	if path.IsAbs(target) || leavesRepository(to) {
+	own := RepositoryOf(name) // whoever may write to another repository need not be allowed to read this one
+	if path.IsAbs(target) || leavesRepository(to) || own != "" && RepositoryOf(to) != own {
 		return linkErrorf("the symbolic link %s points to %q, which is outside the repository: put the file itself there", name, target)
 	}
 	out := t.resolve(to, links+1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"path"
 	"reflect"
 	"strings"
 	"testing"
@@ -88,6 +89,28 @@ func TestLinksThatCannotBeFollowed(t *testing.T) {
 	f := mustLoad(t, files, NewCache())
 	if p := f.Check(t.Context()); !strings.Contains(p.Error(), "linked/web is behind a symbolic link, which is not followed: name charts/web") {
 		t.Errorf("a source behind a link: %v", p)
+	}
+}
+
+// Links of another repository lead to its own files only.
+func TestLinksOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		"private/values.yaml": "fleet's own", ".repositories/next/values.yaml": "of the next",
+		".repositories/lib/values.yaml": "lib's own", ".repositories/lib/layers/own.yaml": linkTo + "../values.yaml",
+		".repositories/lib/layers/file.yaml": linkTo + "../../../private/values.yaml", ".repositories/lib/dir": linkTo + "../../private",
+		".repositories/lib/chain": linkTo + "dir/values.yaml", ".repositories/lib/next.yaml": linkTo + "../next/values.yaml", ".repositories/lib/all": linkTo + "..",
+		"linked.yaml": linkTo + ".repositories/lib/layers/file.yaml",
+	}
+	tree := &linkTree{Tree: newMemTree(files)}
+	if data, err := tree.ReadFile(".repositories/lib/layers/own.yaml"); err != nil || string(data) != "lib's own" {
+		t.Errorf("a link inside: %s, %v", data, err)
+	}
+	for _, name := range []string{"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml", "../../linked.yaml"} {
+		data, err := tree.ReadFile(path.Join(".repositories/lib", name))
+		if err == nil || !strings.Contains(err.Error(), "which is outside the repository") {
+			t.Errorf("%s: %s, %v", name, data, err)
+		}
 	}
 }
 

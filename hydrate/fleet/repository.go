@@ -162,6 +162,16 @@ func mounted(repository, p string) string {
 	return path.Join(MountDir, repository, p)
 }
 
+// RepositoryOf returns the name of the other repository whose content is at a path of the fleet's tree; "" for the fleet's own files.
+func RepositoryOf(p string) string {
+	rest, ok := strings.CutPrefix(p, MountDir+"/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
 // available returns an error if the content of a repository is missing.
 func (f *Fleet) available(repository string) error {
 	if err := f.unavailable[repository]; err != nil {

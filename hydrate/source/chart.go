@@ -107,22 +107,12 @@ func readDependencies(snap *gitstore.Snapshot, dir string) ([]dependency, error)
 			continue
 		}
 		target := path.Join(dir, local)
-		if path.IsAbs(local) || target == ".." || strings.HasPrefix(target, "../") || repositoryOf(target) != repositoryOf(dir) {
+		if path.IsAbs(local) || target == ".." || strings.HasPrefix(target, "../") || fleet.RepositoryOf(target) != fleet.RepositoryOf(dir) {
 			return nil, fmt.Errorf("%s: the dependency %s at %q is outside the repository", name, d.Name, d.Repository)
 		}
 		out = append(out, dependency{name: d.Name, path: target})
 	}
 	return out, nil
-}
-
-// repositoryOf returns the name of the other repository that a path is in; "" for the fleet's own.
-func repositoryOf(p string) string {
-	rest, ok := strings.CutPrefix(p, fleet.MountDir+"/")
-	if !ok {
-		return ""
-	}
-	name, _, _ := strings.Cut(rest, "/")
-	return name
 }
 
 // vendored returns a function that reports whether a chart's folder charts/ has a dependency, as a folder or an archive.

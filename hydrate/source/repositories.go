@@ -21,7 +21,7 @@ func (v *View) Repositories(workspace, environment string) ([]string, error) {
 	}
 	add := func(paths ...string) {
 		for _, p := range paths {
-			if name := repositoryOf(p); name != "" {
+			if name := fleet.RepositoryOf(p); name != "" {
 				names[name] = true
 			}
 		}
