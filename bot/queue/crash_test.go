@@ -164,16 +164,30 @@ func TestNoLeaks(t *testing.T) {
 	}
 	round() // what libraries start once
 	time.Sleep(100 * time.Millisecond)
-	before := runtime.NumGoroutine()
+	before, _ := ownGoroutines()
 	for range 3 {
 		round()
 	}
 	var after int
+	var stacks string
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if after = runtime.NumGoroutine(); after <= before {
+		if after, stacks = ownGoroutines(); after <= before {
 			return
 		}
 	}
-	stacks := make([]byte, 1<<20)
-	t.Errorf("%d goroutines before three rounds, %d after:\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+	t.Errorf("%d goroutines before three rounds, %d after:\n%s", before, after, stacks)
+}
+
+// ownGoroutines returns how many goroutines run, and their stacks, without those that ObjectStore.Put of nats.go leaves behind: it starts
+// resetPendingAcksOnReconnect for one upload and sets the channel that this goroutine reads to nil when the upload is over. A goroutine that
+// the scheduler starts only then waits on the nil channel for ever (nats.go v1.55.0, jetstream/publish.go:567). It holds no connection.
+func ownGoroutines() (int, string) {
+	buf := make([]byte, 1<<20)
+	var own []string
+	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if !strings.Contains(stack, "[chan receive (nil chan)") || !strings.Contains(stack, "resetPendingAcksOnReconnect") {
+			own = append(own, stack)
+		}
+	}
+	return len(own), strings.Join(own, "\n\n")
 }
