@@ -49,13 +49,13 @@ func blocks(body string) string {
 	return out.String()
 }
 
-// withBlock replaces or adds a block.
+// withBlock replaces or adds a block. The body may have lost the whitespace at its end: GitLab removes it from every note.
 func withBlock(body, name, text string) string {
-	body = strings.ReplaceAll(body, "\r\n", "\n")
+	body = strings.TrimRight(strings.ReplaceAll(body, "\r\n", "\n"), "\n") + "\n"
 	whole := "\n" + opening(name) + "\n" + strings.Trim(text, "\n") + "\n" + closing(name) + "\n"
 	old := block(body, name)
 	if old == "" {
-		return strings.TrimRight(body, "\n") + "\n" + whole
+		return body + whole
 	}
 	return strings.Replace(body, "\n"+opening(name)+"\n"+old+"\n"+closing(name)+"\n", whole, 1)
 }

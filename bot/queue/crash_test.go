@@ -184,7 +184,7 @@ func TestNoLeaks(t *testing.T) {
 func ownGoroutines() (int, string) {
 	buf := make([]byte, 1<<20)
 	var own []string
-	for _, stack := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 		if !strings.Contains(stack, "[chan receive (nil chan)") || !strings.Contains(stack, "resetPendingAcksOnReconnect") {
 			own = append(own, stack)
 		}

@@ -282,7 +282,7 @@ func (c *call) notes(p *project, m *mergeRequest, rest []string) answer {
 		if a, ok := c.checkNote(); !ok {
 			return a
 		}
-		n.body, n.updated = c.text("body"), c.s.now()
+		n.body, n.updated = c.s.act(m, c.text("body")), c.s.now()
 		return answer{code: http.StatusOK, value: c.s.noteFields(p, m, n)}
 	case http.MethodDelete:
 		m.notes = slices.Delete(m.notes, i, i+1)

@@ -39,13 +39,14 @@ func (s *MergeRequests) act(m *mergeRequest, text string) string {
 	return rest
 }
 
-// actions returns the quick actions of a text, and the text without them. GitLab runs them with the rights of the account that writes the
-// text, when a note is created, and when a description is created or changed. Lines of a fenced block of code are none.
+// actions returns the quick actions of a text, and the text without them, without carriage returns, and without whitespace at its end. GitLab
+// runs them with the rights of the account that writes the text, when a note or a description is created or changed. Lines of a fenced block
+// of code are none. Source: lib/gitlab/quick_actions/extractor.rb (perform_regex) and app/services/notes/update_service.rb of GitLab.
 func actions(text string) (rest string, run []string) {
 	var lines []string
 	fence := ""
-	for line := range strings.Lines(text) {
-		bare := strings.TrimRight(line, "\r\n")
+	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
+		bare := strings.TrimRight(line, "\n")
 		switch mark := bare[:min(len(bare), 3)]; {
 		case fence == "" && (mark == "```" || mark == "~~~"):
 			fence = mark
@@ -59,5 +60,5 @@ func actions(text string) (rest string, run []string) {
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(lines, ""), run
+	return strings.TrimRight(strings.Join(lines, ""), " \t\n\v\f\x00"), run
 }
