@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,7 +57,8 @@ func TestRegoAllowsByName(t *testing.T) {
 	}
 }
 
-// Calls and rules that would need gigabytes or never end are errors of the rule, within seconds.
+// Calls and rules that would need gigabytes or never end are errors of the rule: calls because a bound refuses them before they begin,
+// loops because the time of the rule is over.
 func TestRegoIsBounded(t *testing.T) {
 	doubling := func(step string) string {
 		var b strings.Builder
@@ -100,30 +100,20 @@ func TestRegoIsBounded(t *testing.T) {
 		"split by a regular expression":       doubled(12) + `msg := sprintf("%d", [count(regex.split("((a?){100}){9}b", t))])`,
 		"nested loops":                        `xs := numbers.range(1, 20000); some a in xs; some b in xs; some c in xs; a * b * c == 0; msg := "x"`,
 	} {
-		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: 300 * time.Millisecond})
+		loops, limit := name == "nested loops", time.Minute
+		if loops {
+			limit = 300 * time.Millisecond
+		}
+		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: limit})
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, body)
 			continue
 		}
-		used := cpuTime(t)
 		r := check(t, e, subject(t, "prod", deployment))
-		if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RulePolicyError {
+		if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RulePolicyError || strings.Contains(r.Findings[0].Message, "took more than") != loops {
 			t.Errorf("%s: %+v", name, r.Findings)
 		}
-		if used = cpuTime(t) - used; used > 3*time.Second {
-			t.Errorf("%s: takes %s of CPU time", name, used)
-		}
 	}
-}
-
-// cpuTime returns the processor time that this process has used.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // After several timeouts, a check stops evaluating the rules, and a note says so.

@@ -10,18 +10,20 @@ import (
 	"time"
 )
 
-// TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. What was rendered before the
-// time is over counts; everything else has one and the same error, and ends soon.
+// TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. A rendering before the
+// time is over counts; the others have one and the same error, and end soon.
 func TestBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
 	}
 	t.Parallel()
-	b := NewBudget(pool(t, time.Hour), 2*time.Second)
+	p := pool(t, time.Hour)
+	b := NewBudget(p, time.Hour)
 	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
 	if n := len(render(t, b, good).Objects); n != 1 || b.Over() {
 		t.Fatalf("%d objects; over: %t", n, b.Over())
 	}
+	b = NewBudget(p, 2*time.Second)
 	var all sync.WaitGroup
 	errs := make([]error, 10)
 	for i := range errs {

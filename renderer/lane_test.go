@@ -68,7 +68,7 @@ func TestBundlesOfOneCallAreIndependent(t *testing.T) {
 		t.Skip("end-to-end: make test-e2e")
 	}
 	t.Parallel()
-	p, e := pool(t, 3*time.Second), NewEngine(DefaultLimits())
+	p, e := pool(t, 6*time.Second), NewEngine(DefaultLimits())
 	templates := map[string]string{"a.yaml": `{{ if eq (int .Values.a) 7 }}{{ fail "seven" }}{{ end }}
 {{- if eq (int .Values.a) 8 }}{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}{{ end }}
 ` + fmt.Sprintf(configMap, "x", `"{{ if eq (int .Values.a) 9 }}{{ repeat 300000 "y" }}{{ end }}{{ .Values.a }}"`)}

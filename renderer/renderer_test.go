@@ -123,7 +123,7 @@ func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if took := time.Since(start); took > 30*time.Second {
+		if took := time.Since(start); took > 5*time.Minute {
 			t.Errorf("%s took %s", name, took)
 		}
 		if got := render(t, p, good); len(got.Objects) != 1 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
 type sandbox struct {
@@ -144,7 +146,7 @@ func (s *sandbox) remote(src, from, name string) string {
 func (s *sandbox) sound(dir string) {
 	s.t.Helper()
 	var out []byte
-	for range 20 {
+	for deadline := time.Now().Add(stage.Patience); time.Now().Before(deadline); {
 		var err error
 		if out, err = s.command(dir, "git", "fsck", "--strict").CombinedOutput(); err == nil {
 			return
@@ -158,7 +160,7 @@ func (s *sandbox) sound(dir string) {
 func (s *sandbox) converge(src, remote string, hydrate []string, want map[string]string) {
 	s.t.Helper()
 	var last []byte
-	for range 20 {
+	for deadline := time.Now().Add(stage.Patience); time.Now().Before(deadline); {
 		out, err := s.command(src, s.binary, hydrate...).CombinedOutput()
 		last = out
 		if err == nil {

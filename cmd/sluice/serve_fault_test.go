@@ -476,7 +476,7 @@ func replicaIsLost(m *faultStory) {
 	m.must(err)
 	nats.Start()
 	m.t.Cleanup(func() { nats.Shutdown(); nats.WaitForShutdown() })
-	if !nats.ReadyForConnections(20 * time.Second) {
+	if !nats.ReadyForConnections(stage.Patience) {
 		m.t.Fatal("NATS does not start")
 	}
 	extra := fmt.Sprintf("queue: {url: %q, replicas: 1}\n", nats.ClientURL())

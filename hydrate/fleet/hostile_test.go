@@ -60,8 +60,8 @@ func TestDiamondsOfEnvironmentsAreCheap(t *testing.T) {
 		if p.Err() != nil {
 			t.Error(p)
 		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("not done after 5 s")
+	case <-time.After(2 * time.Minute): // 2^40 paths would take days
+		t.Fatal("not done after two minutes")
 	}
 }
 
@@ -280,7 +280,7 @@ func TestValuesBomb(t *testing.T) {
 		if err == nil {
 			t.Error("explain takes it")
 		}
-	case <-time.After(3 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("explain does not end")
 	}
 }
@@ -413,7 +413,7 @@ func BenchmarkExplainLargeChart(b *testing.B) {
 // The cost of parsing is proportional to the length of a text.
 func TestUnfinishedReferencesAreCheap(t *testing.T) {
 	for _, part := range []string{"${app:=", "${cluster.vars.x:=${HOME", "${environment:={"} {
-		text := strings.Repeat(part, 100_000)
+		text := strings.Repeat(part, 200_000)
 		done := make(chan error, 1)
 		go func() {
 			references("a: '" + text + "'\n")
@@ -425,7 +425,7 @@ func TestUnfinishedReferencesAreCheap(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: accepted", part)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute): // a quadratic cost would be two minutes
 			t.Fatalf("%s: takes too long", part)
 		}
 	}

@@ -76,11 +76,14 @@ func TestErrorsOfServers(t *testing.T) {
 // is unknown.
 func TestServerThatNeverAnswersAPush(t *testing.T) {
 	stop := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	_, address := served(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost {
 			return false
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
+		cancel() // not earlier: the push must be sent, however slow the machine is
 		select {
 		case <-stop:
 		case <-r.Context().Done():
@@ -94,12 +97,10 @@ func TestServerThatNeverAnswersAPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := writer(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
 	patience, enough := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer enough()
 	results, err := b.Push(ctx, w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
-	if !errors.Is(err, context.DeadlineExceeded) || len(results) != 1 || results[0].State != Unknown || patience.Err() != nil {
+	if !errors.Is(err, context.Canceled) || len(results) != 1 || results[0].State != Unknown || patience.Err() != nil {
 		t.Errorf("%+v %v; too late: %v", results, err, patience.Err())
 	}
 }
@@ -137,7 +138,7 @@ func TestNoLeakedFilesOrGoroutines(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for i := 0; i < 250 && opened(t) > before+10; i++ {
+		for i := 0; i < 3000 && opened(t) > before+10; i++ {
 			time.Sleep(20 * time.Millisecond)
 		}
 		if now := opened(t); now > before+10 {

@@ -13,10 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
 	"github.com/sluice-gitops/sluice/service"
@@ -31,7 +31,7 @@ func nats(t *testing.T) string {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(stage.Patience) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s.ClientURL()
