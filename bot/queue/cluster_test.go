@@ -57,6 +57,43 @@ func (o *observed) work(ctx context.Context, h Hint) error {
 	return nil
 }
 
+// leastCommands is the number of commands in TestNodeLost; fewer mean that the queue stood still.
+const leastCommands = 100
+
+// acknowledged is what the writers of TestNodeLost put.
+type acknowledged struct {
+	began time.Time
+
+	mu       sync.Mutex
+	latest   map[string]int  // newest version by key
+	commands map[string]bool // by id
+}
+
+func (a *acknowledged) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.commands)
+}
+
+// write puts hints and commands of one place for 7 s, and longer until all writers together put enough.
+func (a *acknowledged) write(t *testing.T, q *Queue, p, numbers int) {
+	t.Helper()
+	for v := 1; time.Since(a.began) < 7*time.Second || a.count() < leastCommands && time.Since(a.began) < patience; v++ {
+		h := review("o/"+strconv.Itoa(p), v%numbers, strconv.Itoa(v))
+		c := Hint{Place: h.Place, Kind: hint.Comment, Number: 1, ID: fmt.Sprintf("%d-%d", p, v)}
+		okHint, okCommand := q.Put(t.Context(), h) == nil, q.Put(t.Context(), c) == nil
+		a.mu.Lock()
+		if okHint {
+			a.latest[h.Key()] = v
+		}
+		if okCommand {
+			a.commands[c.ID] = true
+		}
+		a.mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // TestNodeLost kills one of three nodes, the leader of the stream of hints, while two replicas put hints and
 // work on them, and a Fan runs. Every acknowledged hint must be worked on in its newest form.
 func TestNodeLost(t *testing.T) {
@@ -65,7 +102,7 @@ func TestNodeLost(t *testing.T) {
 	}
 	servers, urls := startCluster(t, 3)
 	o := clustered(urls)
-	one := o.open(t, nil)
+	one := o.open(t, func(c *Config) { c.Lease = 4 * time.Second })
 	two := o.twin(t, one, "two")
 	const places, numbers = 6, 5
 	seen := newObserved(t)
@@ -77,32 +114,15 @@ func TestNodeLost(t *testing.T) {
 		})
 	}
 
-	until := time.Now().Add(7 * time.Second)
-	wantLatest, wantCommands := map[string]int{}, map[string]bool{}
-	var acks sync.Mutex
+	want := &acknowledged{began: time.Now(), latest: map[string]int{}, commands: map[string]bool{}}
 	var writers sync.WaitGroup
 	for p := range places {
 		q := []*Queue{one, two}[p%2]
-		writers.Go(func() {
-			for v := 1; time.Now().Before(until); v++ {
-				h := review("o/"+strconv.Itoa(p), v%numbers, strconv.Itoa(v))
-				c := Hint{Place: h.Place, Kind: hint.Comment, Number: 1, ID: fmt.Sprintf("%d-%d", p, v)}
-				okHint, okCommand := q.Put(t.Context(), h) == nil, q.Put(t.Context(), c) == nil
-				acks.Lock()
-				if okHint {
-					wantLatest[h.Key()] = v
-				}
-				if okCommand {
-					wantCommands[c.ID] = true
-				}
-				acks.Unlock()
-				time.Sleep(20 * time.Millisecond)
-			}
-		})
+		writers.Go(func() { want.write(t, q, p, numbers) })
 	}
 	fanned := make(chan error, 1)
 	writers.Go(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var jobs [][]byte
 		for i := range 60 {
@@ -118,9 +138,7 @@ func TestNodeLost(t *testing.T) {
 	})
 
 	eventually(t, "hints of all places are acknowledged", func() bool {
-		acks.Lock()
-		defer acks.Unlock()
-		return len(wantCommands) >= 3*places
+		return want.count() >= 3*places
 	})
 	leader := servers[0]
 	for _, s := range servers {
@@ -137,20 +155,20 @@ func TestNodeLost(t *testing.T) {
 	empty(t, one)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	for key, v := range wantLatest {
+	for key, v := range want.latest {
 		if seen.latest[key] < v {
 			t.Errorf("%q: version %d was put, %d done", key, v, seen.latest[key])
 		}
 	}
-	for id := range wantCommands {
+	for id := range want.commands {
 		if !seen.commands[id] {
 			t.Errorf("command %s was put and never done", id)
 		}
 	}
-	if len(wantCommands) < 100 {
-		t.Errorf("only %d commands were put: the queue stood still", len(wantCommands))
+	if len(want.commands) < leastCommands {
+		t.Errorf("only %d commands were put: the queue stood still", len(want.commands))
 	}
-	t.Logf("%d commands put, %d done", len(wantCommands), len(seen.commands))
+	t.Logf("%d commands put, %d done", len(want.commands), len(seen.commands))
 	if err := two.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}

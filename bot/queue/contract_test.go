@@ -180,7 +180,7 @@ func testSupersede(t *testing.T, o opener) {
 		case <-ctx.Done():
 			causes <- context.Cause(ctx)
 			return fmt.Errorf("stopped: %w", ctx.Err())
-		case <-time.After(15 * time.Second):
+		case <-time.After(patience):
 			return errors.New("nobody cancelled")
 		}
 	})
@@ -276,9 +276,7 @@ func testFair(t *testing.T, o opener) {
 		begins := len(order) == 1
 		mu.Unlock()
 		if begins {
-			for end := time.Now().Add(20 * time.Second); indexed(q) < 22 && time.Now().Before(end); {
-				time.Sleep(10 * time.Millisecond) // until the index knows all of them
-			}
+			known(q, 22)
 		}
 		return nil
 	})
@@ -374,7 +372,7 @@ func testDelay(t *testing.T, o opener) {
 
 func testLeaseLost(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, nil)
+	q := o.open(t, brief)
 	causes, place := make(chan error, 10), make(chan string, 10)
 	turns := 0 // one place, so one worker
 	running(t, q, 1, func(ctx context.Context, h Hint) error {
@@ -401,7 +399,7 @@ func testLeaseLost(t *testing.T, o opener) {
 // testVanished checks that a merge request is free after the lease of a replica that vanished, and that others of the place do not wait.
 func testVanished(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, nil)
+	q := o.open(t, brief)
 	taken := time.Now()
 	if _, err := q.takeLease(t.Context(), leaseOf(subject(review("a/a", 1, "")))); err != nil {
 		t.Fatal(err)
@@ -423,7 +421,7 @@ func testVanished(t *testing.T, o opener) {
 
 func testSeen(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Lease, c.SeenTTL = time.Second, 2*time.Second })
+	q := o.open(t, func(c *Config) { c.Lease, c.SeenTTL = time.Second, 4*time.Second })
 	ctx := t.Context()
 	check := func(what string, want bool, f func(context.Context, string) (bool, error)) {
 		t.Helper()
@@ -444,7 +442,7 @@ func testSeen(t *testing.T, o opener) {
 
 func testDrain(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Grace = 2 * time.Second })
+	q := o.open(t, func(c *Config) { c.Grace = 3 * time.Second })
 	started, causes := make(chan int, 10), make(chan error, 10)
 	do := func(ctx context.Context, h Hint) error {
 		started <- h.Number

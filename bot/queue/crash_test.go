@@ -170,7 +170,7 @@ func TestNoLeaks(t *testing.T) {
 	}
 	var after int
 	var stacks string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if after, stacks = ownGoroutines(); after <= before {
 			return
 		}

@@ -31,9 +31,16 @@ type opener struct {
 	twin func(t *testing.T, q *Queue, name string) *Queue
 }
 
+// patience is how long a test waits for what must come about. Only a failing test takes so long: a machine that does other work
+// too may stand still for seconds.
+const patience = 2 * time.Minute
+
+// brief has leases expire while a test waits. Others last longer than a busy machine stands still, so that no worker loses one.
+func brief(c *Config) { c.Lease = 2 * time.Second }
+
 func testConfig(change func(*Config)) Config {
 	cfg := Config{
-		Clock: time.Now, Name: "one", Lease: 2 * time.Second, Grace: 5 * time.Second,
+		Clock: time.Now, Name: "one", Lease: 20 * time.Second, Grace: 5 * time.Second,
 		Backoff: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, MaxBytes: 64 << 20,
 	}
 	if change != nil {
@@ -140,7 +147,7 @@ func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
 		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 	}
 	for i, srv := range servers {
-		if !srv.ReadyForConnections(10 * time.Second) {
+		if !srv.ReadyForConnections(patience) {
 			t.Fatalf("node %d did not start", i)
 		}
 		urls[i] = srv.ClientURL()
@@ -161,7 +168,7 @@ func running(t *testing.T, q *Queue, workers int, do func(context.Context, Hint)
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Error("Run did not end")
 		}
 	})
@@ -180,7 +187,7 @@ func put(t *testing.T, q *Queue, hints ...Hint) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -209,6 +216,13 @@ func indexed(q *Queue) (n int) {
 	return n
 }
 
+// known waits until a running queue knows a number of hints.
+func known(q *Queue, hints int) {
+	for end := time.Now().Add(patience); indexed(q) < hints && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // empty waits until nothing is pending or in work.
 func empty(t *testing.T, q *Queue) {
 	t.Helper()
@@ -221,7 +235,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(time.Minute): // for a busy machine
+	case <-time.After(patience):
 		t.Fatalf("did not come: %s", what)
 		panic("unreachable")
 	}

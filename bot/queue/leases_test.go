@@ -70,7 +70,7 @@ func testLeases(t *testing.T, o opener) {
 			seen.mu.Unlock()
 			select {
 			case <-parallel:
-			case <-time.After(10 * time.Second): // the check below fails
+			case <-time.After(patience): // the check below fails
 			}
 			time.Sleep(5 * time.Millisecond) // the work, during which another worker would be seen
 			return nil

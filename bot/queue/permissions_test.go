@@ -45,7 +45,7 @@ func restricted(t *testing.T, subjects []string) string {
 	}
 	srv.Start()
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(10 * time.Second) {
+	if !srv.ReadyForConnections(patience) {
 		t.Fatal("the server did not start")
 	}
 	return strings.Replace(srv.ClientURL(), "nats://", "nats://sluice:secret@", 1)
@@ -96,7 +96,7 @@ func TestPermissions(t *testing.T) {
 		results, err := q.Fan(ctx, [][]byte{[]byte("job")})
 		return err != nil || string(results[0]) != "JOB" || log.has("permissions violation")
 	}
-	if work(t, subjects, 20*time.Second) {
+	if work(t, subjects, patience) {
 		t.Errorf("%v do not suffice", subjects)
 	}
 	for i := range subjects {

@@ -24,7 +24,7 @@ func rendering(t *testing.T, q *Queue, render func(context.Context, []byte) ([]b
 			if err != nil {
 				t.Errorf("RunShards: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Error("RunShards did not end")
 		}
 	})
@@ -37,7 +37,7 @@ func upper(_ context.Context, job []byte) ([]byte, error) { return bytes.ToUpper
 func testFan(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var rendered atomic.Int64
 	for _, r := range []*Queue{q, o.twin(t, q, "two")} {
@@ -73,8 +73,8 @@ func testFan(t *testing.T, o opener) {
 
 func testFanLostWorker(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	q := o.open(t, brief)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	type answer struct {
 		results [][]byte
@@ -99,7 +99,7 @@ func testFanLostWorker(t *testing.T, o opener) {
 func testFanFailing(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var tries atomic.Int64
 	var healthy atomic.Bool
