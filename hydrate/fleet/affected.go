@@ -86,17 +86,6 @@ func (a *affected) forcesOtherJobs() bool {
 	return slices.ContainsFunc(a.head.environmentNames(), func(name string) bool { return a.base.ForceHookJobs(name) != a.head.ForceHookJobs(name) })
 }
 
-func (a *affected) everything() {
-	for _, f := range []*Fleet{a.base, a.head} {
-		if f == nil {
-			continue
-		}
-		for _, c := range f.Clusters {
-			a.addCluster(f, c)
-		}
-	}
-}
-
 // registry finds clusters and apps whose files changed in meaning.
 func (a *affected) registry() {
 	for _, c := range a.base.Clusters {
@@ -175,8 +164,7 @@ func appsNear(f *Fleet, paths []string) []*App {
 		if i >= 0 {
 			workspaces[f.Workspaces[i]] = true
 		}
-		if rest, ok := strings.CutPrefix(p, MountDir+"/"); ok {
-			name, _, _ := strings.Cut(rest, "/")
+		if name := RepositoryOf(p); name != "" {
 			repositories[name] = true
 		} else if i < 0 {
 			return f.Apps
@@ -360,35 +348,4 @@ func (s Source) key() string {
 		return "objects\x00" + s.Objects.Digest
 	}
 	return ""
-}
-
-func (a *affected) list() []AffectedTarget {
-	out := make([]AffectedTarget, 0, len(a.found))
-	for key := range a.found {
-		before, after := exists(a.base, key), exists(a.head, key)
-		t := AffectedTarget{Cluster: key[0], App: key[1], Effect: EffectChanged}
-		switch {
-		case !before:
-			t.Effect = EffectAdded
-		case !after:
-			t.Effect = EffectRemoved
-		}
-		out = append(out, t)
-	}
-	slices.SortFunc(out, func(x, y AffectedTarget) int {
-		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.App, y.App))
-	})
-	return out
-}
-
-func exists(f *Fleet, key [2]string) bool {
-	if f == nil {
-		return false
-	}
-	c, ok := f.clusters[key[0]]
-	if !ok {
-		return false
-	}
-	app, ok := f.apps[key[1]]
-	return ok && f.Places(app, c)
 }

@@ -43,6 +43,9 @@ func (f *findings) warnf(doc document, at []string, hint, format string, args ..
 // unreadable reports a file or folder that the storage could not give.
 func (f *findings) unreadable(name string, err error) {
 	hint := "check the repository with `git fsck`"
+	if RepositoryOf(name) != "" {
+		hint = "" // the error has one
+	}
 	f.problems = append(f.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
 	f.lost = true
 }

@@ -87,7 +87,7 @@ func (w *globWalk) below(tree *linkTree, g glob) ([]string, error) {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
 		return nil, nil
 	case err != nil:
-		return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(err)}
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(dir, err)}
 	}
 	err = w.dir(dir, w.enter(nil, globState{0, n}))
 	return slices.Sorted(maps.Keys(w.found)), err

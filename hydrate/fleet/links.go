@@ -21,20 +21,33 @@ const maxLinks = 40
 type linkTree struct {
 	Tree
 	known sync.Map                  // path → realPath
-	fault atomic.Pointer[readFault] // the first one
+	fault atomic.Pointer[readFault] // the first one in the fleet's own files
+	lacks atomic.Bool               // there was one in the content of another repository
 }
 
 // readFault is an error of the storage, such as a lost connection. It is not a problem of the fleet, and a retry may
 // help.
 type readFault struct{ err error }
 
-// watch records an error of the storage, and returns it.
-func (t *linkTree) watch(err error) error {
-	if isFault(err) {
-		t.remember(err)
+// watch records an error of the storage from reading a path, and returns it. One in another repository concerns only what needs that file: the
+// workspaces and targets with it get the error themselves.
+func (t *linkTree) watch(name string, err error) error {
+	if !isFault(err) {
+		return err
 	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok { // the name can be that of a link
+		name = at.Path
+	}
+	if RepositoryOf(name) != "" {
+		t.lacks.Store(true)
+		return err
+	}
+	t.remember(err)
 	return err
 }
+
+// complete reports whether the storage gave everything that was read.
+func (t *linkTree) complete() bool { return t.fault.Load() == nil && !t.lacks.Load() }
 
 // remember makes an error of the storage the result of Load.
 func (t *linkTree) remember(err error) { t.fault.CompareAndSwap(nil, &readFault{err}) }
@@ -82,28 +95,28 @@ func (t *linkTree) Stat(name string) (fs.FileInfo, error) {
 	}
 	found := t.resolve(name, 0)
 	if found.err != nil {
-		return nil, t.watch(found.err)
+		return nil, t.watch(name, found.err)
 	}
 	info, err = t.Tree.Stat(found.name)
-	return info, t.watch(err)
+	return info, t.watch(found.name, err)
 }
 
 func (t *linkTree) ReadFile(name string) ([]byte, error) {
 	found := t.resolve(name, 0)
 	if found.err != nil {
-		return nil, t.watch(found.err)
+		return nil, t.watch(name, found.err)
 	}
 	data, err := t.Tree.ReadFile(found.name)
-	return data, t.watch(err)
+	return data, t.watch(found.name, err)
 }
 
 func (t *linkTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	found := t.resolve(name, 0)
 	if found.err != nil {
-		return nil, t.watch(found.err)
+		return nil, t.watch(name, found.err)
 	}
 	entries, err := t.Tree.ReadDir(found.name)
-	return entries, t.watch(err)
+	return entries, t.watch(found.name, err)
 }
 
 // real returns the path without links, or name itself if it cannot be followed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,6 +145,9 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	l.fleet.prepareLayers()
 	warnings{l.findings, l.fleet, l.file}.all()
 	tenancy{&l}.isolate()
+	if err := ctx.Err(); err != nil { // what could not be read in time counts as missing in other repositories
+		return nil, unread(err)
+	}
 	problems := l.done()
 	if problems.Err() != nil {
 		return nil, problems
@@ -158,7 +162,11 @@ func (l *loader) done() Problems {
 			return unread(f.err)
 		}
 	}
-	return l.problems.sorted()
+	out := slices.Clone(l.problems.sorted())
+	for i := range out {
+		out[i].File, out[i].Message = l.fleet.Locate(out[i].File), l.fleet.Locate(out[i].Message)
+	}
+	return out
 }
 
 // unread are the problems of a fleet that the storage did not give, or not in time.

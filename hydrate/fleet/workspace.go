@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"reflect"
@@ -234,7 +235,7 @@ func (l tenancy) isolate() {
 			if p := &l.problems[i]; p.Severity == SeverityError && w.holds(p.File) {
 				p.workspace = w.Name
 				if w.Err == nil {
-					w.Err = fmt.Errorf("%s: %s", l.fleet.Locate(p.place()), p.text())
+					w.Err = errors.New(l.fleet.Locate(p.place() + ": " + p.text()))
 				}
 			}
 		}

@@ -64,7 +64,7 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 		out.decoded = append(out.decoded, f)
 		alone = alone && !f.lost && tree.real(name) == name
 	}
-	if alone && tree.fault.Load() == nil {
+	if alone && tree.complete() {
 		c.folders.Store(key, out)
 	}
 	return out

@@ -122,7 +122,7 @@ func (e endpoint) explain(err error) error {
 	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):
 		hint = ": add the host's key with `" + keyscan(e.ep) + "` and compare it with what the host's owner says"
 	}
-	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
+	return &remoteError{text: fmt.Sprintf("%s: %s%s", e.url, strings.TrimRight(text, ":"), hint), cause: err}
 }
 
 // longestReason limits the text of a server in an error, in characters.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -65,14 +66,42 @@ func (e *missingError) Unwrap() []error {
 	if e.cause == nil {
 		return []error{ErrNotFound}
 	}
-	return []error{ErrNotFound, e.cause}
+	return []error{ErrNotFound, ofRemotes{e.cause}}
+}
+
+// ofRemotes is the cause of a missingError. It matches what the errors of the remotes match, except what these say of files: a key file that
+// does not exist must not make a path of the tree one that does not exist.
+type ofRemotes struct{ error }
+
+// Is implements errors.Is. There is no Unwrap.
+func (e ofRemotes) Is(target error) bool {
+	return target != fs.ErrNotExist && target != fs.ErrInvalid && errors.Is(e.error, target)
+}
+
+// Refusal returns why a remote did not give an object, out of an error of a Store that matches ErrNotFound. The text begins with the address,
+// and has no credentials. It returns err itself if that has no error of the remote.
+func Refusal(err error, address string) error {
+	missing, ok := errors.AsType[*missingError](err)
+	if !ok {
+		return err
+	}
+	causes, ok := missing.cause.(interface{ Unwrap() []error }) // of errors.Join
+	if !ok {
+		return err
+	}
+	for _, cause := range causes.Unwrap() {
+		if strings.HasPrefix(cause.Error(), redactURL(address)+": ") { // as endpoint.explain writes
+			return ofRemotes{cause}
+		}
+	}
+	return err
 }
 
 func (e *missingError) remotes(format string) string {
 	if e.cause == nil {
 		return ""
 	}
-	return fmt.Sprintf(format, e.cause)
+	return fmt.Sprintf(format, strings.ReplaceAll(e.cause.Error(), "\n", "; "))
 }
 
 // incomplete returns an ErrShallow with its cause. It leaves out the hint of a missing object, because ErrShallow has one.

@@ -163,3 +163,37 @@ func TestLimitOfRefs(t *testing.T) {
 		t.Errorf("a long list before a pack: %v", err)
 	}
 }
+
+// A remote that cannot be asked, such as one whose key file does not exist, does not make a file of the tree one that does not exist.
+func TestMissingContentIsNoMissingFile(t *testing.T) {
+	s := open(t, Options{Dir: source(t)})
+	const address = "ssh://git@git.example.com/acme/lib.git"
+	dir := t.TempDir()
+	write(t, dir, "known_hosts", "")
+	if err := s.AddRemote(address, Auth{KnownHostsFiles: []string{filepath.Join(dir, "known_hosts")}, SSHKeyFile: filepath.Join(dir, "key")}); err != nil {
+		t.Fatal(err)
+	}
+	head := resolve(t, s, "HEAD")
+	tree, err := s.Graft(t.Context(), head.Tree, ".repositories", map[string]Hash{"lib": {1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lacking []string
+	snap := s.Snapshot(t.Context(), tree).OnLack(func(name string, err error) error {
+		lacking = append(lacking, name)
+		return Refusal(err, address)
+	})
+	_, err = snap.ReadFile(".repositories/lib/values.yaml")
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "git.example.com/acme/lib.git: SSH key") || strings.Contains(err.Error(), "not in this repository") {
+		t.Errorf("%v", err)
+	}
+	if _, err = snap.ReadDir(".repositories/lib"); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if _, err = snap.ReadFile("none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if got := strings.Join(lacking, " "); got != ".repositories/lib/values.yaml .repositories/lib" {
+		t.Errorf("lacking: %s", got)
+	}
+}

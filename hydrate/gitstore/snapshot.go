@@ -22,7 +22,8 @@ type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no context parameter; a snapshot lives as long as one task
 	store *Store
 	root  Hash
-	trail atomic.Pointer[[]step] // to the folder of the last path: the next path is often near
+	lacks func(name string, err error) error // see OnLack; nil keeps errors
+	trail atomic.Pointer[[]step]             // to the folder of the last path: the next path is often near
 }
 
 // step is a folder on the way to a path.
@@ -34,6 +35,31 @@ type step struct {
 // Snapshot opens a tree. ctx applies to all reads, including fetches of missing objects.
 func (s *Store) Snapshot(ctx context.Context, tree Hash) *Snapshot {
 	return &Snapshot{ctx: ctx, store: s, root: tree}
+}
+
+// OnLack makes the snapshot call lacks when the store cannot give the content of a path, and return the error of lacks in place of err, which
+// is that of the store. Several goroutines may call lacks. A path that the tree does not have is no such error. OnLack returns the snapshot;
+// call it before any read.
+func (s *Snapshot) OnLack(lacks func(name string, err error) error) *Snapshot {
+	s.lacks = lacks
+	return s
+}
+
+// lack returns the error for content that the store cannot give.
+func (s *Snapshot) lack(name string, err error) error {
+	if s.lacks == nil {
+		return err
+	}
+	return s.lacks(name, err)
+}
+
+// tree reads the tree of a directory.
+func (s *Snapshot) tree(dir string, h Hash) ([]Entry, error) {
+	entries, err := s.store.Tree(s.ctx, h)
+	if err != nil {
+		return nil, s.lack(dir, err)
+	}
+	return entries, nil
 }
 
 // Root returns the tree's hash.
@@ -58,7 +84,7 @@ func (s *Snapshot) Entry(name string) (Entry, error) {
 			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 		}
 		if read || depth == len(steps) || steps[depth].name != at.Name {
-			entries, err := s.store.Tree(s.ctx, at.Hash)
+			entries, err := s.tree(name, at.Hash)
 			if err != nil {
 				return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: err}
 			}
@@ -120,7 +146,7 @@ func (s *Snapshot) Entries(dir string) ([]Entry, error) {
 	if e.Mode != ModeTree {
 		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: fs.ErrInvalid}
 	}
-	return s.store.Tree(s.ctx, e.Hash)
+	return s.tree(dir, e.Hash)
 }
 
 // Stat implements fs.StatFS.
@@ -143,7 +169,7 @@ func (s *Snapshot) ReadFile(name string) ([]byte, error) {
 	}
 	data, err := s.blob(name, e.Hash)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: s.lack(name, err)}
 	}
 	return data, nil
 }
@@ -159,7 +185,7 @@ func (s *Snapshot) ReadLink(name string) (string, error) {
 	}
 	data, err := s.blob(name, e.Hash)
 	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: s.lack(name, err)}
 	}
 	return string(data), nil
 }

@@ -246,6 +246,11 @@ func (s *Store) hint(h Hash) string {
 	if _, err := os.Stat(filepath.Join(s.dir, "shallow")); err == nil {
 		return "the repository is a shallow clone: run `git fetch --unshallow`"
 	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.others) > 0 { // it may be one of another repository
+		return "no remote gives it"
+	}
 	return "get it with `git fetch origin " + h.String() + "`, or clone without --depth and --filter"
 }
 

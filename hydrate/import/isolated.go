@@ -298,6 +298,9 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 		p.passing = true
 		p.mu.Unlock()
 	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == string(input) { // the child adds the path again
+		err = at.Err
+	}
 	return out, err
 }
 

@@ -28,7 +28,7 @@ type mounts struct {
 	only        []Pinned // with alone, the commits that are read all the same
 
 	mounted gitstore.Hash // the tree with the repositories
-	failed  bool          // a repository could not be fetched; the next attempt may succeed
+	outages *outages
 }
 
 // Pinned is a commit of another repository. It counts only where the fleet declares the repository with this name and this URL.
@@ -80,7 +80,8 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 		return all(err)
 	}
 	m.mounted = mounted
-	return m.store.Snapshot(ctx, mounted), missing
+	m.outages.repositories = repositories
+	return m.store.Snapshot(ctx, mounted).OnLack(m.outages.lacks), missing
 }
 
 // allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet and its lock file can
@@ -108,12 +109,12 @@ func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Reposito
 		err = m.store.Ensure(ctx, commit)
 	}
 	if err != nil {
-		m.failed = true
+		m.outages.note()
 		return gitstore.Hash{}, fmt.Errorf("commit %s of %s cannot be fetched: %w", commit.Short(), r.URL, err)
 	}
 	c, err := m.store.Commit(ctx, commit)
 	if err != nil {
-		m.failed = true
+		m.outages.note()
 		return gitstore.Hash{}, err
 	}
 	return c.Tree, nil

@@ -104,10 +104,14 @@ type View struct {
 	tree     gitstore.Hash
 	mounted  gitstore.Hash // the tree with the content of other repositories in fleet.MountDir; tree if there are none
 	contents *contents
+	outages  *outages
+	store    *gitstore.Store
 }
 
-// Mounted is the tree of the commit with the content of other repositories in fleet.MountDir.
-func (v *View) Mounted() gitstore.Hash { return v.mounted }
+// Files returns the files of the commit with the content of other repositories in fleet.MountDir.
+func (v *View) Files(ctx context.Context) *gitstore.Snapshot {
+	return v.store.Snapshot(ctx, v.mounted).OnLack(v.outages.lacks)
+}
 
 // Trust returns the signers that charts are held against.
 func (v *View) Trust() *Trust { return v.contents.trust }
@@ -122,13 +126,14 @@ func (r *Reader) Detect(ctx context.Context, tree gitstore.Hash) ([]byte, error)
 func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v, ok := r.views.Get(tree); ok {
+	if v, ok := r.views.Get(tree); ok && !v.outages.any() {
 		return v, nil
 	}
 	if r.loads++; r.loads > maxLoads {
 		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
-	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree), credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
+	lost := &outages{}
+	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost, credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
 	loader := r.loader
 	loader.Mounts = m
 	f, problems := loader.Load(ctx, m.snap)
@@ -136,21 +141,18 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		return nil, err
 	}
 	trust := r.trust
+	var err error
 	if trust == nil {
-		var err error
 		if trust, err = readTrust(m.snap, f.Spec.Charts); err != nil {
 			return nil, err
 		}
 	}
-	c, err := newContents(r.store.Snapshot(ctx, m.mounted), r.archives, f.Repositories)
-	if err != nil {
+	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, outages: lost, store: r.store}
+	if v.contents, err = newContents(v.Files(ctx), r.archives, f.Repositories); err != nil {
 		return nil, err
 	}
-	c.trust, c.demanded = trust, f.Spec.Charts.Verify
-	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, contents: c}
-	if !m.failed {
-		r.views.Add(tree, v)
-	}
+	v.contents.trust, v.contents.demanded = trust, f.Spec.Charts.Verify
+	r.views.Add(tree, v)
 	return v, nil
 }
 
@@ -219,6 +221,11 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 		return nil, err
 	}
 	changes, err := r.store.Changes(ctx, before.mounted, head.mounted)
+	if errors.Is(err, gitstore.ErrNotFound) && ctx.Err() == nil {
+		if _, own := r.store.Changes(ctx, before.tree, head.tree); own == nil { // a folder of another repository cannot be listed
+			return fleet.Everything(before.Fleet, head.Fleet), nil
+		}
+	}
 	if errors.Is(err, gitstore.ErrMalformed) { // such as a folder with two files of one name; only its author can mend it
 		return nil, fleet.Problems{{File: ".", Severity: fleet.SeverityError, Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err)}}
 	}

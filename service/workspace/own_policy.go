@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -176,7 +177,10 @@ func (o *ownPolicies) files(ctx context.Context, w *fleet.Workspace) (list []pol
 	if err != nil {
 		return nil, "", err
 	}
-	list, err = policy.OwnFiles(o.session.Store.Snapshot(ctx, v.Mounted()), w.PolicyDir())
+	list, err = policy.OwnFiles(v.Files(ctx), w.PolicyDir())
+	if source.Unreachable(err) {
+		return nil, o.fleet.Locate(err.Error()), nil
+	}
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
 		return nil, o.fleet.Locate(summary(problems)), nil
 	}
@@ -367,13 +371,13 @@ func sameOwn(ctx context.Context, s *Session, judging, head gitstore.Hash, befor
 	if err != nil {
 		return false, err
 	}
-	a, err := s.Store.Snapshot(ctx, was.Mounted()).Entry(old.PolicyDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	a, err := was.Files(ctx).Entry(old.PolicyDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !source.Unreachable(err) {
 		return false, err
 	}
-	b, err := s.Store.Snapshot(ctx, is.Mounted()).Entry(w.PolicyDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	b, failed := is.Files(ctx).Entry(w.PolicyDir())
+	if failed != nil && !errors.Is(failed, fs.ErrNotExist) && !source.Unreachable(failed) {
+		return false, failed
 	}
-	return a.Hash == b.Hash, nil
+	return a.Hash == b.Hash && !source.Unreachable(err) && !source.Unreachable(failed), nil
 }
