@@ -260,13 +260,14 @@ spec:
 `,
 }
 
-// sampled returns at most most files, chosen at random.
+// sampled returns at most most files: always the same ones, so that a commit that changes nothing here cannot fail; the nightly
+// make test-thorough chooses others with SLUICE_MUTATE_SEED.
 func sampled(t *testing.T, files []string, most int) []string {
 	t.Helper()
 	if len(files) <= most {
 		return files
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(1)
 	if text := os.Getenv("SLUICE_MUTATE_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
