@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -112,7 +113,8 @@ func closeQueue(t *testing.T, q *Queue) {
 	}
 }
 
-// startCluster runs NATS servers in this process, connected by routes on ports of the loopback interface.
+// startCluster runs NATS servers in this process, connected by routes on ports of the loopback interface. It returns them when one of them
+// leads and has heard from all.
 func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
 	t.Helper()
 	ports := make([]int, nodes)
@@ -152,6 +154,9 @@ func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
 		}
 		urls[i] = srv.ClientURL()
 	}
+	eventually(t, "the servers know each other", func() bool {
+		return slices.ContainsFunc(servers, func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == nodes })
+	})
 	return servers, strings.Join(urls, ",")
 }
 

@@ -100,10 +100,13 @@ func decodeHint(data []byte) (Hint, error) {
 	return h, h.Check()
 }
 
-// passing reports whether an error of the server may be temporary.
+// noPeers is NATS' code of a stream or consumer that needs more servers than the leader has heard from.
+const noPeers jetstream.ErrorCode = 10005
+
+// passing reports whether an error of the server may be temporary. A leader that just started hears from the other servers within seconds.
 func passing(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return api.Code == 503
+		return api.Code == 503 || api.ErrorCode == noPeers
 	}
 	for _, final := range []error{ErrFull, ErrInvalid, context.Canceled, nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrAuthorization} {
 		if errors.Is(err, final) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,6 +77,9 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 		do(&cfg)
 	}
 	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return q.js.CreateOrUpdateStream(ctx, cfg) })
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == noPeers {
+		return nil, fmt.Errorf("make the stream %s: %w (%d copies need as many servers with JetStream: start them, or lower queue.replicas)", cfg.Name, err, cfg.Replicas)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the stream %s: %w", cfg.Name, err)
 	}
@@ -131,7 +135,7 @@ func (q *Queue) makeShards(ctx context.Context, part int64) error {
 }
 
 // persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started
-// has no leaders yet.
+// has no leaders yet, or leaders that do not know all servers.
 func persist[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	return retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 50 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -24,6 +24,7 @@ exports.opener = (out, viewport) => ({
   // open opens an address in a context of its own.
   open: async (browser, address, options) => {
     const context = await browser.newContext({viewport, ...options});
+    context.setDefaultTimeout(120000); // a busy machine can take minutes for what takes an idle one a second
     const page = await context.newPage();
     page.on("pageerror", (e) => out.errors.push(address + ": " + e.message));
     page.on("console", (m) => { if (m.type() === "error") out.errors.push(address + ": " + m.text()); });
