@@ -130,9 +130,9 @@ const use = async (browser) => {
   await button.evaluate((e) => e.scrollIntoView({block: "center"}));
   await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
   await button.evaluate((e) => e.focus({preventScroll: true}));
-  // place waits until the object has stood still for a while: what comes near the screen is still laid out.
+  // place waits until the object has stood still for a while in which the page was idle and drew: what comes near the screen is still laid out.
   const place = async () => {
-    const top = () => page.evaluate(() => Math.round(document.getElementById("o0-700").getBoundingClientRect().top));
+    const top = () => page.evaluate(() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => done(Math.round(document.getElementById("o0-700").getBoundingClientRect().top))))));
     for (let still = 0, a = await top(), b; still < 6; a = b) {
       await page.waitForTimeout(50);
       b = await top();
