@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	whole = 2 * time.Minute  // time limit for the whole demonstration
-	step  = 20 * time.Second // time limit for one result
+	whole = 15 * time.Minute // time limit for the whole demonstration
+	step  = stage.Patience   // time limit for one result
 )
 
 func main() {
