@@ -24,12 +24,12 @@ exports.opener = (out, viewport) => ({
   // open opens an address in a context of its own.
   open: async (browser, address, options) => {
     const context = await browser.newContext({viewport, ...options});
-    context.setDefaultTimeout(120000); // a busy machine can take minutes for what takes an idle one a second
+    context.setDefaultTimeout(300000); // a busy machine can take minutes for what takes an idle one a second
     const page = await context.newPage();
     page.on("pageerror", (e) => out.errors.push(address + ": " + e.message));
     page.on("console", (m) => { if (m.type() === "error") out.errors.push(address + ": " + m.text()); });
     page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
-    await page.goto(address, {waitUntil: "load", timeout: 120000});
+    await page.goto(address, {waitUntil: "load", timeout: 300000});
     return {context, page};
   },
   // check runs axe-core through the debugger: the page's own policy stays in force.

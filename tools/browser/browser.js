@@ -40,7 +40,7 @@ const find = () => {
   return process.platform === "linux" && process.arch === "x64" ? pinned() : installed();
 };
 
-exports.launch = async () => chromium.launch({...await find(), args: flags, timeout: 120000});
+exports.launch = async () => chromium.launch({...await find(), args: flags, timeout: 300000});
 exports.axe = require("axe-core");
 
 if (require.main === module) {

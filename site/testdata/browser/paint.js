@@ -8,7 +8,7 @@ const [file] = process.argv.slice(2);
   for (let i = 0; i < 5; i++) {
     const context = await browser.newContext({viewport: {width: 1440, height: 900}});
     const page = await context.newPage();
-    await page.goto("file://" + file, {waitUntil: "load", timeout: 120000});
+    await page.goto("file://" + file, {waitUntil: "load", timeout: 300000});
     paint.push(await page.evaluate(() => new Promise((done) => {
       new PerformanceObserver((list) => { for (const e of list.getEntriesByName("first-contentful-paint")) done(Math.round(e.startTime)); }).observe({type: "paint", buffered: true});
     })));

@@ -9,7 +9,7 @@ const shows = (text) => document.querySelector("main").textContent.includes(text
   const browser = await launch();
   try {
     const context = await browser.newContext();
-    context.setDefaultTimeout(120000); // for a busy machine
+    context.setDefaultTimeout(300000); // for a busy machine
     const page = await context.newPage();
     page.on("pageerror", (e) => out.errors.push(e.message));
     await page.goto(address + "/acme/fleet/-/promotions.html");

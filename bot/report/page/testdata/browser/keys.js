@@ -19,8 +19,8 @@ exports.slow = async (browser, address) => {
   const page = await context.newPage();
   const session = await context.newCDPSession(page);
   await session.send("Emulation.setCPUThrottlingRate", {rate: 4});
-  await page.goto(address, {waitUntil: "load", timeout: 120000});
-  await page.waitForSelector(".rows", {timeout: 120000});
+  await page.goto(address, {waitUntil: "load", timeout: 300000});
+  await page.waitForSelector(".rows", {timeout: 300000});
   const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
   await page.waitForTimeout(1500);
   const press = async (key) => {
@@ -33,7 +33,7 @@ exports.slow = async (browser, address) => {
   t.type = await press("9");
   const began = Date.now();
   await page.keyboard.type("991");
-  await page.waitForFunction(() => /^[1-9][0-9]* objects? in/.test(document.getElementById("count").textContent), null, {timeout: 120000});
+  await page.waitForFunction(() => /^[1-9][0-9]* objects? in/.test(document.getElementById("count").textContent), null, {timeout: 300000});
   t.found = Date.now() - began;
   await page.waitForTimeout(500);
   t.typeAgain = await press("0");
@@ -45,9 +45,9 @@ exports.slow = async (browser, address) => {
 const typed = async (page, text) => {
   await page.keyboard.press("/");
   await page.keyboard.type(text);
-  await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+  await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 300000});
 };
-const cleared = (page) => page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+const cleared = (page) => page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 300000});
 
 // Each key of the sheet, from where it costs most: j, k and ] lead into groups that were never drawn, and the search has found objects when
 // Escape ends it. to goes to the first or last object of a group that no try has used before. before prepares, after restores.
@@ -87,8 +87,8 @@ const clock = async (page) => {
 // result of meter.end by name.
 exports.tour = async (page, size, meter) => {
   const spent = await clock(page);
-  await page.waitForSelector(".rows", {timeout: 120000});
-  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))), null, {timeout: 120000});
+  await page.waitForSelector(".rows", {timeout: 300000});
+  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))), null, {timeout: 300000});
   // A page finishes what is near the screen after the frame of a key. That is not work of the next key.
   const quiet = async () => {
     for (let calm = 0, a = await spent(), b; calm < 4; a = b) {
@@ -107,7 +107,7 @@ exports.tour = async (page, size, meter) => {
         group = group + 2 < 10 ? group + 2 : 3;
         const id = "o" + n + "-" + (one.to === "first" ? 0 : size - 1);
         await page.evaluate((id) => { history.replaceState(null, "", location.pathname); location.hash = "#" + id; }, id);
-        await page.waitForFunction((id) => document.querySelector(".obj.current")?.id === id, id, {timeout: 120000});
+        await page.waitForFunction((id) => document.querySelector(".obj.current")?.id === id, id, {timeout: 300000});
       }
       if (one.before) await one.before(page);
       await quiet();
@@ -129,7 +129,7 @@ const GOAL = 25;
 const effort = async (browser, address, size, tries) => {
   const context = await browser.newContext({viewport: {width: 1400, height: 1000}});
   const page = await context.newPage();
-  await page.goto(address, {waitUntil: "load", timeout: 120000});
+  await page.goto(address, {waitUntil: "load", timeout: 300000});
   const spent = await clock(page), least = {}, tried = {};
   let before;
   const got = await exports.tour(page, size, {
