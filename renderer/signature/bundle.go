@@ -1,14 +1,11 @@
 package signature
 
 import (
-	"bytes"
 	"crypto"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -25,6 +22,11 @@ type bundle struct {
 			RawBytes []byte `json:"rawBytes"`
 		} `json:"certificate"`
 		Entries []bundleEntry `json:"tlogEntries"`
+		Stamps  struct {
+			Signed []struct {
+				Response []byte `json:"signedTimestamp"`
+			} `json:"rfc3161Timestamps"`
+		} `json:"timestampVerificationData"`
 	} `json:"verificationMaterial"`
 	Envelope *struct {
 		Type       string `json:"payloadType"`
@@ -127,24 +129,30 @@ func (s Signer) keylessBundle(data []byte, manifest string, root *trustedRoot) e
 	if !valid(cert.PublicKey, message, b.Envelope.Signatures[0].Signature) {
 		return errors.New("the signature is not by the key of its certificate")
 	}
-	at, err := root.recordedBundle(b, cert)
+	times, err := root.recordedBundle(b, message, cert)
 	if err != nil {
 		return err
 	}
-	return s.vouched(cert, x509.NewCertPool(), at, root)
+	for _, at := range times {
+		if err := s.vouched(cert, x509.NewCertPool(), at, root); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// recordedBundle returns when a trusted log recorded the signature. One of the entries must prove it; the error is that of the first one.
-func (r *trustedRoot) recordedBundle(b *bundle, cert *x509.Certificate) (time.Time, error) {
+// recordedBundle returns when the signature was made, at least one time: a trusted log recorded it then, or a trusted authority signed a
+// timestamp of it. A log must have it in either case. One of the entries must prove it; the error is that of the first one.
+func (r *trustedRoot) recordedBundle(b *bundle, message []byte, cert *x509.Certificate) ([]time.Time, error) {
+	stamps, unstamped := r.stamped(b)
 	var first error
 	for i := range b.Material.Entries[:min(len(b.Material.Entries), maxEntries)] {
-		e := &b.Material.Entries[i]
-		at, err := r.entry(e)
+		times, err := r.entry(&b.Material.Entries[i], stamps, unstamped)
 		if err == nil {
-			err = aboutEnvelope(e.Body, b, cert)
+			err = about(b.Material.Entries[i].Body, recordOf(b, message, cert))
 		}
 		if err == nil {
-			return at, nil
+			return times, nil
 		}
 		if first == nil {
 			first = err
@@ -153,20 +161,34 @@ func (r *trustedRoot) recordedBundle(b *bundle, cert *x509.Certificate) (time.Ti
 	if first == nil {
 		first = errors.New("its bundle has no entry of a transparency log: sign without --tlog-upload=false")
 	}
-	return time.Time{}, first
+	return nil, first
 }
 
-// entry checks that a trusted log has the entry, and returns when the log recorded it. Only the log's promise vouches for the time.
-func (r *trustedRoot) entry(e *bundleEntry) (time.Time, error) {
-	seconds, err := e.Time.Int64()
-	if err != nil || seconds <= 0 || len(e.Promise.Signature) == 0 {
-		return time.Time{}, errors.New("its entry of the transparency log has no signed time: logs of the second generation and signed timestamps are not supported")
+// entry checks that a trusted log has the entry, and returns the times that are signed: the log's promise, in logs of the first
+// generation, and the timestamps. Without either it returns unstamped. The time in an entry without a promise is not signed by anybody.
+func (r *trustedRoot) entry(e *bundleEntry, stamps []time.Time, unstamped error) ([]time.Time, error) {
+	id, times := hex.EncodeToString(e.Log.ID), stamps
+	if len(e.Promise.Signature) > 0 {
+		at, err := r.promise(e, id)
+		if err != nil {
+			return nil, err
+		}
+		times = append([]time.Time{at}, stamps...)
 	}
-	index, err := e.Index.Int64()
-	if err != nil {
+	if len(times) == 0 {
+		return nil, unstamped
+	}
+	return times, r.included(e, id, times[0])
+}
+
+// promise returns when a trusted log promised to include the entry.
+func (r *trustedRoot) promise(e *bundleEntry, id string) (time.Time, error) {
+	seconds, err := e.Time.Int64()
+	index, wrong := e.Index.Int64()
+	if err != nil || wrong != nil || seconds <= 0 {
 		return time.Time{}, errors.New("its entry of the transparency log cannot be read")
 	}
-	at, id := time.Unix(seconds, 0), hex.EncodeToString(e.Log.ID)
+	at := time.Unix(seconds, 0)
 	canonical, err := json.Marshal(logEntry{Body: base64.StdEncoding.EncodeToString(e.Body), IntegratedTime: seconds, LogID: id, LogIndex: index})
 	if err != nil {
 		return at, err
@@ -174,37 +196,5 @@ func (r *trustedRoot) entry(e *bundleEntry) (time.Time, error) {
 	if !r.promised(id, at, canonical, e.Promise.Signature) {
 		return at, errors.New("its entry of the transparency log is not signed by a trusted log")
 	}
-	return at, r.included(e, id, at)
-}
-
-// aboutEnvelope requires that an entry of the log is about the bundle's envelope: the same payload, signature and certificate.
-func aboutEnvelope(body []byte, b *bundle, cert *x509.Certificate) error {
-	var entry struct {
-		Kind string `json:"kind"`
-		Spec struct {
-			PayloadHash struct {
-				Algorithm string `json:"algorithm"`
-				Value     string `json:"value"`
-			} `json:"payloadHash"`
-			Signatures []struct {
-				Signature []byte `json:"signature"`
-				Verifier  []byte `json:"verifier"`
-			} `json:"signatures"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(body, &entry); err != nil || entry.Kind != "dsse" || len(entry.Spec.Signatures) != 1 {
-		return fmt.Errorf("its entry of the transparency log is of the kind %.40q, which is not that of an envelope with one signature", entry.Kind)
-	}
-	sum := sha256.Sum256(b.Envelope.Payload)
-	one := entry.Spec.Signatures[0]
-	block, _ := pem.Decode(one.Verifier)
-	switch hash := entry.Spec.PayloadHash; {
-	case hash.Algorithm != "sha256" || hash.Value != hex.EncodeToString(sum[:]):
-		return errors.New("its entry of the transparency log is about another payload")
-	case !bytes.Equal(one.Signature, b.Envelope.Signatures[0].Signature):
-		return errors.New("its entry of the transparency log is about another signature")
-	case block == nil || !bytes.Equal(block.Bytes, cert.Raw):
-		return errors.New("its entry of the transparency log has another certificate")
-	}
-	return nil
+	return at, nil
 }

@@ -247,7 +247,7 @@ func TestKeylessBundle(t *testing.T) {
 		"a broken certificate":          {material(func(m map[string]any) { at(m, "certificate")["rawBytes"] = []byte("x") }), "certificate cannot be read"},
 		"no entry of a log":             {material(func(m map[string]any) { m["tlogEntries"] = nil }), "no entry of a transparency log"},
 		"a log's other key":             {with(func(a *bundleAttempt) { a.log = otherLog.log }), "not signed by a trusted log"},
-		"of the entry: a blob's":        {with(func(a *bundleAttempt) { a.body = func(b map[string]any) { b["kind"] = "hashedrekord" } }), "not that of an envelope"},
+		"of the entry: a blob's":        {with(func(a *bundleAttempt) { a.body = func(b map[string]any) { b["kind"] = "hashedrekord" } }), "cannot be read as hashedrekord 0.0.1"},
 		"of the entry: another payload": {body(func(spec map[string]any) { at(spec, "payloadHash")["value"] = strings.Repeat("0", 64) }), "about another payload"},
 		"of the entry: another signature": {body(func(spec map[string]any) {
 			spec["signatures"] = []any{map[string]any{"signature": "AAAA", "verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other})}}
@@ -257,7 +257,7 @@ func TestKeylessBundle(t *testing.T) {
 		}), "has another certificate"},
 
 		"no promise":          {entry(func(e map[string]any) { delete(e, "inclusionPromise") }), "no signed time"},
-		"no time":             {entry(func(e map[string]any) { e["integratedTime"] = "0" }), "no signed time"},
+		"no time":             {entry(func(e map[string]any) { e["integratedTime"] = "0" }), "cannot be read"},
 		"another time":        {entry(func(e map[string]any) { e["integratedTime"] = fmt.Sprint(s.now.Add(time.Second).Unix()) }), "not signed by a trusted log"},
 		"another index":       {entry(func(e map[string]any) { e["logIndex"] = "71" }), "not signed by a trusted log"},
 		"no inclusion proof":  {entry(func(e map[string]any) { delete(e, "inclusionProof") }), "no inclusion proof"},

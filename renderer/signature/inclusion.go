@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +31,10 @@ func (r *trustedRoot) included(e *bundleEntry, id string, at time.Time) error {
 	if p == nil || p.Checkpoint.Envelope == "" {
 		return errors.New("its entry of the transparency log has no inclusion proof with a checkpoint")
 	}
-	text, ok := r.checkpoint(p.Checkpoint.Envelope, id, at)
+	lines, ok := r.checkpoint(p.Checkpoint.Envelope, id, at)
 	if !ok {
 		return errors.New("the checkpoint of its entry of the transparency log is not signed by that log")
 	}
-	lines := strings.Split(text, "\n") // origin, size, root
 	if len(lines) < 3 || lines[1] != p.Size.String() || lines[2] != base64.StdEncoding.EncodeToString(p.Root) {
 		return errProof
 	}
@@ -49,13 +49,15 @@ func (r *trustedRoot) included(e *bundleEntry, id string, at time.Time) error {
 	return nil
 }
 
-// checkpoint returns the text of a signed note (c2sp.org/signed-note) that the log with an id signed.
-func (r *trustedRoot) checkpoint(note, id string, at time.Time) (text string, ok bool) {
+// checkpoint returns the lines of a signed note (c2sp.org/tlog-checkpoint) that the log with an id signed: origin, size, root. Witnesses
+// may have signed it too.
+func (r *trustedRoot) checkpoint(note, id string, at time.Time) (lines []string, ok bool) {
 	end := strings.LastIndex(note, "\n\n")
 	if end < 0 {
-		return "", false
+		return nil, false
 	}
-	text = note[:end+1]
+	text := note[:end+1]
+	lines = strings.Split(text, "\n")
 	const hint = 4 // bytes before a signature that shorten the search for the key
 	for line := range strings.Lines(note[end+2:]) {
 		fields := strings.Fields(line)
@@ -63,11 +65,28 @@ func (r *trustedRoot) checkpoint(note, id string, at time.Time) (text string, ok
 			continue
 		}
 		signature, err := base64.StdEncoding.DecodeString(fields[2])
-		if err == nil && len(signature) > hint && r.promised(id, at, []byte(text), signature[hint:]) {
-			return text, true
+		if err == nil && len(signature) > hint && r.observed(lines[0], id, at, []byte(text), signature[hint:]) {
+			return lines, true
 		}
 	}
-	return "", false
+	return nil, false
+}
+
+// observed reports whether a trusted log with the id and the origin, valid at a time, signed a message.
+func (r *trustedRoot) observed(origin, id string, at time.Time, message, signature []byte) bool {
+	return slices.ContainsFunc(r.logs, func(l trustedLog) bool {
+		return l.is(id, at) && l.calls(origin) && valid(l.key, message, signature)
+	})
+}
+
+// calls reports whether a log calls itself by an origin. Since the second generation it is the host name of the log, and before that also
+// the tree's number.
+func (l trustedLog) calls(origin string) bool {
+	name, tree, numbered := strings.Cut(origin, " - ")
+	if _, err := strconv.ParseUint(tree, 10, 64); numbered && name != "" && err == nil {
+		return true
+	}
+	return l.host != "" && origin == l.host
 }
 
 // rootOf returns the root hash of a Merkle tree, from an entry and its proof (RFC 9162, section 2.1.3.2). It returns nil if the proof

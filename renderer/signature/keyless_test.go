@@ -3,6 +3,7 @@ package signature
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
@@ -31,14 +32,16 @@ type sigstore struct {
 	authority *x509.Certificate
 	issuing   *ecdsa.PrivateKey
 	log       *ecdsa.PrivateKey
+	second    ed25519.PrivateKey // of the log of the second generation
+	stamper   *stamper
 	now       time.Time
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return key
 }
@@ -57,22 +60,38 @@ func newSigstore(t *testing.T) *sigstore {
 	if s.authority, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
+	if _, s.second, err = ed25519.GenerateKey(rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	s.stamper = newStamper(t, s.now, nil)
 	return s
 }
 
-// root is the trusted_root.json of the authority and the log.
-func (s *sigstore) root() []byte {
+// root is the trusted_root.json of the authorities and the logs.
+func (s *sigstore) root(changes ...func(map[string]any)) []byte {
 	s.t.Helper()
 	key, err := x509.MarshalPKIXPublicKey(&s.log.PublicKey)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	second, err := x509.MarshalPKIXPublicKey(s.second.Public())
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	valid := map[string]any{"start": s.now.AddDate(-1, 0, 0)}
-	out, err := json.Marshal(map[string]any{
-		"mediaType":              "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
-		"tlogs":                  []any{map[string]any{"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid}}},
+	root := map[string]any{
+		"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+		"tlogs": []any{
+			map[string]any{"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid}},
+			map[string]any{"baseUrl": "https://" + secondHost, "publicKey": map[string]any{"rawBytes": second, "keyDetails": "PKIX_ED25519", "validFor": valid}, "logId": map[string]any{"keyId": secondID(s.second)}},
+		},
 		"certificateAuthorities": []any{map[string]any{"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.authority.Raw}}}, "validFor": valid}},
-	})
+		"timestampAuthorities":   []any{s.stamper.trusted(valid)},
+	}
+	for _, change := range changes {
+		change(root)
+	}
+	out, err := json.Marshal(root)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -202,7 +221,7 @@ func TestKeyless(t *testing.T) {
 		"no entry of a log":    {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Bundle = " " } }), s, "cannot be read"},
 		"another payload": {with(func(a *attempt) {
 			a.change = func(_ *fetch.Cosign, e map[string]any) {
-				spec(e, "data")["hash"] = map[string]any{"algorithm": "sha256", "value": "00"}
+				spec(e, "data")["hash"] = map[string]any{"algorithm": "sha256", "value": strings.Repeat("00", 32)}
 			}
 		}), s, "another payload"},
 		"another signature": {with(func(a *attempt) {
@@ -213,6 +232,14 @@ func TestKeyless(t *testing.T) {
 				spec(e, "signature")["publicKey"] = map[string]any{"content": []byte("x")}
 			}
 		}), s, "another certificate"},
+		"an envelope without a payload": {with(func(a *attempt) {
+			a.change = func(c *fetch.Cosign, e map[string]any) {
+				e["kind"], e["spec"] = "dsse", map[string]any{
+					"payloadHash": map[string]any{"algorithm": "sha256", "value": ""},
+					"signatures":  []any{map[string]any{"signature": c.Signature, "verifier": []byte(c.Certificate)}},
+				}
+			}
+		}), s, "cannot be read as dsse 0.0.1"},
 		"an attestation":        {with(func(a *attempt) { a.change = func(_ *fetch.Cosign, e map[string]any) { e["kind"] = "intoto" } }), s, "not that of a signature"},
 		"signed without a name": {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Certificate = "" } }), s, "made with a key"},
 	} {
@@ -290,6 +317,8 @@ func FuzzVerify(f *testing.F) {
 	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf([]byte("archive")) + `"}]}`)
 	statement := base64.StdEncoding.EncodeToString(statementOf(digestOf(manifest), cosignPredicate))
 	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"tlogEntries":[{"integratedTime":"1","inclusionProof":{}}]},"dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":"`+statement+`","signatures":[{"sig":"AAAA"}]}}`),
+		"AAAA", "", "{}", []byte(nil), manifest)
+	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"tlogEntries":[{"canonicalizedBody":"e30=","inclusionProof":{}}],"timestampVerificationData":{"rfc3161Timestamps":[{"signedTimestamp":"MAA="}]}},"dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":"`+statement+`","signatures":[{"sig":"AAAA"}]}}`),
 		"AAAA", "", "{}", []byte(nil), manifest)
 	f.Fuzz(func(t *testing.T, payload []byte, signature, certificate, bundle string, provenance, manifest []byte) {
 		e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest, Cosign: []fetch.Cosign{{Payload: payload, Signature: signature, Certificate: certificate, Chain: certificate, Bundle: bundle}}, Bundles: [][]byte{[]byte(bundle), payload}}

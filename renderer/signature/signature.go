@@ -2,13 +2,13 @@
 // charts in OCI registries, by a key or by an identity that a certificate of Sigstore names.
 //
 // Evidence comes from where the chart comes from, and proves nothing by itself. Signer is what the fleet trusts. Verify reads no
-// network and no clock. A certificate is judged at the time at which a transparency log recorded the signature, and the log's promise is
-// part of the evidence, so that Verify needs no network either.
+// network and no clock. A certificate is judged at the time at which the signature was made. A transparency log or a timestamp authority
+// signed that time, and it is part of the evidence, so that Verify needs no network either.
 //
-// cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3.
+// cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3, with logs of the first
+// generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC 3161 beside them).
 //
-// Not supported: transparency logs of the second generation (Rekor tiles), signed timestamps (RFC 3161), and the logs of issued
-// certificates (SCTs are not checked).
+// Not supported: timestamps of signatures in the old form, and the logs of issued certificates (SCTs are not checked).
 package signature
 
 import (
