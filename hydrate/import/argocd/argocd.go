@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/import/internal/reach"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/templates"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -109,6 +110,7 @@ type importer struct {
 	units    map[string]*Unit
 	order    []string
 	problems []Problem
+	rounds   *templates.Rounds // that are left to all ApplicationSets
 }
 
 // Problem is what is wrong with a file, or with an ApplicationSet: the Applications that it describes are not known.
@@ -133,7 +135,7 @@ type pending struct {
 // Import reads the Applications of a commit. Units come in the order in which they are found. A Problem is about an ApplicationSet that
 // cannot be generated.
 func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}}
+	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
 	i.Clusters = slices.Clone(o.Clusters)
 	for n := range i.Clusters {
 		registered(&i.Clusters[n])
@@ -324,7 +326,7 @@ func UnknownCluster(name string) error {
 
 // Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that nobody has described yet.
 func Servers(ctx context.Context, o Options) ([]Cluster, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}}
+	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
 	found, err := i.find()
 	if err != nil {
 		return nil, err

@@ -125,6 +125,23 @@ func TestApplicationSetErrors(t *testing.T) {
 	}
 }
 
+// A template without end is a problem of its ApplicationSet. The budget is one of the whole import, so templates after it are not executed.
+func TestTemplatesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("five million rounds take seconds")
+	}
+	set := func(name, text string) string {
+		return "-- argocd/" + name + ".yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name + "}\nspec:\n  goTemplate: true\n  generators: [{list: {elements: [{name: a}]}}]\n" +
+			"  template: {metadata: {name: \"" + name + text + "\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+	}
+	units, problems, err := argocd.Import(t.Context(), options(base+set("first", "")+set("second", "{{ range 100000000000 }}{{ end }}")+set("third", "-{{ .name }}")+set("zero", "")))
+	if err != nil || len(units) != 3 || len(problems) != 2 || !strings.Contains(problems[0].Message, "is not done after 5000000 rounds") || problems[0].Origin.File != "argocd/second.yaml" ||
+		!strings.Contains(problems[1].Message, "the templates before it used up the rounds") || problems[1].Origin.File != "argocd/third.yaml" {
+		t.Errorf("%d units, %+v, %v", len(units), problems, err)
+	}
+}
+
 // Applications that bring each other end at the first repetition, and a unit that must not be built is not.
 func TestCyclesAndExclusion(t *testing.T) {
 	t.Parallel()

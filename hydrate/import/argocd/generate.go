@@ -33,6 +33,7 @@ type set struct {
 func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.Object, error) {
 	spec, _ := o["spec"].(map[string]any)
 	s := &set{importer: i, ctx: ctx}
+	s.templates.rounds = i.rounds
 	s.templates.goTemplate, _ = spec["goTemplate"].(bool)
 	options, _ := spec["goTemplateOptions"].([]any)
 	for _, option := range options {

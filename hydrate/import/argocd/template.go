@@ -20,6 +20,7 @@ import (
 type replacer struct {
 	goTemplate bool
 	options    []string
+	rounds     *templates.Rounds
 }
 
 // invalidName are the characters that `normalize` replaces.
@@ -87,26 +88,23 @@ func (t replacer) text(text string, params map[string]any) (string, error) {
 		if !strings.Contains(text, "{{") {
 			return text, nil
 		}
-		parsed, err := template.New("").Funcs(functions()).Parse(text)
-		if err != nil {
-			return "", fmt.Errorf("template %.200q: %w", text, err)
-		}
+		one := template.New("")
 		for _, o := range t.options {
 			if !strings.HasPrefix(o, "missingkey=") { // Option panics on what it does not know
 				return "", fmt.Errorf("goTemplateOptions: %q is not known", o)
 			}
 			switch strings.TrimPrefix(o, "missingkey=") {
 			case "default", "invalid", "zero", "error":
-				parsed = parsed.Option(o)
+				one = one.Option(o)
 			default:
 				return "", fmt.Errorf("goTemplateOptions: %q is not known", o)
 			}
 		}
-		var out templates.Output
-		if err := parsed.Execute(&out, params); err != nil {
+		out, err := t.rounds.Execute(one, text, params)
+		if err != nil {
 			return "", fmt.Errorf("template %.200q: %w", text, err)
 		}
-		return out.String(), nil
+		return string(out), nil
 	}
 	if !strings.Contains(text, "{{") {
 		return text, nil

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/templates"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -141,12 +142,13 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 			return nil, fmt.Errorf("spec.steps[%d]: another step has the name %q too (rename one)", n, one.Name)
 		}
 	}
+	rounds := templates.NewRounds(functions())
 	build := func(id string) ([]manifest.Object, error) {
 		inputs, err := combined(ctx, set, sources, id)
 		if err != nil {
 			return nil, err
 		}
-		return set.build(ctx, steps, inputs)
+		return set.build(ctx, rounds, steps, inputs)
 	}
 	out, err := build(oneID)
 	if len(sources) == 1 || ctx.Err() != nil {
@@ -164,7 +166,7 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 }
 
 // build executes the templates of the steps for each set of inputs.
-func (set *resourceSet) build(ctx context.Context, steps []step, inputs []map[string]any) ([]manifest.Object, error) {
+func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, steps []step, inputs []map[string]any) ([]manifest.Object, error) {
 	if len(inputs) == 0 {
 		if len(set.Spec.InputsFrom) > 0 {
 			return nil, nil // without inputs of its providers it applies nothing
@@ -174,7 +176,7 @@ func (set *resourceSet) build(ctx context.Context, steps []step, inputs []map[st
 	var out []manifest.Object
 	in := map[Key]string{} // the step of each object
 	for n := range steps {
-		objects, err := steps[n].build(ctx, inputs)
+		objects, err := steps[n].build(ctx, rounds, inputs)
 		if err != nil && len(set.Spec.Steps) > 0 {
 			return nil, fmt.Errorf("spec.steps[%d] %s: %w", n, steps[n].Name, err)
 		}
@@ -200,7 +202,7 @@ func (set *resourceSet) build(ctx context.Context, steps []step, inputs []map[st
 
 // build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts; the operator ignores
 // objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
-func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.Object, error) {
+func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map[string]any) ([]manifest.Object, error) {
 	var out []manifest.Object
 	seen := map[Key]bool{}
 	add := func(objects []manifest.Object, disabled bool) error {
@@ -217,7 +219,7 @@ func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.O
 	}
 	for n, resource := range s.Resources {
 		for _, set := range inputs {
-			o, err := executeOne(resource, set)
+			o, err := executeOne(rounds, resource, set)
 			if err == nil {
 				err = add([]manifest.Object{o}, set == nil)
 			}
@@ -230,7 +232,7 @@ func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.O
 		return out, nil
 	}
 	for _, set := range inputs {
-		objects, err := execute(s.ResourcesTemplate, set)
+		objects, err := execute(rounds, s.ResourcesTemplate, set)
 		if err == nil {
 			err = add(objects, false)
 		}

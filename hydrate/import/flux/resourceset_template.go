@@ -19,12 +19,12 @@ import (
 var errUID = errors.New("inputs.id of a ResourceSetInputProvider is not supported: the operator makes it of the UID that the provider has in the cluster (add an input with another name)")
 
 // executeOne builds an entry of spec.resources: the operator executes its YAML text as a template.
-func executeOne(resource, inputs map[string]any) (manifest.Object, error) {
+func executeOne(rounds *templates.Rounds, resource, inputs map[string]any) (manifest.Object, error) {
 	text, err := yaml.Marshal(resource)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := execute(string(text), inputs)
+	objects, err := execute(rounds, string(text), inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -35,18 +35,13 @@ func executeOne(resource, inputs map[string]any) (manifest.Object, error) {
 }
 
 // execute returns the objects that a template makes of a set of inputs.
-func execute(text string, inputs map[string]any) ([]manifest.Object, error) {
-	parsed, err := template.New("template").Delims("<<", ">>").Funcs(functions()).Funcs(template.FuncMap{
-		"inputs": func() any { return inputs },
-	}).Option("missingkey=error").Parse(text)
+func execute(rounds *templates.Rounds, text string, inputs map[string]any) ([]manifest.Object, error) {
+	parsed := template.New("template").Delims("<<", ">>").Option("missingkey=error").Funcs(template.FuncMap{"inputs": func() any { return inputs }})
+	out, err := rounds.Execute(parsed, text, nil)
 	if err != nil {
 		return nil, err
 	}
-	var out templates.Output
-	if err := parsed.Execute(&out, nil); err != nil {
-		return nil, err
-	}
-	return manifest.Decode(out.Bytes(), manifest.DefaultBudget())
+	return manifest.Decode(out, manifest.DefaultBudget())
 }
 
 // functions are those of the operator's templates. Its functions `keys` and `values` have no order; here they are sorted by key.
