@@ -3,6 +3,8 @@ package bot
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +70,7 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promotion
 	}
 	for i := range promotions {
 		p := &promotions[i]
-		fmt.Fprint(&b, " ", p.Environment, p.Tip, p.Source, p.Foreign, p.Decision.WaitsFor, waves(p))
+		fmt.Fprint(&b, " ", p.Environment, p.Tip, p.Source, p.Foreign, p.Decision.WaitsFor, p.Decision.LeftOut, waves(p))
 	}
 	return b.String()
 }
@@ -126,7 +128,7 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 		has := known && at <= place[commit]
 		switch e, hydrated := status[r.Environment]; {
 		case has && p != nil:
-			row.State, row.Waits = waves(p), ""
+			row.State, row.Waits = waves(p)+without(p, place[commit], place), ""
 			if row.State != arrivedState || r.Source == commit {
 				row.Waits = plain(p.Decision.WaitsFor)
 			}
@@ -141,6 +143,28 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 		out = append(out, row)
 	}
 	return out, everywhere
+}
+
+// without names the workspaces that an environment left out of a commit, in words that follow a state; "" if there is none. newer is the position
+// of the commit in place.
+func without(p *promotion.Status, newer int, place map[gitstore.Hash]int) string {
+	var out []string
+	for _, w := range p.Decision.LeftOut {
+		older := func(c promote.ClusterSource) bool {
+			return slices.ContainsFunc(slices.Collect(maps.Keys(c.Apps)), func(app string) bool {
+				at, err := gitstore.ParseHash(c.Of(app))
+				i, known := place[at]
+				return fleet.WorkspaceOf(app) == w && (err != nil || !known || i > newer)
+			})
+		}
+		if slices.ContainsFunc(p.Source.Entries(slices.Collect(maps.Keys(p.Source.Clusters))), older) {
+			out = append(out, w)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " without " + promote.Few(out)
 }
 
 // rolledBack describes the rollback of an environment from a commit: the restored commit, the person and the reason. It returns "" if

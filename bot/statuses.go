@@ -287,6 +287,9 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 		return out
 	}
 	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
+	if left := e.Decision.LeftOut; len(left) > 0 {
+		s.Description += " without " + promote.Few(left) + ", red in an environment before"
+	}
 	commits := []string{e.Source.Commit, e.Tip}
 	switch state := wavesState(e); {
 	case e.Foreign != "":

@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
@@ -170,6 +172,32 @@ func TestPromotedStatuses(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A commit of which a workspace was left out is not called complete.
+func TestLeftOutInTheRollout(t *testing.T) {
+	hash := func(digit string) gitstore.Hash {
+		h, err := gitstore.ParseHash(strings.Repeat(digit, 40))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	newest, middle, oldest := hash("c"), hash("b"), hash("a")
+	place := map[gitstore.Hash]int{newest: 0, middle: 1, oldest: 2}
+	status := promotion.Status{Environment: "prod", Tip: "d", Source: promote.Source{Commit: newest.String(), Apps: map[string]string{"team-a/cart": oldest.String(), "team-b/till": oldest.String()}}}
+	status.Decision.LeftOut = []string{"team-a"}
+	running := []promotion.Running{{Environment: "prod", Source: newest}}
+	for commit, want := range map[gitstore.Hash]string{newest: "runs it without team-a", middle: "runs it without team-a", oldest: "runs it"} {
+		rows, everywhere := rollout(commit, place, running, &fleet.Fleet{}, nil, []promotion.Status{status})
+		if rows[0].State != want || everywhere != (want == "runs it") {
+			t.Errorf("%s: %q, everywhere %v", commit.Short(), rows[0].State, everywhere)
+		}
+	}
+	list := promotedStatuses("sluice", &status)
+	if len(list) != 1 || list[0].status.Description != "prod runs it without team-a, red in an environment before" {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -33,8 +33,10 @@ const (
 	TrailerRollback   = "Sluice-Rollback" // the reason of a rollback
 	// TrailerTakenBack is the reason why a rollout continues without the changes of the workspaces that TrailerWorkspaces names.
 	TrailerTakenBack = "Sluice-Taken-Back"
-	TrailerWave      = "Sluice-Wave"
-	TrailerClusters  = "Sluice-Clusters" // the clusters that a partial rollback names
+	// TrailerLeftOut names the workspaces that a promotion leaves out, because they are red in an environment before.
+	TrailerLeftOut  = "Sluice-Left-Out"
+	TrailerWave     = "Sluice-Wave"
+	TrailerClusters = "Sluice-Clusters" // the clusters that a partial rollback names
 	// TrailerAppSource names an app on a cluster branch and its source commit, if that commit differs from
 	// TrailerSource. There is one for each such app.
 	TrailerAppSource = "Sluice-App-Source"

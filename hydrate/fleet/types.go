@@ -206,7 +206,7 @@ type Promotion struct {
 	// OnFailure is halt or rollback: what to do when health turns red while a promotion goes on. Default: halt.
 	OnFailure string `json:"onFailure,omitempty" jsonschema:"enum=halt,enum=rollback"`
 	// OnWorkspaceFailure is rollback: a workspace whose apps alone turn red goes back, and the promotion continues without its changes.
-	// Default: such a failure is one of the whole environment.
+	// A workspace that alone is red in an environment before is left out. Default: such a failure is one of the whole environment.
 	OnWorkspaceFailure string `json:"onWorkspaceFailure,omitempty" jsonschema:"enum=rollback"`
 	// RestartBake lets a newer commit take the place of one that still bakes or goes through waves. Default: false.
 	RestartBake bool `json:"restartBake,omitempty"`

@@ -55,11 +55,11 @@ func Decide(s Situation) (Decision, error) {
 }
 
 func newDecider(x *facts) *decider {
-	agreed, pace := &agreement{x}, &rolloutGates{x}
-	gates := &gatekeeper{x, agreed, pace}
+	agreed, pace, before := &agreement{x}, &rolloutGates{x}, &upstreams{x}
+	gates := &gatekeeper{x, agreed, pace, before}
 	return &decider{
 		facts: x, agreement: agreed, rolloutGates: pace, gatekeeper: gates,
-		proposer: &proposer{x, gates}, observer: &observer{x, agreed, pace}, rollout: &rollout{x, pace},
+		proposer: &proposer{x, gates, before}, observer: &observer{x, agreed, pace, before}, rollout: &rollout{x, pace},
 	}
 }
 
@@ -100,7 +100,7 @@ func (x *decider) advance() error {
 // onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes only Sluice's records; in other
 // modes, the environment branch gets them.
 func (x *decider) onlyHeld(next Proposal) bool {
-	if len(next.Held) == 0 {
+	if len(next.Held)+len(next.Without) == 0 || next.Refused != "" {
 		return false
 	}
 	c := x.s.Candidate
@@ -111,7 +111,11 @@ func (x *decider) onlyHeld(next Proposal) bool {
 // heldOnly handles the case that only held apps are left to promote.
 func (x *decider) heldOnly(next Proposal) {
 	x.d.Proposal = nil
-	x.d.Gates = []Gate{{Name: GateHold, State: Waiting, Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit), Few(next.Held))}}
+	x.d.Gates = nil
+	if len(next.Held) > 0 {
+		x.d.Gates = []Gate{{Name: GateHold, State: Waiting, Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit), Few(next.Held))}}
+	}
+	x.d.Gates = append(x.d.Gates, x.gatekeeper.upstreams.onlyLate(next)...)
 	if x.s.Request != nil {
 		x.act(Action{Kind: CloseRequest, Reason: "what is left is held back"})
 	}
@@ -120,6 +124,9 @@ func (x *decider) heldOnly(next Proposal) {
 // promote moves the environment branch, or updates the merge request. It reports whether the branch moves.
 func (x *decider) promote(w Proposal) bool {
 	a := Action{Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By, Reason: w.Reason}
+	if w.Refused == "" {
+		a.Without = w.Without
+	}
 	if c := x.s.Candidate; c != nil {
 		a.Tree = c.Tree
 	}
@@ -165,6 +172,7 @@ func (x *decider) finish() Decision {
 		}
 	}
 	slices.Sort(d.Frozen)
+	d.LeftOut = x.gatekeeper.upstreams.behind()
 	for _, f := range append(slices.Clone(x.freezes), x.rec.Freezes...) {
 		if f.Holds(x.s.Now) && !slices.Contains(d.Freezes, f) {
 			d.Freezes = append(d.Freezes, f)
@@ -206,7 +214,7 @@ func (x *decider) waitsFor(d Decision) string {
 	case x.rec.Declined != nil && x.mode() == modeRequest:
 		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s", x.rec.Declined.Source, name, x.s.command("promote", name))
 	case x.mode() == modeManual && x.proposer.automatic() != nil:
-		return x.waitsForCommand()
+		return x.waitsForCommand(*x.proposer.automatic())
 	case len(d.Frozen) > 0:
 		return "frozen clusters stay behind: " + Few(d.Frozen)
 	default:
@@ -215,8 +223,11 @@ func (x *decider) waitsFor(d Decision) string {
 }
 
 // waitsForCommand suggests a promotion, unless a halt or a freeze would refuse it.
-func (x *decider) waitsForCommand() string {
+func (x *decider) waitsForCommand(next Proposal) string {
 	name := x.s.Environment.Name
+	if late := x.gatekeeper.upstreams.onlyLate(next); next.Source.equalOn(x.s.Running.Source, x.names()) && len(late) > 0 {
+		return fmt.Sprintf("%s waits%s", name, late[0].wait())
+	}
 	for _, g := range append([]Gate{x.rolloutGates.haltGate()}, x.rolloutGates.timeGates(true)...) {
 		if g.State != Green {
 			return fmt.Sprintf("%s waits%s; then it needs a command: %s", name, g.wait(), x.s.command("promote", name))

@@ -46,6 +46,7 @@ const (
 	EventBeforeHealthy   EventKind = "beforeHealthy"   // and the environment is healthy
 	EventBeforeRed       EventKind = "beforeRed"       // an upstream environment turned red
 	EventBeforeNotRed    EventKind = "beforeNotRed"    // and the environment is no longer red
+	EventBeforeAlone     EventKind = "beforeAlone"     // other workspaces of an upstream environment are red
 )
 
 // Event is a change of a Record. Fields that a kind does not use are empty.
@@ -59,8 +60,9 @@ type Event struct {
 
 	Source Source   // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
 	Apps   []string // limit a command; Apply reads only these
-	// Workspaces are those whose apps the person meant; Apps contains them.
+	// Workspaces are those whose apps the person meant; Apps contains them. beforeAlone: those that are red.
 	Workspaces []string
+	Passed     []string // beforeAlone: workspaces that are not red, and that the record need not remember
 	Now        bool
 	Restores   bool      // moved: a rollback moved the branch
 	From       string    // moved: the tree that every cluster ran before; "" if that is unknown
@@ -104,7 +106,7 @@ func (r *Record) apply(e Event) error {
 		return r.command(e)
 	case EventFreeze, EventUnfreeze:
 		return r.freeze(e)
-	case EventBefore, EventBeforeHealthy, EventBeforeRed, EventBeforeNotRed:
+	case EventBefore, EventBeforeHealthy, EventBeforeRed, EventBeforeNotRed, EventBeforeAlone:
 		return r.before(e)
 	default:
 		return r.observation(e)
@@ -339,34 +341,6 @@ func (r *Record) rolledBack(e Event) error {
 		r.Halt = nil // the failed rollout has ended
 	}
 	r.Holds = withHolds(r.Holds, b.holds(e.At)...)
-	return nil
-}
-
-// before applies an observation of an upstream environment.
-func (r *Record) before(e Event) error {
-	w := r.Before[e.Target]
-	if e.Kind == EventBefore {
-		if w == nil {
-			w = &UpstreamHistory{}
-			if r.Before == nil {
-				r.Before = map[string]*UpstreamHistory{}
-			}
-			r.Before[e.Target] = w
-		}
-		w.Ran = append(w.Ran, PastState{Source: e.Source.tidy(), At: e.At})
-		return nil
-	}
-	if w == nil || len(w.Ran) == 0 {
-		return fmt.Errorf("nothing was observed of %s", e.Target)
-	}
-	switch e.Kind {
-	case EventBeforeHealthy:
-		w.Ran[len(w.Ran)-1].Healthy = e.At
-	case EventBeforeRed:
-		w.Red, w.LastRed = true, e.At
-	default:
-		w.Red, w.LastRed = false, e.At
-	}
 	return nil
 }
 

@@ -12,6 +12,7 @@ type gatekeeper struct {
 	*facts
 	agreement    *agreement
 	rolloutGates *rolloutGates
+	upstreams    *upstreams
 }
 
 // gates returns the gates of a promotion.
@@ -151,7 +152,7 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		g.Reason = fmt.Sprintf("all clusters of %s are frozen and none runs %s; unfreeze one", b.Name, b.Source)
 		return g
 	}
-	if h := judge(x.p.Health, living(b.Clusters)); h.state != Green {
+	if h := x.upstreams.health(b); h.state != Green {
 		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
 		return g
 	}
@@ -177,7 +178,7 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		return g
 	}
 	g.State, g.Until = Green, time.Time{}
-	return g
+	return x.upstreams.gate(w, b.Name, g)
 }
 
 // renderedGates compare the candidate with the proposal, and report its policy verdict.

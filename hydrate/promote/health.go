@@ -25,13 +25,18 @@ type judged struct {
 // judge compares the statuses with the patterns. Each pattern must match a status on each cluster. A missing status
 // is unknown, which blocks the promotion.
 func judge(h fleet.Health, clusters []ClusterState) judged {
+	return judgeEach(h, clusters, func(c ClusterState) (State, string) { return ofCluster(h.CommitStatuses, c) })
+}
+
+// judgeEach is judge with a judgement of its own for each cluster.
+func judgeEach(h fleet.Health, clusters []ClusterState, each func(ClusterState) (State, string)) judged {
 	if len(h.CommitStatuses) == 0 || len(clusters) == 0 {
 		return judged{state: Green}
 	}
 	count := map[State]int{}
 	var example [2]string // of the first red cluster, and of the first that is not green
 	for _, c := range clusters {
-		state, why := ofCluster(h.CommitStatuses, c)
+		state, why := each(c)
 		count[state]++
 		i := 1
 		if state == Red {

@@ -95,11 +95,22 @@ func (w *world) hasBaked(s promote.Situation, a promote.Action) error {
 	if w.stagingRed.After(since) {
 		since = w.stagingRed
 	}
-	bake, err := w.env.Promotion.Bake.Parse()
-	if w.env.Promotion.Bake != "" && (err != nil || w.now.Sub(since) < bake) || w.isRed || since.IsZero() {
+	if w.now.Sub(since) < w.bake() || w.allRed() || since.IsZero() {
 		return fmt.Errorf("staging has it, in health, since %s only", since)
 	}
 	return nil
+}
+
+// bake is the bake time of prod's promotions.
+func (w *world) bake() time.Duration {
+	if w.env.Promotion.Bake == "" {
+		return 0
+	}
+	d, err := w.env.Promotion.Bake.Parse()
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 func (w *world) mayMove(overtakes bool) error {
@@ -167,7 +178,7 @@ func (w *world) healthyMoves() error {
 // hold: a commit that changes every app must end them.
 func (w *world) arrive() error {
 	w.r = rand.New(rand.NewPCG(1, 1))
-	w.broken = map[string]bool{}
+	w.broken, w.sick = map[string]bool{}, map[string]string{}
 	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
 	for i := range w.members {
 		w.members[i].State = ""

@@ -19,8 +19,7 @@ func (w *world) happen() {
 		w.commit(false)
 		w.stage()
 	case 3:
-		w.isRed = !w.isRed
-		w.logf("staging red: %v", w.isRed)
+		w.sicken()
 	case 4:
 		if w.r.IntN(2) == 0 {
 			w.red[cluster] = true
@@ -57,6 +56,8 @@ func (w *world) happen() {
 		if w.r.IntN(8) == 0 {
 			w.record, w.lost = promote.NewRecord("prod"), true
 			clear(w.bad)
+			clear(w.ill)
+			clear(w.recovered)
 			w.declined, w.merged, w.forgotten = "", "", w.request
 			w.done["lost record"]++
 			w.logf("the record is lost")
@@ -188,8 +189,9 @@ func (w *world) reconcile(hostile bool) error {
 			return nil // nothing is done before the record is stored
 		}
 		w.store(d.Record)
-		if w.isRed { // what nobody saw, nobody knows
-			w.stagingRed = w.now
+		w.sees() // what nobody saw, nobody knows
+		if err := w.restGoesOn(s, d); err != nil {
+			return err
 		}
 		for _, a := range d.Actions {
 			if cut && w.r.IntN(2) == 0 {
@@ -245,6 +247,9 @@ func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) e
 
 func (w *world) moveEnvironment(s promote.Situation, d promote.Decision, a promote.Action) error {
 	if err := w.mayPromote(s, a); err != nil {
+		return err
+	}
+	if err := w.leavesOut(a); err != nil {
 		return err
 	}
 	next := w.trees[a.Tree]

@@ -34,7 +34,7 @@ func (w *world) tenantsOf(s *promote.Situation) error {
 	if !w.tenants {
 		return nil
 	}
-	s.Before[0].Clusters[0].Apps, s.Before[0].Clusters[0].Statuses = w.apps, w.statuses(w.isRed, "")
+	s.Before[0].Clusters[0].Apps, s.Before[0].Clusters[0].Statuses = w.apps, w.stagingStatuses()
 	for i := range s.Clusters {
 		c := &s.Clusters[i]
 		c.Apps, c.Statuses = w.apps, w.statuses(w.red[c.Name], c.Tree)

@@ -82,6 +82,7 @@ func TestModel(t *testing.T) {
 		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off",
 		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held", "released", "resumed hold", "declined",
 		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused", "went on without a workspace",
+		"left out", "left out, refused", "left out, requested", "left out, rest goes on", "left out, caught up",
 	} {
 		if done[k] == 0 && *seedFlag == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
@@ -183,6 +184,9 @@ type world struct {
 	stagingLog []ran
 	stagingRed time.Time // when it was last red
 	isRed      bool
+	sick       map[string]string // app → its status in staging, if that is not success
+	ill        map[string]bool   // workspaces that were seen red in staging alone, and not green since
+	recovered  map[string]ran    // workspaces that were seen green again, and what staging ran then
 	request    *promote.MergeRequest
 	events     int
 	passes     int
@@ -200,7 +204,7 @@ func newWorld(seed uint64) *world {
 		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
 		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"), bad: map[string]map[string]bool{},
 		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
-		apps: []string{"a", "b"}, broken: map[string]bool{},
+		apps: []string{"a", "b"}, broken: map[string]bool{}, sick: map[string]string{}, ill: map[string]bool{}, recovered: map[string]ran{},
 	}
 	p := fleet.Promotion{
 		Mode: pick(w.r, "auto", "auto", "manual", "request"), Bake: fleet.Duration(pick(w.r, "", "30m", "1h")),
@@ -367,6 +371,9 @@ func (w *world) situation() (promote.Situation, error) {
 	}
 	next, err := promote.Next(s)
 	if err != nil || next == nil {
+		return s, err
+	}
+	if next, err = w.leaves(&s, next); err != nil || next == nil {
 		return s, err
 	}
 	if len(record.Holds) > 0 && next.By == "" {

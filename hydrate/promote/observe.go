@@ -10,6 +10,7 @@ type observer struct {
 	*facts
 	agreement    *agreement
 	rolloutGates *rolloutGates
+	upstreams    *upstreams
 }
 
 // observe records the state of branches and statuses. It also finds actions of an earlier run that were not recorded:
@@ -27,7 +28,10 @@ func (x *observer) observe() error {
 			return err
 		}
 	}
-	return nil
+	if x.s.Running.Foreign != "" || x.takingBack() || !x.upstreams.arrivedWithout(x.rec.Request) {
+		return nil
+	}
+	return x.emit(Event{Kind: EventRequestDone})
 }
 
 func (x *observer) observeMove() error {
@@ -198,7 +202,11 @@ func (x *observer) observeUpstream(b Upstream) error {
 		}
 		w = x.rec.Before[b.Name]
 	}
-	health := judge(x.p.Health, living(b.Clusters))
+	health := x.upstreams.health(b)
+	if err := x.observeWorkspaces(b, health.red); err != nil {
+		return err
+	}
+	w = x.rec.Before[b.Name]
 	now := w.Ran[len(w.Ran)-1]
 	switch {
 	case health.state == Red && !w.Red:
@@ -216,6 +224,25 @@ func (x *observer) observeUpstream(b Upstream) error {
 		return x.emit(Event{Kind: EventBeforeHealthy, Target: b.Name, At: at})
 	}
 	return nil
+}
+
+// observeWorkspaces records which workspaces of an upstream environment are red.
+func (x *observer) observeWorkspaces(b Upstream, red []string) error {
+	was := x.upstreams.recordedRed(b.Name)
+	var passed []string
+	for name, h := range x.rec.Before[b.Name].Workspaces {
+		since := h.Since
+		if h.Red {
+			since = x.s.Now
+		}
+		if !slices.Contains(red, name) && x.upstreams.passed(b.Name, name, since) {
+			passed = append(passed, name)
+		}
+	}
+	if slices.Equal(red, was) && len(passed) == 0 {
+		return nil
+	}
+	return x.emit(Event{Kind: EventBeforeAlone, Target: b.Name, Workspaces: red, Passed: sorted(passed)})
 }
 
 func living(clusters []ClusterState) []ClusterState {

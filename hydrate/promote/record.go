@@ -179,6 +179,16 @@ type UpstreamHistory struct {
 	Red bool        `yaml:"red,omitempty"`
 	// LastRed is the time of the last change of the environment to or from red.
 	LastRed time.Time `yaml:"lastRed,omitempty"`
+	// Workspaces are those that were red, by name, until the environment runs newer commits of them that were not. They matter only where a
+	// workspace may fail alone; Red and LastRed are about everything else then.
+	Workspaces map[string]WorkspaceHealth `yaml:"workspaces,omitempty"`
+}
+
+// WorkspaceHealth is the health of a workspace in an upstream environment.
+type WorkspaceHealth struct {
+	Red bool `yaml:"red,omitempty"`
+	// Since is the time of the last change to or from red.
+	Since time.Time `yaml:"since"`
 }
 
 // PastState is a state of an environment, with the time when it began.

@@ -55,6 +55,11 @@ func (r Record) validate() error {
 		if w == nil {
 			return fmt.Errorf("before.%s is empty", name)
 		}
+		for workspace, h := range w.Workspaces {
+			if h.Since.IsZero() {
+				return fmt.Errorf("before.%s.workspaces.%s: since is missing", name, workspace)
+			}
+		}
 	}
 	for i, h := range r.Holds {
 		if err := h.validate(); err != nil {
@@ -155,7 +160,7 @@ func (r Record) clone() Record {
 	r.Before = maps.Clone(r.Before)
 	for name, w := range r.Before {
 		c := *w
-		c.Ran = slices.Clone(c.Ran)
+		c.Ran, c.Workspaces = slices.Clone(c.Ran), maps.Clone(c.Workspaces)
 		r.Before[name] = &c
 	}
 	return r

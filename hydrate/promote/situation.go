@@ -26,6 +26,8 @@ type Situation struct {
 	Changes *Changes
 	// Without is the state of the environment without the changes of the workspaces that alone are red. It is nil if RedAlone returns nil.
 	Without *Without
+	// LeftOut describes the proposal of Next without the workspaces that are red in an environment before. It is nil if there is none.
+	LeftOut *LeftOut
 	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
 	RequestKnown bool
@@ -172,6 +174,7 @@ type Action struct {
 	Later      []string // rollback of workspaces: clusters that move with their waves
 	Apps       []string // promotion or rollback of apps
 	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
+	Without    []string // promotion: workspaces that it leaves out, because they are red in an environment before
 	Overtakes  bool     // by --now: to be written in the trailer
 	By         string   // who asked for it; empty: Sluice
 	ApprovedBy []string
@@ -211,6 +214,7 @@ type Decision struct {
 	Waves     []WaveProgress
 	Silent    []Silence // clusters with apps that have posted no commit status for a while
 	Frozen    []string  // clusters that stay behind because they are frozen
+	LeftOut   []string  // workspaces that are behind what else runs, because they are or were red in an environment before
 	Freezes   []Freeze  // that are in force, of the environment and of its clusters
 	Events    []Event   // what was observed; Record contains them
 	Record    Record    // a caller stores it before it carries out Actions
@@ -230,4 +234,9 @@ type Proposal struct {
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it
 	Released   []string // held apps that it changes
+	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment runs, unless Refused says
+	// why that is not possible or not known yet. Whole is what the environment would run with them.
+	Without []string
+	Whole   Source
+	Refused string
 }

@@ -326,6 +326,15 @@ func (o order) includes(have, want ClusterSource, apps []string) bool {
 	return !slices.ContainsFunc(apps, func(a string) bool { return o.at(have.Of(a)) < o.at(want.Of(a)) })
 }
 
+// containsWorkspace reports whether every app of a workspace has the commit of want or a newer one in every entry of have. want has one entry.
+func (o order) containsWorkspace(have, want Source, workspace string) bool {
+	return !slices.ContainsFunc(append(slices.Collect(maps.Values(have.Clusters)), have.common()), func(c ClusterSource) bool {
+		return o.at(c.Commit) < o.at(want.Commit) || slices.ContainsFunc(appsOf(c, want.common()), func(app string) bool {
+			return fleet.WorkspaceOf(app) == workspace && o.at(c.Of(app)) < o.at(want.Of(app))
+		})
+	})
+}
+
 // oldest returns, for each app, the newest commit that all sources have reached on all of their clusters.
 func (o order) oldest(sources ...Source) Source {
 	var all []ClusterSource

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -107,7 +106,8 @@ func (x *rolloutGates) redAlone() alone {
 	}
 	states := make([]State, 0, len(moved))
 	for _, c := range moved {
-		states = append(states, restOf(x.p.Health.CommitStatuses, c, out.workspaces, len(out.on[c.Name]) > 0))
+		state, _ := restOf(x.p.Health.CommitStatuses, c, out.workspaces, len(out.on[c.Name]) > 0)
+		states = append(states, state)
 	}
 	for _, g := range checks(x.s, x.rec.Progress.LastMove) {
 		states = append(states, g.State)
@@ -164,7 +164,7 @@ func (x *rolloutGates) keepsWorkspaces() string {
 
 // redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart.
 func redOn(patterns []string, c ClusterState) []string {
-	each := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return !strings.Contains(p, AppReference) })
+	each := ofApps(patterns)
 	var out []string
 	for _, app := range c.Apps {
 		one := c
@@ -178,7 +178,7 @@ func redOn(patterns []string, c ClusterState) []string {
 
 // restOf judges a cluster without some workspaces. others means that it must have another workspace. A status that a pattern of the left out
 // apps matches as well counts only against the rest, never for it.
-func restOf(patterns []string, c ClusterState, without []string, others bool) State {
+func restOf(patterns []string, c ClusterState, without []string, others bool) (State, string) {
 	rest, left := c, c
 	rest.Apps, left.Apps = nil, nil
 	other := false
@@ -190,18 +190,21 @@ func restOf(patterns []string, c ClusterState, without []string, others bool) St
 		}
 	}
 	if c.Apps != nil && others && !other {
-		return Red
+		return Red, "no other workspace is on the same cluster"
 	}
 	if c.Apps != nil && rest.Apps == nil {
 		rest.Apps = []string{} // nil would mean that they are unknown
 	}
-	all, _ := ofCluster(patterns, rest)
-	theirs := eachApp(slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return !strings.Contains(p, AppReference) }), left.Apps)
+	all, why := ofCluster(patterns, rest)
+	theirs := eachApp(ofApps(patterns), left.Apps)
 	rest.Statuses = slices.DeleteFunc(slices.Clone(c.Statuses), func(s Status) bool {
 		return slices.ContainsFunc(theirs, func(p string) bool { return glob(p, s.Name) })
 	})
-	own, _ := ofCluster(patterns, rest)
-	return worst(all, own)
+	own, ownWhy := ofCluster(patterns, rest)
+	if state := worst(all, own); state != all {
+		return state, ownWhy
+	}
+	return all, why
 }
 
 // takeBack lets the rollout continue without the changes of the workspaces that alone are red. refused says why it does not.

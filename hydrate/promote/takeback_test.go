@@ -416,22 +416,6 @@ func TestRecordOfManyRedWorkspaces(t *testing.T) {
 	}
 }
 
-// Red health upstream stays a gate of the whole environment.
-func TestRedWorkspaceUpstream(t *testing.T) {
-	t.Parallel()
-	w := newTenancy(t, nil)
-	w.post("success", cart, till, dns)
-	w.s.Before[0].Source = promote.Source{Commit: "c3"}
-	w.s.Before[0].Clusters = []promote.ClusterState{{
-		Cluster: promote.Cluster{Name: "s"}, Tree: "x", Desired: "x", Apps: []string{cart, till}, Statuses: []promote.Status{{Name: "kustomization/team-a.cart/x", State: "failure"}, {Name: "kustomization/team-b.till/x", State: "success"}},
-	}}
-	w.later(25 * time.Hour)
-	d := w.look()
-	if i := slices.IndexFunc(d.Gates, func(g promote.Gate) bool { return g.Name == promote.GateBefore+"staging" }); i < 0 || d.Gates[i].State != promote.Red {
-		t.Errorf("%+v", d.Gates)
-	}
-}
-
 // A rollout that continues without a workspace goes back to what the clusters ran before it, never to what the workspace failed in: not even after
 // somebody ended the hold.
 func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {

@@ -63,6 +63,7 @@ func (e HistoryEntry) What() string {
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
 		{branch.TrailerTakenBack, "taken back: "},
+		{branch.TrailerLeftOut, "left out, because they are red in an environment before: "},
 		{branch.TrailerWorkspaces, "workspaces: "},
 		{branch.TrailerApps, "apps: "},
 		{branch.TrailerClusters, "clusters: "},

@@ -39,13 +39,23 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	if err != nil || next == nil || s.Running.Foreign != "" {
 		return err
 	}
-	s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request)
+	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request); err != nil || s.Candidate.Blocked != "" {
+		return err
+	}
+	s.Candidate.Blocked, err = p.brings(ctx, e, next, s.Candidate)
 	return err
 }
 
-// next returns the next promotion. It compares the promoted commits with those that holds name.
+// next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted commits with those that
+// holds name.
 func (p *proposals) next(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Proposal, error) {
 	next, err := promote.Next(*s)
+	if err == nil && next != nil && next.Refused != "" && s.Running.Foreign == "" && s.Running.Tree != "" {
+		if s.LeftOut, err = p.leftOut(ctx, e, next); err != nil {
+			return nil, err
+		}
+		next, err = promote.Next(*s)
+	}
 	if err != nil || next == nil || len(next.Held) == 0 || s.Running.Foreign != "" {
 		return next, err
 	}

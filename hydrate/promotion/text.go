@@ -38,6 +38,9 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("held", h.String())
 		t.line("", h.Ends(e.Environment, prefix))
 	}
+	if len(d.LeftOut) > 0 {
+		t.line("left out", fmt.Sprintf("%s: red in an environment before; its changes follow when it is green there, and has baked", promote.Scope{Workspaces: d.LeftOut}))
+	}
 	for _, f := range d.Freezes {
 		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
 	}

@@ -29,6 +29,7 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 	add(branch.TrailerBy, a.By)
 	add(branch.TrailerApps, strings.Join(a.Apps, ", "))
 	add(branch.TrailerWorkspaces, strings.Join(a.Workspaces, ", "))
+	add(branch.TrailerLeftOut, strings.Join(a.Without, ", "))
 	if a.Overtakes {
 		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
 	}

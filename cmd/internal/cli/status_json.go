@@ -43,6 +43,8 @@ type statusEntry struct {
 	Waves []waveEntry `json:"waves,omitempty"`
 	// Frozen clusters that are behind.
 	Frozen []string `json:"frozen,omitempty"`
+	// LeftOut lists workspaces that are behind everything else, because they are red, or were, in an environment before.
+	LeftOut []string `json:"leftOut,omitempty"`
 	// Silent lists apps that have posted no commit status since their clusters moved.
 	Silent []silentEntry `json:"silent,omitempty"`
 	// WaitsFor is one sentence. It is absent if nothing is pending.
@@ -197,7 +199,7 @@ func entryOf(e *promotion.Status) statusEntry {
 	d := &e.Decision
 	one := statusEntry{
 		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps, Behind: e.Behind, Done: e.Done, Refused: e.Refused,
-		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
+		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, LeftOut: d.LeftOut, WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Source.Clusters)) {
 		if one.Clusters == nil {

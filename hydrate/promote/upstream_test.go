@@ -1,0 +1,214 @@
+package promote_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// upstream is an environment that runs c1, after staging, which runs c2 and is healthy.
+type upstream struct{ *tenancy }
+
+func newUpstream(t *testing.T) *upstream {
+	t.Helper()
+	w := &upstream{newTenancy(t, nil)}
+	w.s.Environment.Promotion.Bake = "30m"
+	w.s.Environment.Promotion.Waves = nil
+	w.s.Record = promote.NewRecord("prod")
+	w.branch("t1", promote.Source{Commit: "c1"})
+	for i := range w.s.Clusters {
+		w.s.Clusters[i].Tree = w.s.Clusters[i].Desired
+	}
+	w.post("success", cart, till, dns)
+	w.runs("c2")
+	w.says("success", "success", "success")
+	return w
+}
+
+// runs is what staging runs, on the clusters s and p.
+func (w *upstream) runs(commit string) {
+	up := promote.Upstream{Name: "staging", Source: promote.Source{Commit: commit}, Complete: true}
+	for _, name := range []string{"s", "p"} {
+		up.Clusters = append(up.Clusters, promote.ClusterState{Cluster: promote.Cluster{Name: name}, Tree: "x", Desired: "x", Apps: []string{cart, till, dns}})
+	}
+	w.s.Before = []promote.Upstream{up}
+}
+
+// says posts the statuses of cart, till and dns on staging's cluster s; "" posts none. Those of p are green.
+func (w *upstream) says(states ...string) {
+	post := func(c *promote.ClusterState, states ...string) {
+		c.Statuses = nil
+		for i, app := range []string{cart, till, dns} {
+			if states[i] != "" {
+				c.Statuses = append(c.Statuses, promote.Status{Name: "kustomization/" + promote.ObjectName(app) + "/x", State: states[i]})
+			}
+		}
+	}
+	post(&w.s.Before[0].Clusters[0], states...)
+	post(&w.s.Before[0].Clusters[1], "success", "success", "success")
+}
+
+// proposes decides as a caller does, and gives the proposal and staging's gate.
+func (w *upstream) proposes(refused string) (*promote.Proposal, promote.Gate) {
+	w.t.Helper()
+	w.s.LeftOut = nil
+	next, err := promote.Next(w.s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if next != nil && next.Refused != "" {
+		w.s.LeftOut = &promote.LeftOut{Whole: next.Whole, From: w.s.Running.Tree, Workspaces: next.Without, Apps: []string{cart, "team-a/new"}, Refused: refused}
+	}
+	d, err := promote.Decide(w.s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Record = d.Record
+	if i := slices.IndexFunc(d.Gates, func(g promote.Gate) bool { return g.Name == promote.GateBefore+"staging" }); i >= 0 {
+		return d.Proposal, d.Gates[i]
+	}
+	return d.Proposal, promote.Gate{}
+}
+
+// What staging's statuses mean for what prod gets.
+func TestRedWorkspaceUpstream(t *testing.T) {
+	t.Parallel()
+	const good, red, late = "success", "failure", "pending"
+	for name, c := range map[string]struct {
+		states  []string
+		change  func(*upstream)
+		refused string
+		state   promote.State
+		without bool
+		says    string
+	}{
+		"all green":                    {states: []string{good, good, good}, state: promote.Green},
+		"one workspace red":            {states: []string{red, good, good}, state: promote.Green, without: true, says: "left out: workspace team-a is red in staging since"},
+		"not asked for":                {states: []string{red, good, good}, state: promote.Red, change: func(w *upstream) { w.s.Environment.Promotion.OnWorkspaceFailure = "" }},
+		"the fleet red, too":           {states: []string{red, good, red}, state: promote.Red, says: "no workspace is left out: something else is red, too"},
+		"both workspaces red":          {states: []string{red, red, good}, state: promote.Red, says: "no other workspace is on the same cluster"},
+		"the fleet red alone":          {states: []string{good, good, red}, state: promote.Red},
+		"the rest pending":             {states: []string{red, good, late}, state: promote.Waiting, without: true, says: "without workspace team-a"},
+		"the rest without a status":    {states: []string{red, "", good}, state: promote.Unknown, without: true},
+		"the workspace pending":        {states: []string{late, good, good}, state: promote.Waiting},
+		"the workspace silent":         {states: []string{"", good, good}, state: promote.Unknown},
+		"refused":                      {states: []string{red, good, good}, refused: "an object moves", state: promote.Red, says: "it is not left out: an object moves"},
+		"nobody knows what runs there": {states: []string{red, good, good}, state: promote.Unknown, without: true, change: func(w *upstream) { w.s.Before[0].Clusters[1].StatusesUnknown = "the forge is away" }},
+		"apps unknown":                 {states: []string{red, good, good}, state: promote.Unknown, without: true, change: func(w *upstream) { w.s.Before[0].Clusters[1].Apps = nil }},
+		"a pattern of both": {states: []string{red, good, good}, state: promote.Red, change: func(w *upstream) {
+			w.s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
+		}},
+		"a share is green": {states: []string{red, good, good}, state: promote.Green, change: func(w *upstream) { w.s.Environment.Promotion.Health.Healthy = "50%" }},
+		"a frozen cluster": {states: []string{red, good, good}, state: promote.Green, change: func(w *upstream) { w.s.Before[0].Clusters[0].State = "frozen" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newUpstream(t)
+			w.proposes("")
+			w.later(time.Hour)
+			w.says(c.states...)
+			if c.change != nil {
+				c.change(w)
+			}
+			w.proposes(c.refused)
+			next, gate := w.proposes(c.refused)
+			if next == nil || gate.State != c.state || !strings.Contains(gate.Reason, c.says) {
+				t.Fatalf("%+v, want %s %q", gate, c.state, c.says)
+			}
+			want := promote.Source{Commit: "c2"}
+			if c.without {
+				want.Apps = map[string]string{cart: "c1", "team-a/new": "c1"}
+			}
+			if !next.Source.Equal(want) {
+				t.Errorf("it proposes %s", next.Source)
+			}
+		})
+	}
+}
+
+// A workspace follows when it is green upstream and has baked there, with what it was green in, or newer commits of it.
+func TestWorkspaceFollows(t *testing.T) {
+	t.Parallel()
+	w := newUpstream(t)
+	w.proposes("")
+	w.says("failure", "success", "success")
+	w.proposes("")
+	w.later(time.Hour)
+	next, gate := w.proposes("")
+	if next == nil || gate.State != promote.Green || next.Source.Of(cart) != "c1" {
+		t.Fatalf("%+v %+v", next, gate)
+	}
+	w.branch("t2", next.Source) // prod runs c2 without team-a
+	for i := range w.s.Clusters {
+		w.s.Clusters[i].Tree = w.s.Clusters[i].Desired
+	}
+	w.runs("c2")
+	w.says("failure", "success", "success")
+	if next, gate = w.proposes(""); next != nil || gate.State != promote.Waiting || !strings.Contains(gate.Reason, "everything else of c2 runs: workspace team-a is red in staging") {
+		t.Fatalf("%+v %+v", next, gate)
+	}
+	w.runs("c3")
+	w.says("pending", "success", "success") // it is not healthy yet
+	w.proposes("")
+	w.later(time.Minute)
+	w.says("success", "success", "success")
+	if _, gate = w.proposes(""); gate.State == promote.Green {
+		t.Fatalf("c3 did not bake: %+v", gate)
+	}
+	w.later(29 * time.Minute)
+	next, gate = w.proposes("")
+	if next == nil || gate.State != promote.Waiting && next.Source.Of(cart) != "c1" {
+		t.Fatalf("team-a did not bake: %+v %+v", next, gate)
+	}
+	w.later(2 * time.Minute)
+	next, gate = w.proposes("")
+	if next == nil || gate.State != promote.Green || !next.Source.Equal(promote.Source{Commit: "c3"}) {
+		t.Fatalf("%+v %+v", next, gate)
+	}
+	data, err := w.s.Record.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := promote.DecodeRecord("prod", data)
+	if err != nil || len(back.Before["staging"].Workspaces) != 1 {
+		t.Errorf("%v %+v", err, back.Before["staging"])
+	}
+	w.branch("t3", next.Source)
+	w.runs("c3")
+	w.says("success", "success", "success")
+	if w.proposes(""); w.s.Record.Before["staging"].Workspaces != nil {
+		t.Errorf("the record remembers %+v", w.s.Record.Before["staging"].Workspaces)
+	}
+}
+
+// What was red stays out, if the workspace turned green with a later commit that did not bake.
+func TestRedCommitOfAWorkspaceStaysOut(t *testing.T) {
+	t.Parallel()
+	w := newUpstream(t)
+	w.says("failure", "success", "success")
+	w.proposes("")
+	w.later(time.Hour)
+	w.runs("c3")
+	w.says("success", "success", "pending") // team-a is repaired in c3, of which the rest is not green yet
+	w.proposes("")
+	w.later(25 * time.Minute)
+	w.says("success", "success", "success")
+	w.proposes("")
+	w.later(10 * time.Minute) // team-a has baked in c3, and the rest has not
+	next, gate := w.proposes("")
+	if next == nil || next.Promoted.Commit != "c2" || next.Source.Of(cart) != "c1" || gate.State != promote.Green || !strings.Contains(gate.Reason, "was red in staging until it ran c3, which c2 does not contain") {
+		t.Fatalf("%+v %+v", next, gate)
+	}
+}
+
+// A record with a workspace of which nobody knows since when it is red is damaged.
+func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
+	t.Parallel()
+	const record = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nbefore:\n  staging:\n    ran: []\n    workspaces:\n      team-a: {red: true}\n"
+	if _, err := promote.DecodeRecord("prod", []byte(record)); err == nil || !strings.Contains(err.Error(), "before.staging.workspaces.team-a: since is missing") {
+		t.Error(err)
+	}
+}

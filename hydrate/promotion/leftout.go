@@ -1,0 +1,112 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// leftOut describes a proposal without the workspaces that are red in an environment before. Their apps come from the rendered trees: an app
+// that nothing runs yet, or that has no status, must not come alone.
+func (p *proposals) leftOut(ctx context.Context, e fleet.Environment, next *promote.Proposal) (*promote.LeftOut, error) {
+	now := p.states[e.Name]
+	out := &promote.LeftOut{Whole: next.Whole, From: now.Tip.Tree.String(), Workspaces: next.Without}
+	whole, err := p.compose(ctx, e.Name, next.Whole)
+	if err != nil {
+		return nil, err
+	}
+	if whole.failure != "" {
+		out.Refused = whole.failure
+		return out, nil
+	}
+	then, err := branch.ReadTree(ctx, p.hydrator.Store, whole.tree)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(now.ClusterNames(), then.ClusterNames()) {
+		out.Refused = "the promotion adds or removes clusters"
+		return out, nil
+	}
+	t := newSeparation(p.hydrator.Store, next.Without, now, then)
+	if out.Apps, err = t.appsOf(ctx); err != nil {
+		return nil, err
+	}
+	for _, cluster := range now.ClusterNames() {
+		out.Refused, err = t.moves(ctx, cluster)
+		if errors.Is(err, errNoObject) {
+			out.Refused, err = err.Error(), nil
+		}
+		if err != nil || out.Refused != "" {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// appsOf returns all apps of the workspaces in both states, and finds those that differ.
+func (t *separation) appsOf(ctx context.Context) ([]string, error) {
+	all, differing := appSet{}, appSet{}
+	for _, cluster := range t.now.ClusterNames() {
+		before, err := t.trees(ctx, t.before, cluster)
+		if err != nil {
+			return nil, err
+		}
+		now, err := t.trees(ctx, t.now, cluster)
+		if err != nil {
+			return nil, err
+		}
+		for app := range union(before, now) {
+			all.add(app)
+			if before[app] != now[app] {
+				differing.add(app)
+			}
+		}
+	}
+	t.apps = slices.Sorted(maps.Keys(differing))
+	return slices.Sorted(maps.Keys(all)), nil
+}
+
+// trees returns the tree of each app of the workspaces on a cluster.
+func (t *separation) trees(ctx context.Context, st *branch.State, cluster string) (map[string]string, error) {
+	out := map[string]string{}
+	tree := st.Clusters[cluster]
+	if tree.IsZero() {
+		return out, nil
+	}
+	apps, err := branch.Apps(ctx, t.store, tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range apps {
+		if slices.Contains(t.workspaces, fleet.WorkspaceOf(a.Name)) {
+			out[a.Name] = a.Hash.String()
+		}
+	}
+	return out, nil
+}
+
+// brings returns why a rendered promotion must not land that leaves workspaces out: it would change one of their apps. It returns "" if it may.
+func (p *proposals) brings(ctx context.Context, e fleet.Environment, next *promote.Proposal, c *promote.Candidate) (string, error) {
+	if len(next.Without) == 0 || next.Refused != "" || c.Tree == "" {
+		return "", nil
+	}
+	one, err := p.compose(ctx, e.Name, next.Source)
+	if err != nil {
+		return "", err
+	}
+	then, err := branch.ReadTree(ctx, p.hydrator.Store, one.tree)
+	if err != nil {
+		return "", err
+	}
+	t := newSeparation(p.hydrator.Store, next.Without, p.states[e.Name], then)
+	if _, err := t.appsOf(ctx); err != nil || len(t.apps) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("it would change %s, which is left out because its workspace is red in an environment before", promote.Few(t.apps)), nil
+}

@@ -1,0 +1,264 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// separation checks whether workspaces can have the state before while everything else has the state now.
+type separation struct {
+	store       *gitstore.Store
+	workspaces  []string
+	before, now *branch.State
+	apps        []string                            // of the workspaces, whose manifests differ
+	identities  map[gitstore.Hash]manifest.Identity // by blob
+}
+
+func newSeparation(store *gitstore.Store, workspaces []string, before, now *branch.State) *separation {
+	return &separation{store: store, workspaces: workspaces, before: before, now: now, identities: map[gitstore.Hash]manifest.Identity{}}
+}
+
+// moves returns why the apps of the workspaces cannot stay at the state before on a cluster while everything else is at the state now; "" if they
+// can. An object that moves between them and another app prevents it: to change only one side would delete the object, or give it two owners.
+func (t *separation) moves(ctx context.Context, cluster string) (string, error) {
+	states := []*branch.State{t.before, t.now}
+	var own []map[manifest.Identity]bool
+	for _, st := range states {
+		ids, err := t.own(ctx, st.Clusters[cluster])
+		if err != nil {
+			return "", err
+		}
+		own = append(own, ids)
+	}
+	if lost, err := t.loses(ctx, cluster); err != nil || lost != "" {
+		return lost, err
+	}
+	if maps.Equal(own[0], own[1]) {
+		return "", nil
+	}
+	if needed, err := t.needed(ctx, cluster, own[0], own[1]); err != nil || needed != "" {
+		return needed, err
+	}
+	for _, st := range states {
+		others, err := t.others(ctx, st.Clusters[cluster])
+		if err != nil {
+			return "", err
+		}
+		for _, id := range ordered(union(own[0], own[1])) {
+			if own[0][id] && own[1][id] {
+				continue
+			}
+			has, err := t.has(ctx, others, id)
+			if err != nil {
+				return "", err
+			}
+			if has {
+				return fmt.Sprintf("%s %s on %s is, before or after the rollout, an object of another app", id.Kind, id.Name, cluster), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// needed returns why the changes of the workspaces cannot stay out on a cluster; "" if they can. Without a namespace or the definition of a kind
+// that they add, all objects in it or of it are deleted or refused, so nothing else may have any. before and after are the objects of the workspaces' changed apps.
+func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
+	var goes []manifest.Identity
+	for _, id := range ordered(after) {
+		if !before[id] && contains(id) != nil {
+			goes = append(goes, id)
+		}
+	}
+	if len(goes) == 0 {
+		return "", nil
+	}
+	stays := maps.Clone(before)
+	err := t.files(ctx, t.now.Clusters[cluster], func(app string) bool { return !slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
+		id, err := t.identity(ctx, f)
+		stays[id] = true
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range goes {
+		within := contains(id)
+		for _, other := range ordered(stays) {
+			if within(other) {
+				return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// loses returns why the workspaces lose what they have in the state before; "" if they do not. A namespace, or the definition of a kind, that
+// everything else removes takes all objects in it or of it along.
+func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
+	before, err := t.others(ctx, t.before.Clusters[cluster])
+	if err != nil {
+		return "", err
+	}
+	now, err := t.others(ctx, t.now.Clusters[cluster])
+	if err != nil {
+		return "", err
+	}
+	var gone []manifest.Identity
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if !mayContain(name) {
+			continue
+		}
+		for _, f := range before[name] {
+			if slices.ContainsFunc(now[name], func(o gitstore.Entry) bool { return o.Hash == f.Hash }) {
+				continue
+			}
+			id, err := t.identity(ctx, f)
+			if err != nil {
+				return "", err
+			}
+			stays, err := t.has(ctx, now, id)
+			if err != nil {
+				return "", err
+			}
+			if !stays && contains(id) != nil {
+				gone = append(gone, id)
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return "", nil
+	}
+	own := map[manifest.Identity]bool{}
+	err = t.files(ctx, t.before.Clusters[cluster], func(app string) bool { return slices.Contains(t.workspaces, fleet.WorkspaceOf(app)) }, func(f gitstore.Entry) error {
+		id, err := t.identity(ctx, f)
+		own[id] = true
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range gone {
+		within := contains(id)
+		for _, other := range ordered(own) {
+			if within(other) {
+				return fmt.Sprintf("%s %s on %s is removed, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// mayContain reports whether a file can hold an object that contains considers, by its name: that of the kind, or a hash.
+func mayContain(file string) bool {
+	return strings.Contains(file, "namespace") || strings.Contains(file, "customresourcedefinition") || !strings.Contains(file, "-")
+}
+
+// contains returns whether a cluster deletes an object with a namespace, or with the definition of a kind; nil for other objects.
+func contains(id manifest.Identity) func(manifest.Identity) bool {
+	switch {
+	case id.Group == "" && id.Kind == "Namespace":
+		return func(other manifest.Identity) bool { return other.Namespace == id.Name }
+	case id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition":
+		_, group, _ := strings.Cut(id.Name, ".")
+		return func(other manifest.Identity) bool { return other.Group == group }
+	}
+	return nil
+}
+
+// ordered returns objects in an order that is always the same, so that the record is.
+func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
+	return slices.SortedFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
+}
+
+func union[K comparable, V any](a, b map[K]V) map[K]V {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// own returns the objects of the workspaces' changed apps in a cluster's tree.
+func (t *separation) own(ctx context.Context, tree gitstore.Hash) (map[manifest.Identity]bool, error) {
+	out := map[manifest.Identity]bool{}
+	err := t.files(ctx, tree, func(app string) bool { return slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
+		id, err := t.identity(ctx, f)
+		out[id] = true
+		return err
+	})
+	return out, err
+}
+
+// others returns the files of all apps outside of the workspaces in a cluster's tree, by name.
+func (t *separation) others(ctx context.Context, tree gitstore.Hash) (map[string][]gitstore.Entry, error) {
+	out := map[string][]gitstore.Entry{}
+	outside := func(app string) bool { return !slices.Contains(t.workspaces, fleet.WorkspaceOf(app)) }
+	err := t.files(ctx, tree, outside, func(f gitstore.Entry) error {
+		out[f.Name] = append(out[f.Name], f)
+		return nil
+	})
+	return out, err
+}
+
+// files calls do for each file of some apps in a cluster's tree.
+func (t *separation) files(ctx context.Context, tree gitstore.Hash, of func(app string) bool, do func(gitstore.Entry) error) error {
+	apps, err := branch.Apps(ctx, t.store, tree)
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		if !of(app.Name) {
+			continue
+		}
+		list, err := t.store.Tree(ctx, app.Hash)
+		if err != nil {
+			return err
+		}
+		for _, f := range list {
+			if err := do(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errNoObject means that a file of an app does not hold exactly one object, so that nobody knows whether it moves.
+var errNoObject = errors.New("a file does not hold exactly one object")
+
+func (t *separation) identity(ctx context.Context, f gitstore.Entry) (manifest.Identity, error) {
+	if id, known := t.identities[f.Hash]; known {
+		return id, nil
+	}
+	data, err := t.store.Blob(ctx, f.Hash)
+	if err != nil {
+		return manifest.Identity{}, err
+	}
+	o, err := objects.DecodeOne(data)
+	if err != nil {
+		return manifest.Identity{}, fmt.Errorf("%w: %s: %w", errNoObject, f.Name, err)
+	}
+	t.identities[f.Hash] = o.Identity()
+	return o.Identity(), nil
+}
+
+// has reports whether one of the files holds an object.
+func (t *separation) has(ctx context.Context, files map[string][]gitstore.Entry, id manifest.Identity) (bool, error) {
+	for _, name := range manifest.PossibleFileNames(id) {
+		for _, f := range files[name] {
+			other, err := t.identity(ctx, f)
+			if err != nil || other == id {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
