@@ -200,7 +200,6 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at}); err != nil {
 			return err
 		}
-		w = x.rec.Before[b.Name]
 	}
 	health := x.upstreams.health(b)
 	if err := x.observeWorkspaces(b, health.red); err != nil {

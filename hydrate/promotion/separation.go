@@ -105,38 +105,9 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 // loses returns why the workspaces lose what they have in the state before; "" if they do not. A namespace, or the definition of a kind, that
 // everything else removes takes all objects in it or of it along.
 func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
-	before, err := t.others(ctx, t.before.Clusters[cluster])
-	if err != nil {
+	gone, err := t.removed(ctx, cluster)
+	if err != nil || len(gone) == 0 {
 		return "", err
-	}
-	now, err := t.others(ctx, t.now.Clusters[cluster])
-	if err != nil {
-		return "", err
-	}
-	var gone []manifest.Identity
-	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if !mayContain(name) {
-			continue
-		}
-		for _, f := range before[name] {
-			if slices.ContainsFunc(now[name], func(o gitstore.Entry) bool { return o.Hash == f.Hash }) {
-				continue
-			}
-			id, err := t.identity(ctx, f)
-			if err != nil {
-				return "", err
-			}
-			stays, err := t.has(ctx, now, id)
-			if err != nil {
-				return "", err
-			}
-			if !stays && contains(id) != nil {
-				gone = append(gone, id)
-			}
-		}
-	}
-	if len(gone) == 0 {
-		return "", nil
 	}
 	own := map[manifest.Identity]bool{}
 	err = t.files(ctx, t.before.Clusters[cluster], func(app string) bool { return slices.Contains(t.workspaces, fleet.WorkspaceOf(app)) }, func(f gitstore.Entry) error {
@@ -156,6 +127,37 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 		}
 	}
 	return "", nil
+}
+
+// removed returns the namespaces and the definitions of kinds that everything but the workspaces removes from a cluster.
+func (t *separation) removed(ctx context.Context, cluster string) ([]manifest.Identity, error) {
+	before, err := t.others(ctx, t.before.Clusters[cluster])
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.others(ctx, t.now.Clusters[cluster])
+	if err != nil {
+		return nil, err
+	}
+	var out []manifest.Identity
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		for _, f := range before[name] {
+			same := func(o gitstore.Entry) bool { return o.Hash == f.Hash }
+			if !mayContain(name) || slices.ContainsFunc(now[name], same) {
+				continue
+			}
+			id, err := t.identity(ctx, f)
+			if err != nil {
+				return nil, err
+			}
+			if stays, err := t.has(ctx, now, id); err != nil {
+				return nil, err
+			} else if !stays && contains(id) != nil {
+				out = append(out, id)
+			}
+		}
+	}
+	return out, nil
 }
 
 // mayContain reports whether a file can hold an object that contains considers, by its name: that of the kind, or a hash.

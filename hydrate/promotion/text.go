@@ -38,9 +38,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("held", h.String())
 		t.line("", h.Ends(e.Environment, prefix))
 	}
-	if len(d.LeftOut) > 0 {
-		t.line("left out", fmt.Sprintf("%s: red in an environment before; its changes follow when it is green there, and has baked", promote.Scope{Workspaces: d.LeftOut}))
-	}
+	t.line("left out", leftOut(d.LeftOut))
 	for _, f := range d.Freezes {
 		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
 	}
@@ -86,6 +84,14 @@ func (e *Status) withoutMoves(commands []Command, dry bool) []string {
 		}
 	}
 	return out
+}
+
+// leftOut says why workspaces are behind; "" if none is.
+func leftOut(workspaces []string) string {
+	if len(workspaces) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: red in an environment before; changes follow after the bake there", promote.Scope{Workspaces: workspaces})
 }
 
 // freezeEnd returns the command that ends a freeze.
