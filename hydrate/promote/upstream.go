@@ -38,7 +38,12 @@ type upstreamHealth struct {
 func (x *upstreams) health(b Upstream) upstreamHealth {
 	clusters := living(b.Clusters)
 	all := judge(x.p.Health, clusters)
-	if !x.p.SeparatesWorkspaces() || all.state == Green {
+	switch {
+	case !x.p.SeparatesWorkspaces():
+		return upstreamHealth{judged: all}
+	case len(clusters) == 0: // all are frozen, which makes nothing healthy
+		return upstreamHealth{all, x.recordedRed(b.Name)}
+	case all.state == Green:
 		return upstreamHealth{judged: all}
 	}
 	red := x.red(b, clusters)

@@ -204,6 +204,22 @@ func TestRedCommitOfAWorkspaceStaysOut(t *testing.T) {
 	}
 }
 
+// To freeze the clusters on which a workspace is red makes it no better.
+func TestRedWorkspaceOnFrozenClusters(t *testing.T) {
+	t.Parallel()
+	w := newUpstream(t)
+	w.says("failure", "success", "success")
+	w.proposes("")
+	for i := range w.s.Before[0].Clusters {
+		w.s.Before[0].Clusters[i].State = "frozen"
+	}
+	w.proposes("")
+	w.later(time.Hour)
+	if next, gate := w.proposes(""); next == nil || next.Source.Of(cart) != "c1" || gate.State != promote.Green {
+		t.Fatalf("%+v %+v", next, gate)
+	}
+}
+
 // A record with a workspace of which nobody knows since when it is red is damaged.
 func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
 	t.Parallel()
