@@ -116,7 +116,7 @@ func (w *world) leavesOut(a promote.Action) error {
 				continue
 			case w.now.Sub(again.at) < bake:
 				return fmt.Errorf("%s is green in staging since %s only", name, again.at)
-			case len(a.Apps) == 0 && at(want) < at(again.source.Commit):
+			case len(a.Apps) == 0 && at(want) < at(again.source.Commit) && !w.hadSince(app, again):
 				return fmt.Errorf("%s was red in staging until it ran %s, and %s of %s becomes %s", name, again.source, app, m.Name, want)
 			}
 			if at(have) < at(w.prod.source.On(m.Name).Commit) {
@@ -125,6 +125,14 @@ func (w *world) leavesOut(a promote.Action) error {
 		}
 	}
 	return nil
+}
+
+// hadSince reports whether prod has run an app as staging did when it was green again. If somebody then asks for an older commit, that is theirs.
+func (w *world) hadSince(app string, again ran) bool {
+	at := func(c string) int { return slices.Index(w.trunk, c) }
+	return slices.ContainsFunc(w.past, func(p promote.PastState) bool {
+		return !p.At.Before(again.at) && !slices.ContainsFunc(w.names(), func(cluster string) bool { return at(p.Source.On(cluster).Of(app)) < at(again.source.Commit) })
+	})
 }
 
 // restGoesOn checks that red workspaces do not delay the rest: if staging's gate is green without their statuses, it is green with them, and they
