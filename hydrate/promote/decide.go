@@ -55,7 +55,7 @@ func Decide(s Situation) (Decision, error) {
 }
 
 func newDecider(x *facts) *decider {
-	agreed, pace, before := &agreement{x}, &rolloutGates{x}, &upstreams{x}
+	agreed, pace, before := &agreement{x}, &rolloutGates{x}, &upstreams{x, map[string]upstreamHealth{}}
 	gates := &gatekeeper{x, agreed, pace, before}
 	return &decider{
 		facts: x, agreement: agreed, rolloutGates: pace, gatekeeper: gates,

@@ -25,7 +25,10 @@ func (l *LeftOut) is(w *Proposal, tree string) bool {
 }
 
 // upstreams judges the environments that promotions come from.
-type upstreams struct{ *facts }
+type upstreams struct {
+	*facts
+	judged map[string]upstreamHealth // by environment, and what the record calls red there: each candidate asks again
+}
 
 // upstreamHealth is the health of an upstream environment. Red workspaces count only against what is promoted of them.
 type upstreamHealth struct {
@@ -36,6 +39,16 @@ type upstreamHealth struct {
 // health judges an upstream environment. Workspaces that alone are red do not matter for its state: everything else must be healthy by statuses
 // of its own, and another workspace must be healthy on each cluster on which one of them is not.
 func (x *upstreams) health(b Upstream) upstreamHealth {
+	key := strings.Join(append([]string{b.Name}, x.recordedRed(b.Name)...), " ")
+	h, known := x.judged[key]
+	if !known {
+		h = x.judge(b)
+		x.judged[key] = h
+	}
+	return h
+}
+
+func (x *upstreams) judge(b Upstream) upstreamHealth {
 	clusters := living(b.Clusters)
 	all := judge(x.p.Health, clusters)
 	switch {
