@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -73,7 +75,7 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			root, bare := bareRepo(t)
 			runs := filepath.Join(bare, "hook-runs")
-			hook(t, bare, "touch '"+runs+"'\ni=0\nwhile [ -e '"+runs+"' ] && [ $i -lt 1200 ]; do sleep 0.1; i=$((i+1)); done\n")
+			hook(t, bare, "echo $PPID >'"+runs+".new'\nmv '"+runs+".new' '"+runs+"'\ni=0\nwhile [ -e '"+runs+"' ] && [ $i -lt 1200 ]; do sleep 0.1; i=$((i+1)); done\n")
 			address := bare
 			if kind == "http" {
 				address = backend(t, root, "", "").URL + "/r.git"
@@ -99,10 +101,27 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 			if err == nil || len(got) != 1 || got[0].State != Unknown {
 				t.Errorf("%+v %v: it waited for the hook", got, err)
 			}
-			if err := os.Remove(runs); err != nil {
-				t.Error(err)
-			}
+			ended(t, runs)
 		})
+	}
+}
+
+// ended ends a hook and waits for the process that runs it, whose number is in a file: it could write into a folder that the test removes.
+func ended(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid < 2 {
+		t.Fatalf("%q is no process: %v", text, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
