@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -145,9 +146,37 @@ func TestLeakSearch(t *testing.T) {
 	}
 }
 
+// writer is the log of a test. It drops what comes after the end of the test, for which testing would end all tests.
+type writer struct {
+	t    *testing.T
+	mu   sync.Mutex
+	over bool
+}
+
+// newWriter returns a log that is open during the cleanups that are registered later.
+func newWriter(t *testing.T) *writer {
+	t.Helper()
+	w := &writer{t: t}
+	t.Cleanup(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.over = true
+	})
+	return w
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.over {
+		w.t.Log(strings.TrimSpace(string(p)))
+	}
+	return len(p), nil
+}
+
 // guardedWriter is a log in which a credential fails the test.
 type guardedWriter struct {
-	writer
+	*writer
 	credentials []string
 }
 

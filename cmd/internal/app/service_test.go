@@ -143,20 +143,13 @@ forges:
 	t.Cleanup(func() { s.leaks(credentials) })
 	getenv := func(name string) string { return env[name] }
 	s.options = app.ServiceOptions{
-		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(guardedWriter{writer{t}, credentials}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
+		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(guardedWriter{newWriter(t), credentials}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
 		Load: func() (*config.Config, error) {
 			return config.Parse("config.yaml", []byte(s.config), config.Sources{Getenv: getenv, Read: os.ReadFile})
 		},
 	}
 	t.Cleanup(s.end)
 	return s
-}
-
-type writer struct{ t *testing.T }
-
-func (w writer) Write(p []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(p)))
-	return len(p), nil
 }
 
 func backend(t *testing.T, root string) http.Handler {
