@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-func (c *Cache) decode(tree Tree, name string) decodedFile {
+func (c *Cache) decode(tree *linkTree, name string) decodedFile {
+	tree.reads.add(tree.real(name)) // the cache may have what it says
 	failed := func(err error) decodedFile {
 		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}
 	}

@@ -176,14 +176,19 @@ func MatchesAny(patterns []string, file string) bool {
 		if err != nil {
 			continue // Load has reported it
 		}
-		w := globWalk{globs: []glob{g}}
-		states, matches := w.enter(nil, globState{0, 0}), false
-		for name := range strings.SplitSeq(file, "/") {
-			states, matches = w.step(states, name)
-		}
-		if matches {
+		if g.matches(file) {
 			return true
 		}
 	}
 	return false
+}
+
+// matches reports whether a walk of the glob finds a file of that path.
+func (g glob) matches(file string) bool {
+	w := globWalk{globs: []glob{g}}
+	states, matches := w.enter(nil, globState{0, 0}), false
+	for name := range strings.SplitSeq(file, "/") {
+		states, matches = w.step(states, name)
+	}
+	return matches
 }

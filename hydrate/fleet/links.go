@@ -21,6 +21,7 @@ const maxLinks = 40
 type linkTree struct {
 	Tree
 	known sync.Map                  // path → realPath
+	reads *readFiles                // nil after the fleet is loaded
 	fault atomic.Pointer[readFault] // the first one in the fleet's own files
 	lacks atomic.Bool               // there was one in the content of another repository
 }
@@ -106,6 +107,7 @@ func (t *linkTree) ReadFile(name string) ([]byte, error) {
 	if found.err != nil {
 		return nil, t.watch(name, found.err)
 	}
+	t.reads.add(found.name)
 	data, err := t.Tree.ReadFile(found.name)
 	return data, t.watch(found.name, err)
 }

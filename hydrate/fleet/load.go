@@ -47,6 +47,7 @@ type Fleet struct {
 	ids         sync.Map // path → content id
 	perApp      map[string]*appLayers
 	signers     signers.List
+	basis       *basis // nil while the fleet is loaded; see Moved
 }
 
 // Cluster is a cluster with all that it inherits.
@@ -133,14 +134,15 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	if cache == nil {
 		cache = NewCache()
 	}
-	linked := &linkTree{Tree: tree}
+	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache, fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, unread(err)
 	}
-	if problems := l.done(); problems.Err() != nil {
-		return nil, problems
+	declared := l.done()
+	if declared.Err() != nil {
+		return nil, declared
 	}
 	l.fleet.prepareLayers()
 	warnings{l.findings, l.fleet, l.file}.all()
@@ -152,6 +154,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	if problems.Err() != nil {
 		return nil, problems
 	}
+	l.fleet.basis = &basis{files: linked.end(), globs: l.globs, file: l.file, problems: declared, warned: problems}
 	return l.fleet, problems
 }
 
@@ -185,6 +188,7 @@ type loader struct {
 	file         document
 	ownDocuments []document // of sluice.yaml, beside the fleet
 	classes      map[string]*class
+	globs        []glob // that were read
 }
 
 func (l *loader) load(ctx context.Context) {
@@ -299,6 +303,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		}
 		parsed = append(parsed, g)
 	}
+	l.globs = append(l.globs, parsed...)
 	ordered, err := walkGlobs(ctx, l.tree, parsed)
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
 		unlisted(l.findings, err)

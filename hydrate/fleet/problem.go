@@ -97,7 +97,9 @@ func (p Problems) Warnings() Problems {
 	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool { return x.Severity == SeverityError && x.workspace == "" })
 }
 
+// sorted returns the problems by place, each once. p stays as it is.
 func (p Problems) sorted() Problems {
+	p = slices.Clone(p)
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
 	})

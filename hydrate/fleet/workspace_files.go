@@ -11,6 +11,7 @@ import (
 
 // appFiles are the decoded files with the apps of one workspace, in order of their names.
 type appFiles struct {
+	names   []string
 	decoded []decodedFile
 	err     error // of the folder
 }
@@ -47,14 +48,18 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 		}
 	}
 	if known, ok := c.folders.Load(key); ok {
-		return known.(appFiles) //nolint:forcetypeassert // only this function stores here
+		files := known.(appFiles) //nolint:forcetypeassert // only this function stores here
+		for _, name := range files.names {
+			tree.reads.add(name)
+		}
+		return files
 	}
 	g, err := parseGlob(path.Join(dir, "*/app.yaml"))
 	if err != nil {
 		return appFiles{err: err}
 	}
 	names, err := walkGlobs(ctx, tree, []glob{g})
-	out := appFiles{err: err}
+	out := appFiles{names: names, err: err}
 	alone := key != "" && err == nil // the content of the folder decides all
 	for _, name := range names {
 		if ctx.Err() != nil {

@@ -3,7 +3,9 @@ package gitstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 )
@@ -16,14 +18,38 @@ type Change struct {
 
 // Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an empty tree.
 func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
-	var out []Change
+	out := changeList{most: math.MaxInt, folders: math.MaxInt}
 	err := s.changes(ctx, "", a, b, &out)
-	return out, err
+	return out.found, err
 }
 
-func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *[]Change) error {
+// FewChanges lists what Changes lists. If there are more than most changes, or more than ten times as many folders differ, it stops there and
+// returns ErrTooMany.
+func FewChanges(ctx context.Context, s *Store, a, b Hash, most int) ([]Change, error) {
+	const foldersOfAFile = 10
+	out := changeList{most: most, folders: foldersOfAFile * (most + 1)}
+	if err := s.changes(ctx, "", a, b, &out); err != nil {
+		return nil, err
+	}
+	return out.found, nil
+}
+
+// ErrTooMany means that two trees differ in more files than the caller wants to know.
+var ErrTooMany = errors.New("the trees differ in too many files")
+
+// changeList collects changes.
+type changeList struct {
+	found   []Change
+	most    int // changes
+	folders int // that differ and may still be read: a few trees can name each other in so many places that no walk ends
+}
+
+func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *changeList) error {
 	if a == b {
 		return nil
+	}
+	if out.folders--; out.folders < 0 {
+		return ErrTooMany
 	}
 	before, err := s.entries(ctx, a)
 	if err != nil {
@@ -53,7 +79,7 @@ func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *[]Ch
 	return nil
 }
 
-func (s *Store) change(ctx context.Context, prefix string, x, y Entry, out *[]Change) error {
+func (s *Store) change(ctx context.Context, prefix string, x, y Entry, out *changeList) error {
 	name := prefix + x.Name
 	if x.Name == "" {
 		name = prefix + y.Name
@@ -66,7 +92,10 @@ func (s *Store) change(ctx context.Context, prefix string, x, y Entry, out *[]Ch
 		above, y = y.Hash, Entry{}
 	}
 	if x != y {
-		*out = append(*out, Change{Path: name, Old: x, New: y})
+		if len(out.found) == out.most {
+			return ErrTooMany
+		}
+		out.found = append(out.found, Change{Path: name, Old: x, New: y})
 	}
 	return s.changes(ctx, name+"/", below, above, out)
 }

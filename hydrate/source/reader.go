@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -134,9 +135,12 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	}
 	lost := &outages{}
 	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost, credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
-	loader := r.loader
-	loader.Mounts = m
-	f, problems := loader.Load(ctx, m.snap)
+	f, problems := r.moved(ctx, m.snap)
+	if f == nil {
+		loader := r.loader
+		loader.Mounts = m
+		f, problems = loader.Load(ctx, m.snap)
+	}
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
@@ -154,6 +158,53 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	v.contents.trust, v.contents.demanded = trust, f.Spec.Charts.Verify
 	r.views.Add(tree, v)
 	return v, nil
+}
+
+// Limits of the look for a view whose fleet is that of another tree.
+const (
+	maxBases = 4   // the views that were used last
+	maxMoved = 500 // changed files
+)
+
+// moved returns the fleet of a tree, and its warnings, from a view of a tree with the same declarations; nil if there is none. The caller
+// holds mu.
+func (r *Reader) moved(ctx context.Context, snap *gitstore.Snapshot) (*fleet.Fleet, fleet.Problems) {
+	trees := r.views.Keys() // the one that was used last is at the end
+	for _, tree := range slices.Backward(trees[max(0, len(trees)-maxBases):]) {
+		v, ok := r.views.Peek(tree)
+		if !ok || v.outages.any() {
+			continue
+		}
+		changes, err := gitstore.FewChanges(ctx, r.store, tree, snap.Root(), maxMoved)
+		if err != nil {
+			continue // whatever it is: Load reads the tree, and reports its errors
+		}
+		edited, others, ok := ofFiles(changes)
+		if !ok {
+			continue
+		}
+		if f, problems := fleet.Moved(v.Fleet, snap, r.loader.Cache, edited, others); f != nil {
+			return f, problems
+		}
+	}
+	return nil, nil
+}
+
+// ofFiles divides changes into files with other content, and files that only one tree has. It returns false for changes of something else
+// than a regular file, such as a link, and of modes.
+func ofFiles(changes []gitstore.Change) (edited, others []string, ok bool) {
+	isFile := func(m gitstore.Mode) bool { return m == gitstore.ModeFile || m == gitstore.ModeExecutable }
+	for _, c := range changes {
+		switch before, after := c.Old.Mode, c.New.Mode; {
+		case c.Old.Hash.IsZero() && isFile(after), c.New.Hash.IsZero() && isFile(before):
+			others = append(others, c.Path)
+		case isFile(before) && before == after:
+			edited = append(edited, c.Path)
+		default:
+			return nil, nil, false
+		}
+	}
+	return edited, others, true
 }
 
 // Readable returns the newest commit on the first-parent line of tip whose fleet is valid, so that an invalid fleet
