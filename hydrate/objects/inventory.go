@@ -35,6 +35,8 @@ type Inventory struct {
 	cluster  string             // of index
 	indexed  contents           // what index has
 	index    map[string][]place // files by name
+	asked    string             // cluster of the last call of Owners
+	calls    int                // of Owners about it
 }
 
 // contents are the apps of a cluster. They do not change. Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet
@@ -42,12 +44,6 @@ type Inventory struct {
 type contents struct {
 	apps    map[string]gitstore.Hash // by app
 	folders map[string]gitstore.Hash // by workspace: the folder of its apps
-}
-
-// place is a file of an app.
-type place struct {
-	app  string
-	hash gitstore.Hash
 }
 
 // maxKept limits the names of apps and files that an Inventory caches, about 100 bytes each.
@@ -193,111 +189,6 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 		out = append(out, list...)
 	}
 	return out, nil
-}
-
-// Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
-// each other.
-func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.indexFiles(ctx, cluster); err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, name := range manifest.PossibleFileNames(id) {
-		for _, p := range v.index[name] {
-			has, err := v.is(ctx, cluster, p.app, File{name, p.hash}, id)
-			if err != nil {
-				return nil, err
-			}
-			if has {
-				out = append(out, p.app)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// indexFiles makes the index one of the files of a cluster. It changes what differs from the cluster before, because most apps have equal
-// trees on many clusters.
-func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
-	if v.index != nil && v.cluster == cluster {
-		return nil
-	}
-	want, err := v.contentsOf(ctx, cluster)
-	if err != nil {
-		return err
-	}
-	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
-	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
-		v.index, v.indexed = map[string][]place{}, contents{}
-	}
-	if err := v.moveIndex(ctx, want); err != nil {
-		v.index = nil
-		return err
-	}
-	v.cluster = cluster
-	return nil
-}
-
-// changed returns the names that another map does not have, or has with another tree.
-func changed(from, to map[string]gitstore.Hash) []string {
-	var out []string
-	for name, tree := range from {
-		if to[name] != tree {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// moveIndex makes the index one of other contents.
-func (v *Inventory) moveIndex(ctx context.Context, want contents) error {
-	if err := v.edit(ctx, v.indexed, want, v.removeApp); err != nil {
-		return err
-	}
-	if err := v.edit(ctx, want, v.indexed, v.addApp); err != nil {
-		return err
-	}
-	v.indexed = want
-	return nil
-}
-
-// edit calls f for each app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f for all apps.
-func (v *Inventory) edit(ctx context.Context, from, to contents, f func(app string, files map[string]gitstore.Hash)) error {
-	var failed error
-	one := func(app string, tree gitstore.Hash) {
-		files, err := v.filesOf(ctx, tree)
-		if err != nil {
-			failed = err
-			return
-		}
-		f(app, files)
-	}
-	for _, app := range changed(from.apps, to.apps) {
-		one(app, from.apps[app])
-	}
-	for _, workspace := range changed(from.folders, to.folders) {
-		if err := v.each(ctx, workspace, from.folders[workspace], one); err != nil {
-			return err
-		}
-	}
-	return failed
-}
-
-func (v *Inventory) addApp(app string, files map[string]gitstore.Hash) {
-	for name, hash := range files {
-		v.index[name] = append(v.index[name], place{app, hash})
-	}
-}
-
-func (v *Inventory) removeApp(app string, files map[string]gitstore.Hash) {
-	for name := range files {
-		if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == app }); len(v.index[name]) == 0 {
-			delete(v.index, name)
-		}
-	}
 }
 
 // is reports whether a file of a target holds the object with an identity.

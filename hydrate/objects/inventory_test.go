@@ -76,9 +76,14 @@ func TestInventoryIsBounded(t *testing.T) {
 	})
 	v.limit = 30
 	for c := range 20 {
-		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "n-1", Name: "x"})
-		if err != nil || !slices.Equal(got, []string{"app-2", "app-3"}) {
-			t.Fatalf("cluster %d: %v %v", c, got, err)
+		for call := range fewCalls + 1 {
+			got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "n-1", Name: "x"})
+			if err != nil || !slices.Equal(got, []string{"app-2", "app-3"}) {
+				t.Fatalf("cluster %d: %v %v", c, got, err)
+			}
+			if many := call == fewCalls; many != (v.index != nil && v.cluster == fmt.Sprint(c)) {
+				t.Fatalf("cluster %d, call %d: the index is that of %q", c, call, v.cluster)
+			}
 		}
 		if have := len(v.clusters) + len(v.files); have > v.limit || len(v.index) != 1 {
 			t.Fatalf("%d clusters and trees, %d names in the index", have, len(v.index))
@@ -89,6 +94,16 @@ func TestInventoryIsBounded(t *testing.T) {
 // The owners on a cluster do not depend on the cluster that was asked about before: apps come, go and change between clusters.
 func TestOwnersOfManyClusters(t *testing.T) {
 	t.Parallel()
+	for _, workspaces := range []bool{true, false} {
+		t.Run(fmt.Sprintf("workspaces %t", workspaces), func(t *testing.T) {
+			t.Parallel()
+			ownersOfManyClusters(t, workspaces)
+		})
+	}
+}
+
+func ownersOfManyClusters(t *testing.T, workspaces bool) {
+	t.Helper()
 	store := gitstore.OpenMemory()
 	w, err := store.NewWriter()
 	if err != nil {
@@ -102,7 +117,7 @@ func TestOwnersOfManyClusters(t *testing.T) {
 		apps[cluster], owners[cluster] = map[string]gitstore.Hash{}, map[string][]string{}
 		for a := range 40 {
 			app, spread := fmt.Sprintf("app-%02d", a), 1
-			if a%3 > 0 {
+			if a%3 > 0 && workspaces {
 				app = fmt.Sprintf("team-%d/app-%02d", a%7, a)
 			}
 			// one app in ten differs between clusters; every tenth cluster differs in all apps
@@ -132,11 +147,14 @@ func TestOwnersOfManyClusters(t *testing.T) {
 	}
 	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) { return given[cluster], nil })
 	for i := range 400 {
-		cluster, object := fmt.Sprint(r.IntN(30)), fmt.Sprintf("x-%d", r.IntN(9))
-		checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
-		got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
-		if err != nil || !slices.Equal(got, owners[cluster][object]) {
-			t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
+		cluster := fmt.Sprint(r.IntN(30))
+		for range 1 + r.IntN(2*fewCalls) {
+			object := fmt.Sprintf("x-%d", r.IntN(9))
+			checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
+			got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
+			if err != nil || !slices.Equal(got, owners[cluster][object]) {
+				t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
+			}
 		}
 	}
 }
