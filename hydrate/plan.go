@@ -65,7 +65,11 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 		if c.State == "frozen" {
 			continue
 		}
-		p.total += len(r.view.Fleet.TargetsOf(c))
+		for _, a := range r.view.Fleet.Apps {
+			if r.view.Fleet.Places(a, c) {
+				p.total++
+			}
+		}
 		plan := &clusterPlan{cluster: c, changes: map[string]bool{}}
 		lacking, err := p.lacksWorkspace(ctx, h.Store, c)
 		if err != nil {

@@ -116,8 +116,10 @@ func (l tenancy) checkPatterns(w *Workspace) {
 // checkNamespaceOverlap refuses two workspaces that could have objects in one namespace of a cluster: Services and policies of one would
 // select the pods of the other.
 func (l tenancy) checkNamespaceOverlap() {
+	near := mayOverlap(l.fleet.Workspaces)
 	for i, a := range l.fleet.Workspaces {
-		for _, b := range l.fleet.Workspaces[:i] {
+		for _, j := range near[i] {
+			b := l.fleet.Workspaces[j]
 			x, y, overlap := overlapping(a.Spec.Namespaces, b.Spec.Namespaces)
 			if !overlap {
 				continue
@@ -130,6 +132,35 @@ func (l tenancy) checkNamespaceOverlap() {
 		}
 	}
 }
+
+// mayOverlap returns for each workspace the earlier ones whose namespaces can overlap with its own, in order: those with a common name, and all
+// if one of the two has a pattern. Most workspaces have names of their own only, and a fleet has hundreds of workspaces.
+func mayOverlap(workspaces []*Workspace) [][]int {
+	out := make([][]int, len(workspaces))
+	named, withPattern := map[string][]int{}, []int(nil)
+	for i, w := range workspaces {
+		if slices.ContainsFunc(w.Spec.Namespaces, isPattern) {
+			for j := range i {
+				out[i] = append(out[i], j)
+			}
+			withPattern = append(withPattern, i)
+		} else {
+			out[i] = slices.Clone(withPattern)
+			for _, name := range w.Spec.Namespaces {
+				out[i] = append(out[i], named[name]...)
+			}
+			slices.Sort(out[i])
+			out[i] = slices.Compact(out[i])
+		}
+		for _, name := range w.Spec.Namespaces {
+			named[name] = append(named[name], i)
+		}
+	}
+	return out
+}
+
+// isPattern reports whether a text can match another one.
+func isPattern(text string) bool { return strings.ContainsAny(text, "*?") }
 
 func overlapping(a, b []string) (x, y string, ok bool) {
 	for _, x := range a {
@@ -144,7 +175,7 @@ func overlapping(a, b []string) (x, y string, ok bool) {
 
 // patternsMeet reports whether a text matches both patterns, in which * is any text and ? one character.
 func patternsMeet(a, b string) bool {
-	if !strings.ContainsAny(a, "*?") && !strings.ContainsAny(b, "*?") { // as most are, and every two workspaces are compared
+	if !isPattern(a) && !isPattern(b) {
 		return a == b
 	}
 	row := make([]bool, len(b)+1) // row[j]: what is left of a meets b[j:]
