@@ -53,7 +53,7 @@ func (w *walker) tree() (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	if err := w.dir(nil, ignoring{rules: rules}); err != nil {
+	if err := w.dir("", &w.top, ignoring{rules: rules}); err != nil {
 		return Hash{}, err
 	}
 	for name, e := range w.tracked {
@@ -173,12 +173,12 @@ type ignoring struct {
 	all   bool // the folder is ignored, so only its tracked files count
 }
 
-// dir walks one directory; at is its path from root, above the rules of its parent.
-func (w *walker) dir(at []string, above ignoring) error {
+// dir walks one directory into a node; at is its path from root, above the rules of its parent.
+func (w *walker) dir(at string, into *node, above ignoring) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	dir := filepath.Join(w.root, filepath.Join(at...))
+	dir := filepath.Join(w.root, filepath.FromSlash(at))
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -186,54 +186,80 @@ func (w *walker) dir(at []string, above ignoring) error {
 	here := above
 	for _, item := range list {
 		switch name := item.Name(); {
-		case name == ".git" && len(at) > 0:
+		case name == ".git" && at != "":
 			return nil // another repository
 		case strings.EqualFold(name, ".gitignore"): // on a file system that folds case, Git reads this one too
-			own, err := readIgnore(filepath.Join(dir, ".gitignore"), slices.Concat(w.prefix, at))
+			own, err := readIgnore(filepath.Join(dir, ".gitignore"), w.fromTop(at))
 			if err != nil {
 				return err
 			}
 			here.rules = append(slices.Clip(above.rules), own...)
 		}
 	}
+	below := strings.Join(w.fromTop(at), "/") // for the rules, which begin at the top
 	for _, item := range list {
 		if strings.EqualFold(item.Name(), ".git") {
 			continue
 		}
-		where := append(slices.Clip(at), item.Name())
-		name := strings.Join(where, "/")
-		out := here.all || ignored(here.rules, strings.Join(slices.Concat(w.prefix, where), "/"), item.IsDir())
+		name := inFolder(at, item.Name())
+		out := here.all || len(here.rules) > 0 && ignored(here.rules, inFolder(below, item.Name()), item.IsDir())
 		if out && w.tracked[name] == nil && !w.folders[name] {
 			continue
 		}
-		if err := w.item(where, item, ignoring{rules: here.rules, all: out}); err != nil {
+		if err := w.item(name, into, item, ignoring{rules: here.rules, all: out}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walker) item(where []string, item fs.DirEntry, above ignoring) error {
-	file := filepath.Join(w.root, filepath.Join(where...))
-	if item.IsDir() {
-		return w.subdir(where, above)
+// inFolder is the path of a name in a folder; "" is the folder at the beginning.
+func inFolder(folder, name string) string {
+	if folder == "" {
+		return name
 	}
-	e, err := w.file(strings.Join(where, "/"), file, item)
+	return folder + "/" + name
+}
+
+// fromTop is the path of a folder from the top of the working tree; at is its path from root.
+func (w *walker) fromTop(at string) []string {
+	if at == "" {
+		return w.prefix
+	}
+	return slices.Concat(w.prefix, strings.Split(at, "/"))
+}
+
+// item adds an item of a directory to the directory's node; name is its path from root.
+func (w *walker) item(name string, into *node, item fs.DirEntry, above ignoring) error {
+	if item.IsDir() {
+		return w.subdir(name, into, item.Name(), above)
+	}
+	e, err := w.file(name, filepath.Join(w.root, filepath.FromSlash(name)), item)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero() {
 		return nil // removed meanwhile, or a socket or device
 	}
 	if err == nil {
-		w.add(where, e)
+		into.put(item.Name(), e)
 	}
 	return err
 }
 
-func (w *walker) subdir(where []string, above ignoring) error {
-	if known := w.tracked[strings.Join(where, "/")]; known != nil && Mode(known.Mode) == ModeSubmodule {
-		w.add(where, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
+func (w *walker) subdir(name string, into *node, last string, above ignoring) error {
+	if known := w.tracked[name]; known != nil && Mode(known.Mode) == ModeSubmodule {
+		into.put(last, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
 		return nil
 	}
-	return w.dir(where, above)
+	below := &node{}
+	if err := w.dir(name, below, above); err != nil {
+		return err
+	}
+	if len(below.files)+len(below.dirs) > 0 { // Git has no empty folders
+		if into.dirs == nil {
+			into.dirs = map[string]*node{}
+		}
+		into.dirs[last] = below
+	}
+	return nil
 }
 
 // file returns the entry of a file; path is its path from root, and name its name on the disk.
@@ -297,11 +323,16 @@ func (w *walker) add(where []string, e Entry) {
 		}
 		at = at.dirs[part]
 	}
-	if at.files == nil {
-		at.files = map[string]Entry{}
+	at.put(where[len(where)-1], e)
+}
+
+// put adds an entry with a name.
+func (n *node) put(name string, e Entry) {
+	if n.files == nil {
+		n.files = map[string]Entry{}
 	}
-	e.Name = where[len(where)-1]
-	at.files[e.Name] = e
+	e.Name = name
+	n.files[name] = e
 }
 
 // seen reports whether the walk found a file at a path or at one of its parents.
