@@ -253,10 +253,10 @@ func (x *facts) before() (PastState, bool) {
 	return PastState{}, false
 }
 
-// together adds to the changed apps of a hold the others of their workspaces, if these went back alone. A workspace comes as it went: its changes may move
-// an object from one of its apps to another, so one side alone would delete the object, or give it two owners.
+// together adds to the changed apps of a hold the others of their workspaces, if these went back as a whole. A workspace comes as it went: its changes may
+// rename an app, or move an object from one of its apps to another, so one side alone would delete the object, or give it two owners.
 func (h Hold) together(changed []string) []string {
-	if h.Cause != CauseFailed || len(h.Workspaces) == 0 {
+	if len(h.Workspaces) == 0 {
 		return changed
 	}
 	var out []string

@@ -63,28 +63,25 @@ func sibling(fleet, path, address string) (forge.Repository, bool) {
 }
 
 // mergedBy returns the authors of the merge requests that have a commit. One of them must be merged into the pinned branch; for tags,
-// into any. The answer that there is none is cached for a short time only.
+// into any.
 func (o *outside) mergedBy(ctx context.Context, repo forge.Repository, c gitstore.Commit, wanted string) ([]string, error) {
-	now := o.session.runtime.Clock()
 	key := fmt.Sprint("authors elsewhere ", repo.Path, " ", wanted, " ", c.Hash)
-	v, known := o.verdicts.cache.Get(key)
-	if !known || len(v.authors) == 0 && now.Sub(v.at) >= noAuthorsFor {
+	names, err := o.verdicts.authorsOf(key, o.session.runtime.Clock(), func() (names []string, err error) {
 		list, err := o.forge.MergeRequestsOf(ctx, repo, c.Hash.String())
-		if err != nil {
-			return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
-		}
-		v = &verdict{at: now}
 		if slices.ContainsFunc(list, func(mr *forge.MergeRequest) bool { return merged(mr, wanted) }) {
 			for _, mr := range list {
-				v.authors = append(v.authors, mr.Author.Login)
+				names = append(names, mr.Author.Login)
 			}
 		}
-		o.verdicts.cache.Add(key, v)
+		return names, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
 	}
-	if len(v.authors) == 0 {
+	if len(names) == 0 {
 		return nil, fmt.Errorf("commit %s came without a merge request", c.Hash.Short())
 	}
-	return v.authors, nil
+	return names, nil
 }
 
 // merged reports whether a merge request with a known author brought its commits to the branch that a ref names; tags stand for any branch.

@@ -116,6 +116,7 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 const (
 	maxAuthored  = 500         // commits of one promotion whose authors are looked up
 	noAuthorsFor = time.Minute // how long the answer "no merge request" is cached, because forges list new ones with a delay
+	authorsFor   = time.Hour   // how long the authors of a commit are cached, because a later merge request can have the commit too
 )
 
 // Authors implements promotion.Authors: it returns the authors of the merge requests that the commits came from.
@@ -127,22 +128,18 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 		return nil, fmt.Errorf("the promotion brings %d commits, and Sluice looks up the authors of at most %d: promote in smaller steps", len(commits), maxAuthored)
 	}
 	var out []string
-	now := o.session.runtime.Clock()
 	for _, c := range commits {
-		key := fmt.Sprint("authors ", o.repo.Path, c.Hash)
-		v, known := o.verdicts.cache.Get(key)
-		if !known || len(v.authors) == 0 && now.Sub(v.at) >= noAuthorsFor {
-			v = &verdict{at: now}
+		names, err := o.verdicts.authorsOf(fmt.Sprint("authors ", o.repo.Path, c.Hash), o.session.runtime.Clock(), func() (names []string, err error) {
 			list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
-			if err != nil {
-				return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
-			}
 			for _, mr := range list {
-				v.authors = append(v.authors, mr.Author.Login)
+				names = append(names, mr.Author.Login)
 			}
-			o.verdicts.cache.Add(key, v)
+			return names, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
 		}
-		out = append(out, v.authors...)
+		out = append(out, names...)
 	}
 	return out, nil
 }

@@ -41,7 +41,9 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 		{nil, 0, nil, 1},
 		{nil, time.Second, nil, 1},
 		{[]*forge.MergeRequest{{Author: forge.User{Login: "alice"}}}, noAuthorsFor, []string{"alice"}, 2},
-		{nil, 24 * time.Hour, []string{"alice"}, 2},
+		{nil, authorsFor - time.Second, []string{"alice"}, 2},
+		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second, []string{"alice", "bob"}, 3}, // a later merge request has the commit, too
+		{nil, authorsFor, []string{"alice", "bob"}, 4},
 	} {
 		now, f.list = now.Add(step.pass), step.list
 		got, err := o.Authors(t.Context(), []gitstore.Commit{{}})

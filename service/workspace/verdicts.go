@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -20,6 +21,37 @@ type verdict struct {
 	authors []string // logins
 	state   promote.State
 	reason  string
+}
+
+// authorsOf returns the authors that are cached under a key, or asks for them. Authors that were known stay, also if the forge cannot be asked
+// again.
+func (c *Verdicts) authorsOf(key string, now time.Time, ask func() ([]string, error)) ([]string, error) {
+	v, known := c.cache.Get(key)
+	if known && !v.outdated(now) {
+		return v.authors, nil
+	}
+	names, err := ask()
+	if err != nil && known && len(v.authors) > 0 {
+		return v.authors, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if known {
+		names = append(names, v.authors...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	c.cache.Add(key, &verdict{at: now, authors: names})
+	return names, nil
+}
+
+// outdated reports whether the authors must be asked for again.
+func (v *verdict) outdated(now time.Time) bool {
+	if len(v.authors) == 0 {
+		return now.Sub(v.at) >= noAuthorsFor
+	}
+	return now.Sub(v.at) >= authorsFor
 }
 
 const (
