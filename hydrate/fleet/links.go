@@ -94,6 +94,11 @@ func (t *linkTree) Stat(name string) (fs.FileInfo, error) {
 	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
 		return info, nil
 	}
+	if errors.Is(err, fs.ErrNotExist) { // no link leads to it if its folder is in the tree: most layers of most apps
+		if parent, at := t.Tree.Stat(path.Dir(name)); at == nil && parent.Mode()&fs.ModeSymlink == 0 {
+			return nil, err
+		}
+	}
 	found := t.resolve(name, 0)
 	if found.err != nil {
 		return nil, t.watch(name, found.err)
