@@ -231,7 +231,11 @@ func (x *upstreams) differsOnlyIn(next Source, workspaces []string) bool {
 // rest, or another request does.
 func (x *upstreams) arrivedWithout(q *Request) bool {
 	p := x.rec.Progress
-	if q == nil || q.Now || len(q.Apps) > 0 || p == nil || p.Rollback || p.Tree != x.s.Running.Tree || p.Started.Before(q.At) && x.mayCome(q.Source) {
+	if q == nil || q.Now || len(q.Apps) > 0 {
+		return false
+	}
+	landed := p != nil && !p.Rollback && p.Tree == x.s.Running.Tree && !p.Started.Before(q.At)
+	if !landed && x.mayCome(q.Source) {
 		return false
 	}
 	if !x.order.knows(x.s.Running.Source) || !x.order.knows(q.Source) {
