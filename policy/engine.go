@@ -47,10 +47,26 @@ func (r *run) all(ctx context.Context) error {
 	if r.crds.err != nil || r.engine.own {
 		return r.crds.err
 	}
+	r.emptied()
 	if err := r.owners(ctx); err != nil {
 		return err
 	}
 	return r.workspaces(ctx)
+}
+
+// emptied reports clusters that lose everything: a mistake in a placement or a path looks like that, and the sync tool would prune all.
+func (r *run) emptied() {
+	for _, c := range r.input.Emptied {
+		b := breach{
+			rule: RuleClusterEmptied, message: "the change deletes all that the cluster has, and the cluster stays active",
+			hint: "if that is right, set state: retired for the cluster in the same change, or merge an Exemption of this rule for it before; if not, see why the fleet no longer has its apps",
+		}
+		if c.Unread {
+			b.message = "the change deletes all that the cluster has, because the fleet no longer reads the cluster's file"
+			b.hint = "add the file to spec.files.clusters; if the cluster must go, remove the file, or set state: retired first"
+		}
+		r.add(b, &Subject{Cluster: c.Cluster, App: &App{}}, manifest.Identity{})
+	}
 }
 
 type memoKey struct {

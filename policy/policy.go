@@ -77,6 +77,13 @@ type Surroundings interface {
 type Input struct {
 	Subjects     []Subject
 	Surroundings Surroundings // nil: the cluster has nothing else
+	Emptied      []Emptied    // clusters that lose all their objects by the change
+}
+
+// Emptied is a cluster that loses all its objects, although nobody took it out of the registry.
+type Emptied struct {
+	Cluster *Cluster
+	Unread  bool // the fleet no longer reads the cluster's file, which is as it was
 }
 
 // Finding is one violation of a rule by one object on one cluster.

@@ -174,6 +174,29 @@ spec:
 	want(t, check(t, e, subject(t, "prod", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: c}")), "error cluster-scoped ClusterRole")
 }
 
+// TestClusterEmptied: a cluster that loses everything is an error that an exemption for it can lift.
+func TestClusterEmptied(t *testing.T) {
+	t.Parallel()
+	in := policy.Input{Emptied: []policy.Emptied{
+		{Cluster: &policy.Cluster{Name: "dev-1", Environment: "dev"}}, {Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod"}, Unread: true},
+	}}
+	const exemption = "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: rebuild}\nspec: {rule: cluster-emptied, object: \"*\", clusters: [dev-1], reason: it is rebuilt}\n"
+	for files, lines := range map[string][]string{
+		"":        {"error cluster-emptied", "error cluster-emptied"},
+		exemption: {"error cluster-emptied   (exempt)", "error cluster-emptied"},
+		"apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec: {rules: {cluster-emptied: {environments: {dev: \"off\"}}}}\n": {"error cluster-emptied"},
+	} {
+		r, err := load(t, map[string]string{"policy/e.yaml": files}).Check(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, r, lines...)
+		if last := r.Findings[len(r.Findings)-1]; last.Cluster != "prod-1" || !strings.Contains(last.Message, "no longer reads the cluster's file") {
+			t.Errorf("%+v", last)
+		}
+	}
+}
+
 func TestExemptions(t *testing.T) {
 	rule := func(until string) string {
 		return "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: web-latest}\nspec: {rule: image-tag, object: Deployment shop/w*, environments: [prod], reason: a test image, until: " + until + "}\n"

@@ -10,6 +10,7 @@ const (
 	RuleNamespace        = "namespace-outside-app"
 	RuleClusterScoped    = "cluster-scoped"
 	RuleDuplicateOwner   = "duplicate-owner"
+	RuleClusterEmptied   = "cluster-emptied"
 	RuleImageTag         = "image-tag"
 	RulePrivileged       = "privileged"
 	RuleExemptionExpired = "exemption-expired"
@@ -39,6 +40,7 @@ func BuiltIn() []Rule {
 		rule(RuleNamespace, SeverityWarning, "the object is outside the app's namespaces"),
 		rule(RuleClusterScoped, SeverityError, "the app may not contain objects of this cluster-scoped kind"),
 		rule(RuleDuplicateOwner, SeverityError, "two apps contain the same object on one cluster"),
+		rule(RuleClusterEmptied, SeverityError, "the change deletes all that an active cluster has"),
 		rule(RuleImageTag, SeverityWarning, "the image has neither a fixed tag nor a digest"),
 		rule(RulePrivileged, SeverityWarning, "the pod gets privileges on its host"),
 		rule(RuleExemptionExpired, SeverityWarning, "an exemption has expired"),

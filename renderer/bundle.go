@@ -34,9 +34,8 @@ type Bundle struct {
 
 // Component is a Kustomize component inside a set of files.
 type Component struct {
-	Files  Content
-	Root   string // slash path of the component's directory inside Files
-	Charts []KustomizeChart
+	Files Content
+	Root  string // slash path of the component's directory inside Files
 }
 
 // Source is one origin of objects; exactly one of its three fields is set.
@@ -181,7 +180,6 @@ func (b *Bundle) Digest() string {
 	h.number(len(b.Components))
 	for i := range b.Components {
 		h.text(b.Components[i].Root, b.Components[i].Files.Digest)
-		h.charts(b.Components[i].Charts)
 	}
 	return hex.EncodeToString(h.h.Sum(nil))
 }
@@ -216,15 +214,6 @@ func (d digester) dependencies(list []Dependency) {
 	}
 }
 
-func (d digester) charts(list []KustomizeChart) {
-	d.number(len(list))
-	for i := range list {
-		d.text(list[i].Dir, list[i].Chart.Digest)
-		d.number(list[i].Index)
-		d.dependencies(list[i].Dependencies)
-	}
-}
-
 func (d digester) source(s *Source) {
 	switch {
 	case s.Helm != nil:
@@ -238,7 +227,13 @@ func (d digester) source(s *Source) {
 		d.text(s.Helm.APIVersions...)
 	case s.Kustomize != nil:
 		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
-		d.charts(s.Kustomize.Charts)
+		d.number(len(s.Kustomize.Charts))
+		for i := range s.Kustomize.Charts {
+			c := &s.Kustomize.Charts[i]
+			d.text(c.Dir, c.Chart.Digest)
+			d.number(c.Index)
+			d.dependencies(c.Dependencies)
+		}
 	case s.Manifests != nil:
 		d.text("manifests", s.Manifests.Files.Digest)
 	}

@@ -131,11 +131,9 @@ func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, erro
 		return outcome{}, err
 	}
 	if len(b.Components) > 0 {
-		mayChange := false
-		if out.objects, mayChange, err = e.components(ctx, out.objects, b, probe); err != nil {
+		if out.objects, err = e.components(ctx, out.objects, b); err != nil {
 			return outcome{}, err
 		}
-		out.mayChange = out.mayChange || mayChange
 	}
 	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
 	return out, e.within(out.objects, b.Light)
@@ -228,23 +226,22 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, probe bool) ([]Object, bool, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([]Object, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		base = append(base, decoded...)
 	}
 	components := make([]kustomize.Component, len(b.Components))
-	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
 	for i, c := range b.Components {
-		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root, Inflate: charts.of(c.Charts)}
+		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	sources := make(map[manifest.Identity]string, len(objects))
 	for i := range objects {
@@ -254,7 +251,7 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, pr
 	for i := range out {
 		out[i].Source = sources[out[i].ID]
 	}
-	return out, charts.mayChange, err
+	return out, err
 }
 
 // sourceName returns the name in the repository of a template that Helm calls `CHART/templates/FILE`. For a packed

@@ -28,7 +28,7 @@ type Policy struct {
 
 // Judge implements Judge.
 func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error) {
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false))})
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: emptied(ctx, c)})
 	if err != nil {
 		return report.Findings{}, err
 	}
@@ -48,6 +48,15 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 		out.Existing[f.Severity]++
 	}
 	return out, nil
+}
+
+// emptied returns the clusters that lose everything.
+func emptied(ctx context.Context, c *compare.Comparison) []policy.Emptied {
+	var out []policy.Emptied
+	for _, one := range c.Emptied(ctx) {
+		out = append(out, policy.Emptied{Cluster: enforce.Cluster(one.Cluster), Unread: one.Unread != ""})
+	}
+	return out
 }
 
 // subjects returns the targets of one side of the comparison.

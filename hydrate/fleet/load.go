@@ -199,6 +199,8 @@ func (l *loader) load(ctx context.Context) {
 	// An imported repository may use folders of these names for files of other tools, so only spec.files applies there.
 	clusterGlobs, appGlobs := []string{"clusters/*.yaml"}, []string{"apps/*/app.yaml"}
 	if len(l.fleet.Spec.Import) > 0 {
+		notRead(ctx, l, files.Clusters, "spec.files.clusters", clusterGlobs[0])
+		notRead(ctx, l, files.Apps, "spec.files.apps", appGlobs[0])
 		clusterGlobs, appGlobs = nil, nil
 	}
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))

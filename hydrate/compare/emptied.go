@@ -1,0 +1,96 @@
+package compare
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Emptied is a cluster that loses every object that it had.
+type Emptied struct {
+	Cluster *fleet.Cluster // of the head; of the base if the head does not have it
+	Unread  string         // the file of a cluster that the head does not have any more, although its file is as it was; "" otherwise
+}
+
+// Emptied returns the clusters that lose every object although nobody took them out of the registry, in the order of their names. A cluster
+// with a target that cannot be rendered is not among them, nor one of which only some apps are compared.
+func (c *Comparison) Emptied(ctx context.Context) []Emptied {
+	r := c.run.request
+	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
+		return nil
+	}
+	byCluster := map[string][]*Target{}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		byCluster[t.Target.Cluster.Name] = append(byCluster[t.Target.Cluster.Name], t)
+	}
+	withheld := map[string]bool{}
+	for _, one := range c.run.list {
+		withheld[one.cluster] = withheld[one.cluster] || one.withheld()
+	}
+	var out []Emptied
+	for name, targets := range byCluster {
+		if withheld[name] || !nothingLeft(targets) {
+			continue
+		}
+		if one, ok := stays(ctx, c.run, name); ok && !others(c.run.views[1].Fleet, one.Cluster, targets) {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
+	return out
+}
+
+// stays reports whether the head has a cluster as active, or lacks it although the base's file of it is as it was.
+func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
+	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
+		return Emptied{Cluster: cluster}, cluster.State != "retired"
+	}
+	if c.views[0] == nil {
+		return Emptied{}, false
+	}
+	cluster, ok := c.views[0].Fleet.Cluster(name)
+	if !ok || cluster.File == "" || cluster.File == fleet.File { // in sluice.yaml the cluster can be an entry of its own
+		return Emptied{}, false
+	}
+	before, err := c.views[0].Files(ctx).ReadFile(cluster.File)
+	if err != nil {
+		return Emptied{}, false
+	}
+	after, err := c.views[1].Files(ctx).ReadFile(cluster.File)
+	return Emptied{Cluster: cluster, Unread: cluster.File}, err == nil && bytes.Equal(before, after)
+}
+
+// nothingLeft reports whether the targets had objects and have none of them any more, in whatever app.
+func nothingLeft(targets []*Target) bool {
+	had := map[manifest.Identity]bool{}
+	for _, t := range targets {
+		if t.Unchanged > 0 {
+			return false
+		}
+		for i := range t.Before {
+			had[t.Before[i].Object.Object.Identity()] = true
+		}
+	}
+	for _, t := range targets {
+		for i := range t.After {
+			if had[t.After[i].Object.Object.Identity()] {
+				return false
+			}
+		}
+	}
+	return len(had) > 0
+}
+
+// others reports whether the fleet has a target on the cluster that is not among the targets: the change leaves it as it was.
+func others(f *fleet.Fleet, cluster *fleet.Cluster, targets []*Target) bool {
+	here := map[string]bool{}
+	for _, t := range targets {
+		here[t.Target.App.Name] = true
+	}
+	return slices.ContainsFunc(f.TargetsOf(cluster), func(t fleet.Target) bool { return !here[t.App.Name] })
+}
