@@ -120,16 +120,17 @@ dist: ## archives of all systems in dist/, with checksums, as a release has them
 	rm -rf dist && mkdir -p dist
 	@set -e; for system in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 	  os=$${system%/*}; arch=$${system#*/}; \
-	  GOOS=$$os GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
+	  GOOS=$$os GOARCH=$$arch $(GO) build $(ONE) -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
 	  tar -czf dist/sluice_$(VERSION)_$${os}_$$arch.tar.gz -C dist sluice; rm dist/sluice; \
 	done; cd dist && sha256sum *.tar.gz > checksums.txt
 
 IMAGE ?= sluice
 FILES ?= bin/image
 ARCH ?= $(shell $(GO) env GOARCH)
+COMPILE_FLAGS ?= # of go build; the release workflow passes those of released binaries
 image-files: ## what the Dockerfile copies, in FILES: a static binary for linux/ARCH, certificates, an empty /tmp
 	rm -rf $(FILES) && mkdir -p $(FILES)/etc/ssl/certs $(FILES)/tmp && chmod 1777 $(FILES)/tmp
-	GOOS=linux GOARCH=$(ARCH) $(GO) build -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
+	GOOS=linux GOARCH=$(ARCH) $(GO) build $(COMPILE_FLAGS) -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
 	@for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do \
 	  if [ -f $$f ]; then cp $$f $(FILES)/etc/ssl/certs/ca-certificates.crt; break; fi; done
 	@[ -f $(FILES)/etc/ssl/certs/ca-certificates.crt ] || echo "no certificates found on this system: the image has none; mount some and set SSL_CERT_FILE" >&2
@@ -146,7 +147,9 @@ licenses: ## writes LICENSES.md: the license of every module in a released binar
 	$(BIN)/licenses > $(BIN)/LICENSES.md && mv $(BIN)/LICENSES.md LICENSES.md
 
 # Go 1.26 compiles a package's functions side by side, as many as the machine and the moment permit, and the result can depend on it:
-# renderer/kustomize sometimes lacks the type **[]uint8. Released binaries are compiled function by function.
+# renderer/kustomize sometimes lacks the type **[]uint8. Released binaries are compiled function by function: here, in make dist,
+# .goreleaser.yaml and the images of release.yaml. make build and deploy/ci/install.sh are not: nobody compares their binaries, and all
+# packages would be compiled again.
 ONE := -gcflags=all=-c=1
 # A difference in byte 3977 is one in the build id that Go computes from everything that is linked: the list says from what.
 reproducible: ## builds the released binary of HEAD twice, in two clones and without a shared cache, and compares
