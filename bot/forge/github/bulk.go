@@ -198,7 +198,7 @@ func (c *graphCommit) statuses() ([]forge.Status, bool) {
 		return []forge.Status{}, true
 	}
 	list := c.Rollup.Contexts
-	if list.PageInfo.HasNextPage || slices.Contains(list.Nodes, nil) {
+	if list.Nodes == nil || list.PageInfo.HasNextPage || slices.Contains(list.Nodes, nil) { // null is not an empty list
 		return nil, false
 	}
 	out := make([]forge.Status, 0, len(list.Nodes))

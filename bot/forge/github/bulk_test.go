@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,62 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	if _, err := w.forge.StatusesOf(t.Context(), repo, commits); !errors.Is(err, forge.ErrUnavailable) {
 		t.Errorf("a query that takes too long: %v", err)
 	}
+}
+
+// TestStatusesOfManyHostile: an answer that is partial or lies about the form hides what it is about.
+func TestStatusesOfManyHostile(t *testing.T) {
+	w := newWorld(t, false)
+	repo, commits := bulkScene(t, w, 2)
+	contexts := func(list string) string {
+		return `{"__typename":"Commit","statusCheckRollup":{"contexts":{"pageInfo":{"hasNextPage":false},"nodes":` + list + `}}}`
+	}
+	const good = `{"__typename":"StatusContext","context":"sync","state":"FAILURE"}`
+	for name, c := range map[string]struct {
+		c0   string // the first commit
+		want string // its statuses; "hidden": none is known; "error": there is no answer
+	}{
+		"as it is":            {contexts("[" + good + "]"), "failure"},
+		"no status":           {`{"__typename":"Commit","statusCheckRollup":null}`, ""},
+		"contexts are null":   {contexts("null"), "hidden"},
+		"contexts missing":    {`{"__typename":"Commit","statusCheckRollup":{}}`, "hidden"},
+		"a context is null":   {contexts("[" + good + ",null]"), "hidden"},
+		"an unknown kind":     {contexts(`[{"__typename":"Attestation","state":"SUCCESS"}]`), "hidden"},
+		"another object":      {`{"__typename":"Tag"}`, "hidden"},
+		"a state that is new": {contexts(`[{"__typename":"StatusContext","context":"sync","state":"SUCCESSFUL"}]`), "failure"},
+		"more of them":        {strings.Replace(contexts("["+good+"]"), "false", "true", 1), "hidden"},
+		"a text":              {`"success"`, "error"},
+		"forty megabytes":     {contexts("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := w.config
+			config.Transport = said(`{"data":{"repository":{"c0":` + c.c0 + `,"c1":` + contexts("["+good+"]") + `}}}`)
+			got, err := w.adapter(t, config).StatusesOf(t.Context(), repo, commits)
+			if (err != nil) != (c.want == "error") {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			if err != nil {
+				return
+			}
+			list, ok := got[commits[0]]
+			if ok == (c.want == "hidden") || len(got[commits[1]]) != 1 {
+				t.Fatalf("%v, want %q", got, c.want)
+			}
+			if ok && (c.want == "") != (len(list) == 0) || len(list) > 0 && string(list[0].State) != c.want {
+				t.Errorf("%v, want %q", list, c.want)
+			}
+		})
+	}
+}
+
+// said answers each request with a text.
+type said string
+
+func (s said) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	_, err := answer.WriteString(string(s))
+	resp := answer.Result()
+	resp.Request = r
+	return resp, err
 }
 
 // TestStatusesOfManyForbidden: a credential that cannot read check runs, or not the repository, is an error that says so.

@@ -122,12 +122,12 @@ func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits [
 
 // statuses returns the newest status of each name; false if the answer does not have all of them.
 func (p *graphPipelines) statuses() ([]forge.Status, bool) {
-	if len(p.Nodes) >= bulkPipelines {
+	if p.Nodes == nil || len(p.Nodes) >= bulkPipelines { // null is not an empty list: GitLab could not read it
 		return nil, false
 	}
 	newest, ids := map[string]forge.Status{}, map[string]int64{}
 	for _, one := range p.Nodes {
-		if one == nil || one.Jobs == nil || len(one.Jobs.Nodes) >= bulkJobs {
+		if one == nil || one.Jobs == nil || one.Jobs.Nodes == nil || len(one.Jobs.Nodes) >= bulkJobs {
 			return nil, false
 		}
 		for _, j := range one.Jobs.Nodes {

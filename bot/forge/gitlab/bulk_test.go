@@ -158,6 +158,64 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	}
 }
 
+// An answer that lies about the form, is partial or is too large hides what it is about, and is never taken for a success or for a commit
+// without a status.
+func TestStatusesOfManyHostile(t *testing.T) {
+	w := newWorld(t)
+	repo, commits := bulkScene(t, w)
+	job := func(id, kind, status string) string {
+		return fmt.Sprintf(`{"id":%q,"name":"kustomization/shop/1","kind":%q,"status":%q}`, id, kind, status)
+	}
+	good := job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "FAILED")
+	jobs := func(list string) string { return `{"nodes":[{"jobs":{"nodes":` + list + `}}]}` }
+	for name, c := range map[string]struct {
+		c0   string // the pipelines of the first commit
+		want string // its statuses; "hidden": none is known; "error": there is no answer
+	}{
+		"as it is":               {jobs("[" + good + "]"), "failure"},
+		"no pipeline":            {`{"nodes":[]}`, ""},
+		"pipelines are null":     {`{"nodes":null}`, "hidden"},
+		"pipelines are missing":  {`{}`, "hidden"},
+		"a pipeline is null":     {`{"nodes":[null]}`, "hidden"},
+		"jobs are null":          {jobs("null"), "hidden"},
+		"jobs are missing":       {`{"nodes":[{"jobs":{}}]}`, "hidden"},
+		"a job is null":          {jobs("[" + good + ",null]"), "hidden"},
+		"an id without a number": {jobs("[" + job("gid://gitlab/x/", "GENERIC", "SUCCESS") + "]"), "hidden"},
+		"an id beyond 64 bits":   {jobs("[" + job("gid://gitlab/x/99999999999999999999", "GENERIC", "SUCCESS") + "]"), "hidden"},
+		"an older success":       {jobs("[" + good + "," + job("gid://gitlab/GenericCommitStatus/6", "GENERIC", "SUCCESS") + "]"), "failure"},
+		"a state that is new":    {jobs("[" + job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "SUCCESSFUL") + "]"), "pending"},
+		"a child pipeline":       {jobs("[" + job("gid://gitlab/Ci::Bridge/7", "BRIDGE", "SUCCESS") + "]"), "hidden"},
+		"fifty jobs":             {jobs("[" + strings.Repeat(good+",", 49) + good + "]"), "hidden"},
+		"five pipelines":         {`{"nodes":[` + strings.Repeat(`{"jobs":{"nodes":[]}},`, 4) + `{"jobs":{"nodes":[]}}]}`, "hidden"},
+		"a text":                 {`"success"`, "error"},
+		"a list":                 {`[]`, "error"},
+		"deep":                   {strings.Repeat("[", 20_000), "error"},
+		"forty megabytes":        {jobs("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := said(`{"data":{"project":{"c0":` + c.c0 + `,"c1":` + jobs("["+good+"]") + `,"c99":` + jobs("["+good+"]") + `}}}`)
+			f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: body})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := f.StatusesOf(t.Context(), repo, commits[:2])
+			if (err != nil) != (c.want == "error") {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			if err != nil {
+				return
+			}
+			list, ok := got[commits[0]]
+			if ok == (c.want == "hidden") || len(got[commits[1]]) != 1 || len(got) > 2 {
+				t.Fatalf("%v, want %q", got, c.want)
+			}
+			if ok && (c.want == "") != (len(list) == 0) || len(list) > 0 && string(list[0].State) != c.want {
+				t.Errorf("%v, want %q", list, c.want)
+			}
+		})
+	}
+}
+
 // said answers each request with a text.
 type said string
 
