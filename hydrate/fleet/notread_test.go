@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -23,9 +24,7 @@ func TestFilesThatImportsDoNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			files := map[string]string{"sluice.yaml": fleetText}
-			for file, text := range c.files {
-				files[file] = text
-			}
+			maps.Copy(files, c.files)
 			_, problems := Loader{Importer: targets{}}.Load(t.Context(), newMemTree(files))
 			var got []string
 			for _, p := range problems {
