@@ -315,23 +315,37 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, i
 	}), nil
 }
 
-// Cancels reports whether a comment by somebody with write access contains a command to cancel the review of its
-// merge request. It changes nothing: processing the comment executes the command.
-func (b *Bot) Cancels(ctx context.Context, t hint.Hint) (bool, error) {
+// Urgency is what a comment may interrupt before it is processed.
+type Urgency struct {
+	Cancels bool // it cancels the review of its merge request, which may run
+	Stops   bool // it freezes, halts or rolls back: it waits for no hydration and for no other command of its repository
+}
+
+// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. It changes nothing: processing
+// the comment executes its commands.
+func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
-		return false, nil
+		return Urgency{}, nil
 	}
 	c, err := f.Comment(ctx, t.Place.Repo(), t.Number, t.Comment)
 	if err != nil || edited(c, t.Text) || c.Author.Bot {
-		return false, err
+		return Urgency{}, err
 	}
 	commands, _ := command.Parse(c.Body) // mistakes in other commands do not matter here
-	if !slices.ContainsFunc(commands, func(one command.Command) bool { return one.Verb == command.VerbCancel }) {
-		return false, nil
+	var out Urgency
+	for _, one := range commands {
+		out.Cancels = out.Cancels || one.Verb == command.VerbCancel
+		out.Stops = out.Stops || one.Stops()
+	}
+	if out == (Urgency{}) {
+		return out, nil
 	}
 	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
-	return access >= forge.AccessWrite, err
+	if err != nil || access < forge.AccessWrite {
+		return Urgency{}, err
+	}
+	return out, nil
 }
 
 // trust allows Sluice to render this head of an author without write access, and no later head.

@@ -159,19 +159,23 @@ func (k sink) Note(ctx context.Context, id string) error {
 	return err
 }
 
-// interrupt interrupts the running review of a merge request if the comment cancels it and its author has the right.
-// It does not delay the answer to the webhook.
+// interrupt makes room for a comment whose author has the right to what it asks for: it interrupts the running review that the comment
+// cancels, and lets a command that stops a rollout go before the hydration and the other commands of its repository. It does not delay the
+// answer to the webhook.
 func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 	const limit = 30 * time.Second
 	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
-		yes, err := s.bot.Cancels(ctx, h)
-		if err == nil && yes {
+		urgency, err := s.bot.Urgency(ctx, h)
+		if err == nil && urgency.Cancels {
 			err = s.queue.Interrupt(h.Place, h.Number)
 		}
+		if err == nil && urgency.Stops {
+			err = queue.Prefer(s.queue, h)
+		}
 		if err != nil {
-			s.log.Warn("cannot interrupt a review that a comment may cancel", "repository", h.Place.String(), "number", h.Number, "error", err)
+			s.log.Warn("cannot let an urgent comment go first", "repository", h.Place.String(), "number", h.Number, "error", err)
 		}
 	})
 }

@@ -44,7 +44,7 @@ var (
 	headerPattern     = regexp.MustCompile(`^[A-Za-z0-9_. \-]{1,100}$`)
 	repositoryPattern = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
 	commandPattern    = regexp.MustCompile(`(^|[\r\n])/sluice`)
-	urgentPattern     = regexp.MustCompile(`(?m)^/sluice cancel\b`)
+	urgentPattern     = regexp.MustCompile(`(?m)^/sluice (cancel|freeze|halt|rollback)\b`)
 )
 
 // cleanHeader returns a header's value if it can be logged and counted, and "" otherwise.
@@ -100,6 +100,6 @@ func mayCommand(text string) bool {
 	return !strings.HasPrefix(text, reviewMarker) || commandPattern.MatchString(text)
 }
 
-// urgent reports whether a comment may contain the command that interrupts a running review. The bot later parses the
+// urgent reports whether a comment may contain a command that does not wait for what runs in its repository. The bot later parses the
 // comment and checks the author's rights.
 func urgent(text string) bool { return urgentPattern.MatchString(text) }

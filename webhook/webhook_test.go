@@ -417,7 +417,7 @@ func TestTextOfComments(t *testing.T) {
 }
 
 // The group of a merge queue gives a hint with the number of its last pull request. A comment is urgent if a line
-// begins with `/sluice cancel`, the only command that interrupts a review.
+// begins with a command that does not wait for what runs: cancel, freeze, halt, rollback.
 func TestGroupsAndUrgentCommands(t *testing.T) {
 	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
 	for _, c := range []struct{ action, ref, want string }{
@@ -436,7 +436,7 @@ func TestGroupsAndUrgentCommands(t *testing.T) {
 	const comment = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":%q},"repository":{"full_name":"acme/fleet"}}`
 	for text, want := range map[string]bool{
 		"/sluice cancel": true, "Wrong branch!\n/sluice cancel": true, "/sluice cancel\r\n": true,
-		"/sluice halt prod": false, "/sluice help": false, "please /sluice cancel": false, "> /sluice cancel": false, "/sluice cancelled": false,
+		"/sluice halt prod": true, "/sluice freeze prod --reason fire": true, "/sluice rollback prod": true, "/sluice help": false, "/sluice unfreeze prod": false, "please /sluice cancel": false, "> /sluice cancel": false, "/sluice cancelled": false,
 	} {
 		s := &sink{}
 		send(handler(t, s, io.Discard), hub("issue_comment", fmt.Appendf(nil, comment, text)))

@@ -69,6 +69,11 @@ func (c Command) Right() Right {
 	return RightEnvironment
 }
 
+// Stops reports whether the command stops a rollout or takes it back. Such a command waits for nothing that it can interrupt.
+func (c Command) Stops() bool {
+	return c.Verb == VerbFreeze || c.Verb == VerbHalt || c.Verb == VerbRollback
+}
+
 // Overtakes reports whether the command skips gates, which needs a separate right.
 func (c Command) Overtakes() bool { return c.Verb == VerbPromote && c.Now }
 

@@ -66,7 +66,7 @@ type Hint struct {
 	Number  int       `json:"number,omitempty"`  // of the merge request
 	Comment int64     `json:"comment,omitempty"` // ID of the comment, for Comment and Question
 	Text    string    `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
-	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for a review
+	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for what runs
 	Ref     string    `json:"ref,omitempty"`     // branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
 	Unless  bool      `json:"-"`                 // store nothing if a hint of the same key waits or is worked on
 	Force   bool      `json:"force,omitempty"`   // do the task even if nothing changed; a newer hint without Force does not remove it
@@ -91,7 +91,7 @@ func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
 // Lane returns the name of the queue that the hint waits in. A place has a lane for reviews, of which a few run at a time, one for the task
 // that looks at followed repositories, and one for its other tasks, which run one by one. So commands and the trunk never wait for a review or
-// for another repository.
+// for another repository. A command that stops a rollout interrupts a hydration, see Bot.Urgency.
 func (h Hint) Lane() string {
 	switch {
 	case h.Kind.Reviews():

@@ -36,6 +36,8 @@ func contract(t *testing.T, o opener) {
 		"leases":         testLeases,
 		"reviews beside": testReviewsBeside,
 		"lanes":          testLanes,
+		"hydrations":     testHydrationsOfOthers,
+		"preferred":      testPreferred,
 		"reviews end":    testReviewsEndAtOnce,
 		"fair":           testFair,
 		"park":           testPark,

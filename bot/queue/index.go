@@ -133,6 +133,27 @@ func (x *index) interrupt(placeDigest string, number int) {
 	}
 }
 
+// prefer moves a command to the front of its place, and cancels the other work of the place that runs, but no command: that may have
+// changed something already. The hint of cancelled work stays.
+func (x *index) prefer(placeDigest, key string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.places[placeDigest]
+	if p == nil {
+		return
+	}
+	if i := slices.IndexFunc(p.items, func(it *item) bool { return it.key == key }); i >= 0 {
+		it := p.items[i]
+		p.items = slices.Insert(slices.Delete(p.items, i, i+1), 0, it)
+	}
+	for _, r := range p.running {
+		if r.item.kind != string(hint.Comment) {
+			r.cancel(ErrInterrupted)
+		}
+	}
+	x.signal()
+}
+
 // remove removes finished messages, unless newer ones have arrived.
 func (x *index) remove(done map[string]uint64) {
 	x.mu.Lock()

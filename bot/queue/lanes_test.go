@@ -49,6 +49,133 @@ func testLanes(t *testing.T, o opener) {
 	empty(t, q)
 }
 
+// testHydrationsOfOthers checks that hydrations that hang in every worker delay no command of another place.
+func testHydrationsOfOthers(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	const workers = 2
+	release, hanging, done := make(chan struct{}), make(chan struct{}, 10), make(chan hint.Place, 10)
+	running(t, q, workers, func(ctx context.Context, h Hint) error {
+		if h.Kind == hint.Comment {
+			done <- h.Place
+			return nil
+		}
+		hanging <- struct{}{}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	})
+	for _, p := range []hint.Place{"github:a/a", "github:b/b", "github:c/c"} {
+		put(t, q, Hint{Place: p, Kind: hint.Trunk})
+	}
+	for range workers {
+		receive(t, "a hydration that hangs", hanging)
+	}
+	put(t, q, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1, Comment: 1})
+	if p := receive(t, "the command", done); p != "github:d/d" {
+		t.Errorf("a command of %s", p)
+	}
+	close(release)
+	empty(t, q)
+}
+
+// testPreferred checks that a preferred command interrupts the hydration of its place and goes before earlier commands, even if another
+// replica prefers it, and that it interrupts neither a command nor the work of another place. The hydration is done afterwards, and its
+// interruption does not count as a failure.
+func testPreferred(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })
+	other := o.twin(t, q, "two")
+	var mu sync.Mutex
+	var got []string
+	release, end := make(chan struct{}), make(chan struct{})
+	hang := map[string]chan struct{}{"a/a trunk": nil, "b/b trunk": end, "a/a comment1": release}
+	begun, causes := make(chan string, 10), make(chan error, 10)
+	running(t, q, 3, func(ctx context.Context, h Hint) error {
+		name := h.Place.Repo().Path + " " + string(h.Kind)
+		if h.Number > 0 {
+			name += fmt.Sprint(h.Number)
+		}
+		mu.Lock()
+		until, stay := hang[name]
+		delete(hang, name)
+		got = append(got, name)
+		mu.Unlock()
+		if !stay {
+			return nil
+		}
+		begun <- name
+		select {
+		case <-ctx.Done():
+			causes <- context.Cause(ctx)
+			return ctx.Err()
+		case <-until:
+			return nil
+		}
+	})
+	begins := func(want string) {
+		t.Helper()
+		if name := receive(t, want, begun); name != want {
+			t.Fatalf("%s begins, not %s", name, want)
+		}
+	}
+	command := func(number int) Hint {
+		return Hint{Place: "github:a/a", Kind: hint.Comment, Number: number, Comment: int64(number)}
+	}
+	prefer := func(h Hint) {
+		t.Helper()
+		eventually(t, "the index has the command", func() bool {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.index.mu.Lock()
+			defer q.index.mu.Unlock()
+			return q.index.has(digest(h.Lane()), subject(h), subject(h))
+		})
+		if err := Prefer(other, h); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is in front", func() bool {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.index.mu.Lock()
+			defer q.index.mu.Unlock()
+			p := q.index.places[digest(h.Lane())]
+			return p == nil || len(p.items) == 0 || p.items[0].key == subject(h) || !q.index.has(p.digest, subject(h), subject(h))
+		})
+	}
+	put(t, q, Hint{Place: "github:b/b", Kind: hint.Trunk})
+	begins("b/b trunk")
+	put(t, q, command(1))
+	begins("a/a comment1")
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, command(2), command(3), command(4))
+	prefer(command(4))
+	close(release)
+	begins("a/a trunk")
+	put(t, q, command(5), command(6))
+	prefer(command(6))
+	if cause := receive(t, "the end of the hydration", causes); !errors.Is(cause, ErrInterrupted) {
+		t.Errorf("the cause is %v", cause)
+	}
+	eventually(t, "the hydration is done", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got) == 9
+	})
+	close(end)
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"b/b trunk", "a/a comment1", "a/a comment4", "a/a comment2", "a/a comment3", "a/a trunk", "a/a comment6", "a/a comment5", "a/a trunk"}
+	if !slices.Equal(got, want) {
+		t.Errorf("worked on %q, want %q", got, want)
+	}
+	if len(causes) > 0 {
+		t.Errorf("something else is interrupted: %v", <-causes)
+	}
+}
+
 // testReviewsEndAtOnce checks that a review gets no grace period when Run's context ends. Its hint stays.
 func testReviewsEndAtOnce(t *testing.T, o opener) {
 	t.Helper()

@@ -58,9 +58,8 @@ var (
 	// ErrSuperseded is the cause if a newer hint of the same merge request arrives. The newer one is worked
 	// on next.
 	ErrSuperseded = errors.New("a newer hint of this merge request arrived")
-	// ErrInterrupted is the cause if a command does not wait for the review. The review is done after the
-	// command.
-	ErrInterrupted = errors.New("a command goes before this review")
+	// ErrInterrupted is the cause if a command does not wait for the work. The work is done after the command.
+	ErrInterrupted = errors.New("a command goes before this task")
 	// ErrLeaseLost is the cause if another replica may be working on this place.
 	ErrLeaseLost = errors.New("the lease of this repository is lost")
 	// ErrDraining is the cause if the process stops and the grace period is over.

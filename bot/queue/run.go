@@ -25,10 +25,10 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends. It has a number of workers for reviews and the same number for all other hints, so that
-// reviews never occupy all workers. In each place, it works on at most Config.Reviews reviews and on one other hint at a time. A
-// second review of a place starts only if another worker stays free for other places. Leases exclude other replicas: only one
-// replica reviews a merge request, and only one works on the other hints of a place.
+// Run works on hints until ctx ends. It has a number of workers for reviews, the same number for commands, and the same number for all
+// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In each place, it works on at most
+// Config.Reviews reviews and on one other hint at a time. A second review of a place starts only if another worker stays free for other
+// places. Leases exclude other replicas: only one replica reviews a merge request, and only one works on the other hints of a place.
 //
 // When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
 // when all work has returned, with nil after a drain. Only one Run may be active per Queue.
@@ -101,15 +101,15 @@ func (q *Queue) drain(wg *sync.WaitGroup, cancel func(error)) {
 
 // dispatch starts ready items while there are free workers, until ctx ends.
 func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(*run, func())) {
-	busy := map[bool]int{} // by whether the workers review
-	ended := make(chan bool, 2*workers)
+	busy := map[crew]int{}
+	ended := make(chan crew, 3*workers)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		timer.Reset(time.Hour)
 		for {
 			r, at := x.pick(q.cfg.Clock(), func(kind hint.Kind, another bool) bool {
-				return enough(workers-busy[kind.Reviews()], another)
+				return enough(workers-busy[crewOf(kind)], another)
 			})
 			if r == nil {
 				if !at.IsZero() {
@@ -117,18 +117,38 @@ func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(
 				}
 				break
 			}
-			reviews := hint.Kind(r.item.kind).Reviews()
-			busy[reviews]++
-			start(r, func() { ended <- reviews })
+			own := crewOf(hint.Kind(r.item.kind))
+			busy[own]++
+			start(r, func() { ended <- own })
 		}
 		select {
 		case <-ctx.Done():
-		case reviews := <-ended:
-			busy[reviews]--
+		case own := <-ended:
+			busy[own]--
 		case <-x.wake:
 		case <-timer.C:
 		}
 	}
+}
+
+// crew is a group of workers of a replica. Each has as many workers as Run gets.
+type crew int
+
+const (
+	reviewers crew = iota
+	commanders
+	others
+)
+
+// crewOf returns the workers that work on a kind of hint.
+func crewOf(kind hint.Kind) crew {
+	switch {
+	case kind.Reviews():
+		return reviewers
+	case kind == hint.Comment:
+		return commanders
+	}
+	return others
 }
 
 // enough reports whether so many free workers suffice to begin an item of a place in which another item is worked on, or not: the last one
@@ -140,10 +160,12 @@ type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
-// interruptNote asks the replica that works on a review to interrupt it.
+// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works on a place to let a
+// command go first.
 type interruptNote struct {
 	Place  string `json:"place"` // digest
 	Number int    `json:"number"`
+	Before string `json:"before,omitempty"` // key of the command
 }
 
 // Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays.
@@ -156,6 +178,20 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	}
 	if err := q.nc.Publish(q.cfg.Prefix+".note.interrupt", note); err != nil {
 		return fmt.Errorf("interrupt a review of %s: %w", place, err)
+	}
+	return nil
+}
+
+// Prefer has a waiting command go before the other commands of its place, and cancels a hydration or a sweep of the place that runs, on any
+// replica, with ErrInterrupted: it is worked on again after the command. Call it only for commands whose author has the right to give them:
+// who could call it for anything would keep the place from being hydrated. The note may be lost, and nothing depends on it.
+func Prefer(q *Queue, h Hint) error {
+	note, err := json.Marshal(interruptNote{Place: digest(h.Lane()), Before: subject(h)})
+	if err != nil {
+		return fmt.Errorf("encode a note: %w", err)
+	}
+	if err := q.nc.Publish(q.cfg.Prefix+".note.interrupt", note); err != nil {
+		return fmt.Errorf("let a command of %s go first: %w", h.Place, err)
 	}
 	return nil
 }
@@ -223,7 +259,11 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 	}
 	interrupts, err := q.nc.Subscribe(q.cfg.Prefix+".note.interrupt", func(m *nats.Msg) {
 		var note interruptNote
-		if json.Unmarshal(m.Data, &note) == nil {
+		switch err := json.Unmarshal(m.Data, &note); {
+		case err != nil: // another version's, or a stranger's
+		case note.Before != "":
+			x.prefer(note.Place, note.Before)
+		default:
 			x.interrupt(note.Place, note.Number)
 		}
 	})

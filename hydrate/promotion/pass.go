@@ -44,7 +44,9 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 
 func (p *pass) close() { p.proposals.composed.close() }
 
-// environment does the pass of one environment.
+// environment does the pass of one environment. If a command stops it, environment stores that before it asks the forge, checks or the
+// policy for anything: these may take long or fail, and the stop holds in any case. After such an error, it returns the error and a Status
+// without a Decision.
 func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
 	for _, name := range append([]string{e.Name}, e.After...) {
 		if err := p.records.broken[name]; err != nil {
@@ -62,28 +64,50 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 	if err != nil {
 		return nil, err
 	}
-	if err := p.proposals.complete(ctx, e, &s); err != nil {
+	if p.request.OnlyStop {
+		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
+			return nil, err
+		}
+		out.Decision.Record, out.Decision.WaitsFor = s.Record, p.request.stopped(e.Name, s.Record)
+		return out, nil
+	}
+	if p.request.stops(e.Name) && !p.request.DryRun {
+		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
+			return nil, err
+		}
+		return out, p.proceed(ctx, e, &s, out, false)
+	}
+	if err := p.proceed(ctx, e, &s, out, changed); err != nil {
 		return nil, err
+	}
+	return out, nil
+}
+
+// proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record.
+func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status, changed bool) error {
+	err := p.proposals.complete(ctx, e, s)
+	if err != nil {
+		return err
 	}
 	if s.Candidate != nil {
 		out.Candidate = s.Candidate.Tree
 	}
-	if out.Decision, err = promote.Decide(s); err != nil {
-		return nil, err
+	if out.Decision, err = promote.Decide(*s); err != nil {
+		return err
 	}
 	if p.request.DryRun {
-		return out, p.preview.plan(ctx, e, &s, out)
+		return p.preview.plan(ctx, e, s, out)
 	}
 	if err := p.recorder.store(ctx, out.Decision.Record, changed); err != nil {
-		return nil, err
+		return err
 	}
 	for _, a := range out.Decision.Actions {
-		if err := p.act(ctx, e, a, &s, out); err != nil {
-			return nil, err
+		if err := p.act(ctx, e, a, s, out); err != nil {
+			return err
 		}
 	}
 	out.Decision.Record = p.records.known[e.Name]
-	return out, nil
+	return nil
 }
 
 // act carries out one action.

@@ -114,6 +114,7 @@ type Request struct {
 	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
 	Recreate     bool // create branches again that somebody deleted
 	Overwrite    bool // put what is promoted on top of commits that Sluice did not make
+	OnlyStop     bool // the commands freeze or halt: store that, and decide and move nothing
 	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }
@@ -171,10 +172,11 @@ type Plan struct {
 	Changes *diff.ChangeSet `json:"-"`
 }
 
-// Look makes one pass over the environments, in the order of the graph. It reads what they run, applies commands, decides,
+// Look makes one pass over the environments, in the order of the graph, but those first that a command freezes or halts. It reads what they run, applies commands, decides,
 // stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between two concurrent
 // calls. An error of one environment, such as a *MovedError, does not stop the others: Look returns the statuses of the
-// other environments and joins all errors.
+// other environments and joins all errors. If the error came after a freeze or a halt was stored, the status of that environment is among
+// them.
 func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
 	p, err := newPass(ctx, h, r)
 	if err != nil {
@@ -183,20 +185,27 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	defer p.close()
 	var out []Status
 	var failed []error
-	for _, e := range p.fleet.Spec.Environments {
+	order := slices.Clone(p.fleet.Spec.Environments)
+	slices.SortStableFunc(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
+	for _, e := range order {
 		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
 		}
 		st, err := p.environment(ctx, e)
+		if st != nil {
+			out = append(out, *st)
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("environment %s: %w", e.Name, err))
 			if ctx.Err() != nil {
 				break
 			}
-			continue
 		}
-		out = append(out, *st)
 	}
+	place := func(s Status) int {
+		return slices.IndexFunc(p.fleet.Spec.Environments, func(e fleet.Environment) bool { return e.Name == s.Environment })
+	}
+	slices.SortFunc(out, func(a, b Status) int { return place(a) - place(b) })
 	return out, errors.Join(failed...)
 }
 

@@ -24,7 +24,7 @@ type Config struct {
 	Debug       string        `yaml:"debug"`       // address of pprof; "" disables it
 	Data        string        `yaml:"data"`        // folder of queue, mirrors and reports. Default: /var/lib/sluice
 	Mirrors     ByteSize      `yaml:"mirrors"`     // limit for the size of all mirrors. Default: 20Gi
-	Workers     int           `yaml:"workers"`     // reviews processed at once, and as many other tasks. Default: 4
+	Workers     int           `yaml:"workers"`     // reviews processed at once, as many commands, and as many other tasks. Default: 4
 	Reviews     int           `yaml:"reviews"`     // of one repository processed at once. Default: 2
 	Jobs        int           `yaml:"jobs"`        // targets rendered at once. Default: all processors
 	Sweep       time.Duration `yaml:"sweep"`       // interval of sweeps. Default: 2m

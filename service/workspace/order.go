@@ -31,8 +31,10 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 	if err != nil {
 		return nil, err
 	}
-	if r.Unprotected, err = w.unprotected(ctx, r.Trunk.Tree, output); err != nil {
-		return nil, err
+	if !r.OnlyStop { // nothing moves
+		if r.Unprotected, err = w.unprotected(ctx, r.Trunk.Tree, output); err != nil {
+			return nil, err
+		}
 	}
 	r.Now, r.PerPush = w.now(), w.repo.PerPush
 	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
@@ -65,7 +67,10 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 		return "", err
 	}
 	c.InTeam = func(ctx context.Context, team string) (bool, error) { return inTeam(ctx, o, team) }
-	list, failed := w.promote(ctx, promotion.Request{Trunk: o.Trunk, Commands: []promotion.Command{*c}})
+	// The caller has the trunk looked at afterwards, with all environments and gates. A stop waits for none of them.
+	list, failed := w.promote(ctx, promotion.Request{
+		Trunk: o.Trunk, Commands: []promotion.Command{*c}, Environments: []string{c.Environment}, OnlyStop: c.Kind == promote.EventFreeze || c.Kind == promote.EventHalt,
+	})
 	for _, e := range list {
 		if e.Environment != c.Environment {
 			continue

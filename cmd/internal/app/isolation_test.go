@@ -80,6 +80,40 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 	t.Logf("beside 3 hostile reviews and 6 questions: %v", took)
 }
 
+// A person with write access freezes an environment while the hydration of its repository waits for a chart, and while strangers fill the
+// lane of commands. The hydration is interrupted and begins again, and only for people with the right.
+func TestStopsInterruptHydrations(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		let := make(chan struct{})
+		address, heard := s.chartServer(let)
+		defer close(let)
+		s.setFleet("main", gated)
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		s.grantRead("zoe")
+		n := s.greet("step")
+		s.says(n, "step")
+		s.useChartOf("main", address)
+		s.until("the hydration waits", func() bool { return heard() != "" })
+		asked := func() int { return strings.Count(heard(), "GET") }
+		s.say(n, "zoe", "/sluice freeze prod --reason mine")
+		for range 3 {
+			s.say(n, "zoe", "/sluice help")
+		}
+		time.Sleep(time.Second) // for an interruption that must not come
+		if got := asked(); got != 1 {
+			t.Errorf("somebody without the right interrupts the hydration: %d requests", got)
+		}
+		s.say(n, "mia", "/sluice freeze prod --reason fire")
+		s.until("a freeze does not wait for the hydration", func() bool { return strings.Contains(s.promotionRecord(), "fire") })
+		s.until("the hydration begins again", func() bool { return asked() > 1 })
+		if strings.Contains(s.promotionRecord(), "mine") {
+			t.Error("zoe freezes prod")
+		}
+	})
+}
+
 // A merge request is reviewed while the review of another one of the same repository hangs, although that one keeps a process for
 // renderings busy until its time is over. `go test -v` shows the time; without the other one it is about the same.
 func TestGoodReviewBesideHostileOne(t *testing.T) {

@@ -1,0 +1,49 @@
+package promotion
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// stops reports whether a command freezes or halts an environment.
+func (r *Request) stops(environment string) bool {
+	return slices.ContainsFunc(r.Commands, func(c Command) bool {
+		return c.Environment == environment && (c.Kind == promote.EventFreeze || c.Kind == promote.EventHalt)
+	})
+}
+
+// stopsFirst orders an environment that a command stops before one that none does.
+func stopsFirst(r Request, a, b fleet.Environment) int {
+	switch first, second := r.stops(a.Name), r.stops(b.Name); {
+	case first && !second:
+		return -1
+	case second && !first:
+		return 1
+	}
+	return 0
+}
+
+// stopped tells what the stops of an environment did to its record.
+func (r *Request) stopped(environment string, record promote.Record) string {
+	prefix := cmp.Or(r.CommandPrefix, "/sluice")
+	var parts []string
+	for _, c := range r.Commands {
+		if c.Environment != environment {
+			continue
+		}
+		for _, f := range record.Freezes {
+			if c.Kind == promote.EventFreeze && f.Target == c.Target {
+				parts = append(parts, fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, environment), f, freezeEnd(f, environment, prefix)))
+			}
+		}
+		if c.Kind == promote.EventHalt && record.Halt != nil {
+			parts = append(parts, fmt.Sprintf("%s is halted: `%s resume %[1]s` continues it, `%[2]s rollback %[1]s` goes back", environment, prefix))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
