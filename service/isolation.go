@@ -29,6 +29,10 @@ type isolation struct {
 	pools  map[worker.Owner]*renderer.Pool // kept, because they record which charts exceed their limits
 }
 
+// niceness gives the content of merge requests about a tenth of a busy processor beside the service itself and its trunks, so that a command
+// is quick while merge requests use every processor.
+const niceness = 10
+
 // isolationOptions configure the workers of a service.
 type isolationOptions struct {
 	command []string
@@ -48,7 +52,7 @@ func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	i.host = worker.NewHost(worker.Options{
 		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
-		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
+		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory}, Nice: niceness,
 		Changed: func(_, now worker.Report) { i.changed(i.host, now) },
 	})
 	var err error
@@ -57,7 +61,7 @@ func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 		return nil, fmt.Errorf("isolation: %w", err)
 	}
 	i.reviews = worker.NewHost(worker.Options{
-		Command: o.command, Mode: o.mode, Size: o.workers, Limits: worker.Limits{Memory: reviewMemory},
+		Command: o.command, Mode: o.mode, Size: o.workers, Limits: worker.Limits{Memory: reviewMemory}, Nice: niceness,
 		Changed: func(_, now worker.Report) { i.changed(i.reviews, now) },
 	})
 	return i, nil

@@ -253,3 +253,51 @@ func ended(pid int) bool {
 	_, rest, _ := strings.Cut(string(status), ") ")
 	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
+
+// Every thread of a process for untrusted input is nicer than the parent. Those of trusted owners are not.
+func TestUntrustedAreNice(t *testing.T) {
+	const nicer = 7
+	own := niceOf(t, os.Getpid())[0]
+	for trust, want := range map[Trust]int{Untrusted: min(own+nicer, 19), Trusted: own} {
+		h := host(t, func(o *Options) { o.Nice = nicer })
+		if _, err := h.For(Owner{"r", trust}).Call(t.Context(), Call{Job: "echo"}); err != nil {
+			t.Fatal(err)
+		}
+		h.mu.Lock()
+		var pids []int
+		for p := range h.live {
+			pids = append(pids, p.cmd.Process.Pid)
+		}
+		h.mu.Unlock()
+		if len(pids) != 1 {
+			t.Fatalf("%s: processes %v", trust, pids)
+		}
+		if got := niceOf(t, pids[0]); slices.ContainsFunc(got, func(n int) bool { return n != want }) {
+			t.Errorf("%s: the threads have the nice values %v, want %d", trust, got, want)
+		}
+	}
+}
+
+// niceOf returns the nice values of a process's threads.
+func niceOf(t *testing.T, pid int) []int {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("threads of %d: %q, %v", pid, files, err)
+	}
+	var out []int
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(data), ") ")
+		const field = 16 // of those after the name, see proc_pid_stat(5)
+		n, err := strconv.Atoi(strings.Fields(rest)[field])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}

@@ -50,6 +50,7 @@ type Options struct {
 	Timeout  time.Duration // of a call that sets none; 0 means one minute
 	CPU      time.Duration // of a call that sets none; 0 means no bound but Timeout
 	MaxCalls int           // of one process, which is replaced then; 0 means 100,000
+	Nice     int           // added to the nice value of untrusted owners' processes on Linux, so that the parent and trusted owners go first
 	// Changed is called when a child reports another confinement than the child before it: the kernel refuses a namespace
 	// that it granted before, or grants it again. Calls do not overlap. It may be nil.
 	Changed func(before, now Report)
@@ -149,14 +150,18 @@ func (h *Host) Check(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	defer h.end(p)
-	err = h.configure(ctx, p, nil)
+	err = h.configure(ctx, p, Untrusted, nil)
 	return p.report, err
 }
 
 // configure makes a child apply its restrictions. It calls Options.Changed if the child's report differs from that of the
 // child before it.
-func (h *Host) configure(ctx context.Context, p *process, paths []string) error {
-	err := p.configure(ctx, config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths})
+func (h *Host) configure(ctx context.Context, p *process, trust Trust, paths []string) error {
+	cfg := config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths}
+	if trust != Trusted {
+		cfg.Nice = h.opts.Nice
+	}
+	err := p.configure(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -218,7 +223,7 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := w.host.configure(limited, p, w.paths); err != nil {
+	if err := w.host.configure(limited, p, w.owner.Trust, w.paths); err != nil {
 		w.host.end(p)
 		return nil, err
 	}

@@ -45,6 +45,7 @@ type config struct {
 	Parent int      `json:"parent"` // process id
 	Hidden bool     `json:"hidden"` // the parent has called Hide
 	Apart  []string `json:"apart"`  // namespaces that the parent gave the child
+	Nice   int      `json:"nice"`   // added to the nice value
 }
 
 // Serve is the main loop of a child process: it raises the walls that the parent asks for, reports which stand, and runs
@@ -74,6 +75,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, jobs Jobs) error {
 		debug.SetMemoryLimit(cfg.Limits.Memory * 3 / 4)
 		go c.watchMemory(cfg.Limits.Memory)
 	}
+	lowerPriority(cfg.Nice)
 	report := confine(cfg)
 	text, err := json.Marshal(report)
 	if err != nil {
