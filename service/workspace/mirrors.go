@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -18,10 +20,12 @@ import (
 
 // Mirrors manages the clones of a service's repositories, one folder for each. When they exceed a size, it deletes
 // the clones that were not used for the longest time. All of them can be deleted at any time, because the remote has
-// their content. Mirrors is safe for concurrent use.
+// their content. Mirrors is safe for concurrent use. It neither deletes nor measures folders while it holds its lock, because a task of
+// another repository, such as a command, would wait.
 type Mirrors struct {
-	dir   string
-	limit int64 // bytes
+	dir    string
+	limit  int64 // bytes
+	remove func(folder string) error
 
 	mu      sync.Mutex
 	inUse   map[string]int         // folder → users
@@ -36,7 +40,7 @@ type mirrorState struct {
 
 // NewMirrors returns the mirrors below a folder, with a limit of bytes for all of them.
 func NewMirrors(dir string, limit int64) *Mirrors {
-	return &Mirrors{dir: dir, limit: limit, inUse: map[string]int{}, damaged: map[string]bool{}}
+	return &Mirrors{dir: dir, limit: limit, remove: os.RemoveAll, inUse: map[string]int{}, damaged: map[string]bool{}}
 }
 
 // Discard marks the clone of a repository for deletion before its next use.
@@ -55,11 +59,13 @@ func (m *Mirrors) folder(p hint.Place) string {
 func (m *Mirrors) acquire(p hint.Place, now time.Time) (folder string, release func(), err error) {
 	folder = m.folder(p)
 	m.mu.Lock()
-	if m.damaged[folder] && m.inUse[folder] == 0 && os.RemoveAll(folder) == nil {
+	var gone []string
+	if m.damaged[folder] && m.inUse[folder] == 0 && m.discard(folder, &gone) {
 		delete(m.damaged, folder)
 	}
 	m.inUse[folder]++
 	m.mu.Unlock()
+	m.clear(gone)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		m.mu.Lock()
 		m.inUse[folder]--
@@ -70,55 +76,94 @@ func (m *Mirrors) acquire(p hint.Place, now time.Time) (folder string, release f
 	return folder, func() { m.release(folder, now) }, nil
 }
 
+// trash is the folder that clones are moved to before they are deleted. A process that was killed leaves clones there.
+const trash = ".trash"
+
+// discard moves a clone out of the way and adds its new place to a list for clear. The caller holds the lock.
+func (m *Mirrors) discard(folder string, gone *[]string) bool {
+	dir := filepath.Join(m.dir, trash)
+	if os.MkdirAll(dir, 0o700) != nil {
+		return false
+	}
+	to := filepath.Join(dir, rand.Text())
+	if err := os.Rename(folder, to); err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	*gone = append(*gone, to)
+	return true
+}
+
+// clear deletes what discard moved. What cannot be deleted stays until the next process starts.
+func (m *Mirrors) clear(gone []string) {
+	for _, folder := range gone {
+		_ = m.remove(folder) // see above
+	}
+}
+
 // release ends a use, and evicts other clones if all together exceed the limit.
 func (m *Mirrors) release(folder string, used time.Time) {
 	size := sizeOf(folder)
+	earlier := m.earlier()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.inUse[folder]--; m.inUse[folder] == 0 {
 		delete(m.inUse, folder)
 	}
 	if m.known == nil {
-		m.known = m.existing()
+		m.known = earlier
 	}
 	m.known[folder] = mirrorState{used, size}
-	m.evict(folder)
+	gone := m.evict(folder)
+	m.mu.Unlock()
+	m.clear(gone)
 }
 
-// existing returns the clones of an earlier process.
-func (m *Mirrors) existing() map[string]mirrorState {
+// earlier returns the clones of an earlier process, and deletes what that did not. After the first use of a clone it returns nil.
+func (m *Mirrors) earlier() map[string]mirrorState {
+	m.mu.Lock()
+	known := m.known != nil
+	m.mu.Unlock()
+	if known {
+		return nil
+	}
 	out := map[string]mirrorState{}
 	folders, err := filepath.Glob(filepath.Join(m.dir, "*", "*"))
 	if err != nil {
 		return out // the pattern is valid, and a folder that cannot be read has no clones to evict
 	}
 	for _, folder := range folders {
-		if info, err := os.Stat(folder); err == nil {
+		info, err := os.Stat(folder)
+		switch {
+		case err != nil:
+		case filepath.Base(filepath.Dir(folder)) == trash:
+			_ = m.remove(folder) // the next process tries again
+		default:
 			out[folder] = mirrorState{info.ModTime(), sizeOf(folder)}
 		}
 	}
 	return out
 }
 
-// evict deletes unused clones, the least recently used first, until the others are within the limit. It keeps the
-// clone that was used last, whatever its size. The caller holds the lock.
-func (m *Mirrors) evict(last string) {
+// evict discards unused clones, the least recently used first, until the others are within the limit, and returns what to clear. It keeps
+// the clone that was used last, whatever its size. The caller holds the lock.
+func (m *Mirrors) evict(last string) []string {
+	var gone []string
 	var total int64
 	for _, k := range m.known {
 		total += k.size
 	}
 	if total <= m.limit {
-		return
+		return nil
 	}
 	for _, folder := range slices.SortedFunc(maps.Keys(m.known), func(a, b string) int { return m.known[a].used.Compare(m.known[b].used) }) {
 		if total <= m.limit {
-			return
+			break
 		}
-		if folder != last && m.inUse[folder] == 0 && os.RemoveAll(folder) == nil {
+		if folder != last && m.inUse[folder] == 0 && m.discard(folder, &gone) {
 			total -= m.known[folder].size
 			delete(m.known, folder)
 		}
 	}
+	return gone
 }
 
 func sizeOf(folder string) int64 {

@@ -50,3 +50,74 @@ func TestMirrorsEvictLeastRecentlyUsed(t *testing.T) {
 	use("e", 6, 300)() // too large, and alone
 	exist(map[string]bool{"b": false, "d": false, "e": true})
 }
+
+// While a large clone is deleted, because it is evicted or damaged, clones of other repositories are used: a command does not wait for it.
+func TestMirrorsDeleteBeside(t *testing.T) {
+	start := time.Unix(1_700_000_000, 0)
+	large, other := hint.NewPlace("f", "acme/large"), hint.NewPlace("f", "acme/other")
+	for name, damaged := range map[string]bool{"evicted": false, "damaged": true} {
+		t.Run(name, func(t *testing.T) {
+			m := NewMirrors(t.TempDir(), 250)
+			folder, release, err := m.acquire(large, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "pack"), make([]byte, 300), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			release()
+			deleting, let := make(chan string, 1), make(chan struct{})
+			m.remove = func(folder string) error {
+				deleting <- folder
+				<-let
+				return os.RemoveAll(folder)
+			}
+			done := make(chan struct{})
+			use := large
+			if damaged {
+				m.Discard(large)
+			} else {
+				use = hint.NewPlace("f", "acme/next")
+			}
+			go func() {
+				defer close(done)
+				if _, release, err := m.acquire(use, start.Add(time.Minute)); err != nil {
+					t.Error(err)
+				} else {
+					release()
+				}
+			}()
+			gone := <-deleting
+			for range 2 { // it would wait for ever
+				if _, release, err := m.acquire(other, start.Add(2*time.Minute)); err != nil {
+					t.Error(err)
+				} else {
+					release()
+				}
+			}
+			close(let)
+			<-done
+			if _, err := os.Stat(gone); err == nil {
+				t.Errorf("%s is still there", gone)
+			}
+		})
+	}
+}
+
+// A new process deletes what a killed one left to be deleted.
+func TestMirrorsTrash(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, trash, "left")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := NewMirrors(dir, 250)
+	_, release, err := m.acquire(hint.NewPlace("f", "acme/a"), time.Unix(1_700_000_000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if _, err := os.Stat(left); err == nil {
+		t.Error("it is still there")
+	}
+}
