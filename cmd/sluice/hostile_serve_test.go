@@ -163,17 +163,83 @@ func (s *hostileService) measureGood(same time.Duration) {
 // measured beside each single case then, and count.
 func strict() bool { return os.Getenv("SLUICE_HOSTILE_STRICT") != "" }
 
-// hang opens a merge request whose chart never ends, and returns its number when a worker is busy with it.
-func (s *hostileService) hang() int {
+// hang opens a merge request whose chart never ends, and returns its number.
+func (s *hostileService) hang(m *faultStory, branch string) int {
 	s.t.Helper()
-	s.must(s.Branch("hang", "hang", func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"), []byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`), 0o600)
+	s.must(m.Branch(branch, branch, func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"), []byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}{{/* `+branch+` */}}`), 0o600)
 	}))
-	number, err := s.Open("hang", "ada")
+	number, err := m.Open(branch, "ada")
 	s.must(err)
-	before := s.used()
-	s.wait("a worker is busy", func() bool { return s.used() > before+3*time.Second })
 	return number
+}
+
+// busy waits until workers have used some processor time more than before.
+func (s *hostileService) busy(before time.Duration) {
+	s.t.Helper()
+	s.wait("workers are busy", func() bool { return s.used() > before+3*time.Second })
+}
+
+// whileAllHang opens more merge requests that hang than the service reviews at once, in the attacked repository and in the other one. Both
+// environments must be frozen, and both trunks hydrated, before one of them ends. They take three minutes, so a slow machine does no harm.
+func (s *hostileService) whileAllHang() {
+	s.t.Helper()
+	both := map[string]*faultStory{"the attacked repository": s.faultStory, "the other repository": s.other}
+	talk, good, hanging := map[string]int{}, map[string]int{}, map[string][]int{}
+	for name, m := range both {
+		talk[name], good[name] = m.opened(1999, "talk"), m.opened(2000, "trunk")
+		m.reviewed(good[name], "trunk")
+	}
+	before := s.used()
+	for i := range 3 {
+		for name, m := range both {
+			hanging[name] = append(hanging[name], s.hang(m, fmt.Sprint("all-hang-", i)))
+		}
+	}
+	s.busy(before)
+	var all sync.WaitGroup
+	var lock sync.Mutex
+	took := map[string]time.Duration{}
+	measure := func(what string, do func()) {
+		began := time.Now()
+		do()
+		lock.Lock()
+		defer lock.Unlock()
+		took[what] = time.Since(began).Round(time.Millisecond)
+	}
+	frozen := func(m *faultStory) bool {
+		return m.Ref("sluice/state") != "" && m.GitOutput("grep", "-F", "whileAllHang", "sluice/state") != ""
+	}
+	for name, m := range both {
+		all.Go(func() {
+			measure("freeze of "+name, func() {
+				_, err := m.Comment(talk[name], "mia", "/sluice freeze prod --reason whileAllHang")
+				s.must(err)
+				m.wait("prod is frozen", func() bool { return frozen(m) })
+			})
+			measure("hydration of "+name, func() { m.landed(good[name]) })
+		})
+	}
+	all.Wait()
+	s.t.Logf("while 3 reviews of each repository hang: %v", took)
+	for name, m := range both {
+		ended := slices.DeleteFunc(slices.Clone(hanging[name]), func(n int) bool { return slices.Contains([]string{"", "pending"}, m.Status(m.Head(n), "sluice")) })
+		if len(ended) > 0 {
+			s.t.Errorf("the reviews of %v in %s ended: nothing was measured", ended, name)
+		}
+		for _, n := range hanging[name] {
+			s.must(m.CloseRequest(n))
+		}
+		record := m.Ref("sluice/state")
+		_, err := m.Comment(talk[name], "mia", "/sluice unfreeze prod")
+		s.must(err)
+		m.wait("the freeze ends", func() bool { return m.Ref("sluice/state") != record })
+	}
+	for what, t := range took {
+		if strict() && t > 2*time.Second {
+			s.t.Errorf("while reviews hang, the %s takes %s", what, t)
+		}
+	}
 }
 
 // used is the processor time of all workers.
@@ -236,7 +302,12 @@ func (s *hostileService) changes() {
 			s.t.Errorf("the service takes %d MiB", peak>>20)
 		}
 	}
-	hanging := s.hang()
+	if !testing.Short() {
+		s.whileAllHang()
+	}
+	before := s.used()
+	hanging := s.hang(s.faultStory, "hang")
+	s.busy(before)
 	s.measureGood(time.Minute)
 	s.must(s.CloseRequest(hanging)) // which ends its review
 	all := hostileChanges(s.t)
