@@ -20,7 +20,7 @@ func NewClaims(q *Queue) Claims { return Claims{q} }
 // claimPoll is the time between two attempts to take a claim that another replica has. A comment takes some requests to the forge.
 const claimPoll = 100 * time.Millisecond
 
-// claimPrefix is the prefix of the keys of claims in the bucket of leases. The key of a lease of a place has another one.
+// claimPrefix is the prefix of the keys of claims in the bucket of leases. The keys of leases are digests.
 const claimPrefix = "comments-"
 
 // Claim waits until no replica has the claim of a merge request, and takes it. The claim of a replica that died ends with its lease.

@@ -12,21 +12,22 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// index is one replica's list of the pending hints: a ring of places, each with items in the order of arrival. It
+// index is one replica's list of the pending hints: a ring of lanes, each with items in the order of arrival. It
 // only shows which lease may be worth taking; the worker reads the stream again before it starts.
 type index struct {
-	reviews int // of a place at once
+	reviews int // in a lane at once
 	mu      sync.Mutex
-	places  map[string]*place // by digest
-	ring    []*place
+	lanes   map[string]*lane // by digest
+	ring    []*lane
 	next    int           // in ring: whose turn it is
 	wake    chan struct{} // has a token when something may have become ready
 }
 
-type place struct {
+// lane holds the hints that wait for the same worker, see hint.Hint.Lane.
+type lane struct {
 	digest  string
 	items   []*item
-	running []*run               // the work of this replica in this place
+	running []*run               // the work of this replica in this lane
 	leased  map[string]time.Time // lease → expected end of another replica's; gone when it may be free
 }
 
@@ -42,18 +43,18 @@ type item struct {
 
 // run is the work on one item.
 type run struct {
-	place  *place
+	lane   *lane
 	item   *item
 	loaded map[string]uint64 // sequences that the worker read; nil before
 	cancel func(error)
 }
 
 func newIndex(reviews int) *index {
-	return &index{reviews: reviews, places: map[string]*place{}, wake: make(chan struct{}, 1)}
+	return &index{reviews: reviews, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
 }
 
 // splitSubject parses a subject below the prefix of hints.
-func splitSubject(subject string) (placeDigest, kind, key string, err error) {
+func splitSubject(subject string) (laneDigest, kind, key string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 || len(parts) > 4 {
 		return "", "", "", fmt.Errorf("the subject %.80q is not one of a hint: %w", subject, ErrInvalid)
@@ -62,7 +63,7 @@ func splitSubject(subject string) (placeDigest, kind, key string, err error) {
 }
 
 // leaseOf returns the lease under which the hint of a subject is worked on: that of the merge request for tasks that review it, and
-// otherwise that of the place.
+// otherwise that of the lane.
 func leaseOf(subject string) string {
 	parts := strings.Split(subject, ".")
 	if len(parts) > 2 && hint.Kind(parts[1]).Reviews() {
@@ -79,24 +80,24 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.places[digest]
-	if p == nil {
-		p = &place{digest: digest, leased: map[string]time.Time{}}
-		x.places[digest] = p
-		x.ring = append(x.ring, p)
+	l := x.lanes[digest]
+	if l == nil {
+		l = &lane{digest: digest, leased: map[string]time.Time{}}
+		x.lanes[digest] = l
+		x.ring = append(x.ring, l)
 	}
-	i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
+	i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
 	if i < 0 {
-		i = len(p.items)
-		p.items = append(p.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{}, first: at})
+		i = len(l.items)
+		l.items = append(l.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{}, first: at})
 	}
-	it := p.items[i]
+	it := l.items[i]
 	if sequence <= it.messages[subject] {
 		return nil
 	}
 	it.messages[subject] = sequence
 	it.notBefore = time.Time{} // a new hint does not wait for the backoff of the old one
-	for _, r := range p.running {
+	for _, r := range l.running {
 		if r.item == it {
 			r.supersede()
 		}
@@ -118,35 +119,35 @@ func (r *run) supersede() {
 	}
 }
 
-// interrupt cancels the running review of a merge request of a place; number 0 means all of the place. Their hints stay.
-func (x *index) interrupt(placeDigest string, number int) {
+// interrupt cancels the running review of a merge request of a lane; number 0 means all of the lane. Their hints stay.
+func (x *index) interrupt(laneDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.places[placeDigest]
-	if p == nil {
+	l := x.lanes[laneDigest]
+	if l == nil {
 		return
 	}
-	for _, r := range p.running {
-		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == placeDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
+	for _, r := range l.running {
+		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == laneDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
 			r.cancel(ErrInterrupted)
 		}
 	}
 }
 
-// prefer moves a command to the front of its place, and cancels the other work of the place that runs, but no command: that may have
+// prefer moves a command to the front of its lane, and cancels the other work of the lane that runs, but no command: that may have
 // changed something already. The hint of cancelled work stays.
-func (x *index) prefer(placeDigest, key string) {
+func (x *index) prefer(laneDigest, key string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.places[placeDigest]
-	if p == nil {
+	l := x.lanes[laneDigest]
+	if l == nil {
 		return
 	}
-	if i := slices.IndexFunc(p.items, func(it *item) bool { return it.key == key }); i >= 0 {
-		it := p.items[i]
-		p.items = slices.Insert(slices.Delete(p.items, i, i+1), 0, it)
+	if i := slices.IndexFunc(l.items, func(it *item) bool { return it.key == key }); i >= 0 {
+		it := l.items[i]
+		l.items = slices.Insert(slices.Delete(l.items, i, i+1), 0, it)
 	}
-	for _, r := range p.running {
+	for _, r := range l.running {
 		if r.item.kind != string(hint.Comment) {
 			r.cancel(ErrInterrupted)
 		}
@@ -160,53 +161,53 @@ func (x *index) remove(done map[string]uint64) {
 	defer x.mu.Unlock()
 	for subject, sequence := range done {
 		digest, _, key, err := splitSubject(subject)
-		if err != nil || x.places[digest] == nil {
+		if err != nil || x.lanes[digest] == nil {
 			continue
 		}
-		p := x.places[digest]
-		delete(p.leased, leaseOf(subject)) // the worker releases it now
-		i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
+		l := x.lanes[digest]
+		delete(l.leased, leaseOf(subject)) // the worker releases it now
+		i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
 		if i < 0 {
 			continue
 		}
-		it := p.items[i]
+		it := l.items[i]
 		if it.messages[subject] <= sequence {
 			delete(it.messages, subject)
 		}
 		if len(it.messages) == 0 {
-			p.items = slices.Delete(p.items, i, i+1)
-			x.shrink(p)
+			l.items = slices.Delete(l.items, i, i+1)
+			x.shrink(l)
 		}
 	}
 	x.signal()
 }
 
-// shrink removes a place without items. The caller holds the lock.
-func (x *index) shrink(p *place) {
-	if len(p.items) > 0 || len(p.running) > 0 {
+// shrink removes a lane without items. The caller holds the lock.
+func (x *index) shrink(l *lane) {
+	if len(l.items) > 0 || len(l.running) > 0 {
 		return
 	}
-	delete(x.places, p.digest)
-	i := slices.Index(x.ring, p)
+	delete(x.lanes, l.digest)
+	i := slices.Index(x.ring, l)
 	x.ring = slices.Delete(x.ring, i, i+1)
 	if i < x.next {
 		x.next--
 	}
 }
 
-// pick returns the next item that is ready and allowed, one place after the other. allowed gets the kind, and whether this replica works
-// on another item of the place. Without an item, pick returns when to look again (zero: when woken).
+// pick returns the next item that is ready and allowed, one lane after the other. allowed gets the kind, and whether this replica works
+// on another item of the lane. Without an item, pick returns when to look again (zero: when woken).
 func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var soonest time.Time
 	for n := range len(x.ring) {
 		i := (x.next + n) % len(x.ring)
-		p := x.ring[i]
-		it, at := p.ready(now, x.reviews, allowed)
+		l := x.ring[i]
+		it, at := l.ready(now, x.reviews, allowed)
 		if it != nil {
-			r := &run{place: p, item: it, cancel: func(error) {}}
-			p.running = append(p.running, r)
+			r := &run{lane: l, item: it, cancel: func(error) {}}
+			l.running = append(l.running, r)
 			x.next = i + 1
 			return r, time.Time{}
 		}
@@ -219,15 +220,15 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 
 // ready returns the first allowed item that may be worked on now: commands go first. Without one it returns
 // when the next allowed item becomes ready.
-func (p *place) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
+func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
 	var first *item
 	var soonest time.Time
-	for _, it := range p.items {
-		if !p.free(it, reviews) || !allowed(hint.Kind(it.kind), len(p.running) > 0) {
+	for _, it := range l.items {
+		if !l.free(it, reviews) || !allowed(hint.Kind(it.kind), len(l.running) > 0) {
 			continue // a worker that ends wakes the dispatcher
 		}
 		at := it.notBefore
-		if leased := p.leased[it.lease]; leased.After(at) {
+		if leased := l.leased[it.lease]; leased.After(at) {
 			at = leased
 		}
 		if !at.After(now) {
@@ -249,13 +250,13 @@ func (p *place) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) 
 	return nil, soonest
 }
 
-// free reports whether this replica may begin an item beside what it works on in the place: as many reviews as given, of different merge
+// free reports whether this replica may begin an item beside what it works on in the lane: as many reviews as given, of different merge
 // requests, or one other task.
-func (p *place) free(it *item, reviews int) bool {
+func (l *lane) free(it *item, reviews int) bool {
 	if !hint.Kind(it.kind).Reviews() {
 		reviews = 1
 	}
-	return len(p.running) < reviews && !slices.ContainsFunc(p.running, func(r *run) bool { return r.item.lease == it.lease })
+	return len(l.running) < reviews && !slices.ContainsFunc(l.running, func(r *run) bool { return r.item.lease == it.lease })
 }
 
 // messages returns a copy of the item's messages.
@@ -277,12 +278,12 @@ func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 func (x *index) finished(r *run, again, free time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p, it := r.place, r.item
-	p.running = slices.DeleteFunc(p.running, func(other *run) bool { return other == r })
-	if delete(p.leased, it.lease); !free.IsZero() {
-		p.leased[it.lease] = free
+	l, it := r.lane, r.item
+	l.running = slices.DeleteFunc(l.running, func(other *run) bool { return other == r })
+	if delete(l.leased, it.lease); !free.IsZero() {
+		l.leased[it.lease] = free
 	}
-	if i := slices.Index(p.items, it); i >= 0 {
+	if i := slices.Index(l.items, it); i >= 0 {
 		fresh := false
 		for subject, sequence := range it.messages {
 			fresh = fresh || (r.loaded != nil && sequence > r.loaded[subject])
@@ -290,11 +291,11 @@ func (x *index) finished(r *run, again, free time.Time) {
 		if !fresh {
 			it.notBefore = again
 		}
-		if r.loaded != nil { // it had a turn: the others of the place go first
-			p.items = append(slices.Delete(p.items, i, i+1), it)
+		if r.loaded != nil { // it had a turn: the others of the lane go first
+			l.items = append(slices.Delete(l.items, i, i+1), it)
 		}
 	}
-	x.shrink(p)
+	x.shrink(l)
 	x.signal()
 }
 
@@ -312,8 +313,8 @@ func (x *index) sync(subjects []string, last uint64) []string {
 		}
 	}
 	gone := map[string]uint64{}
-	for _, p := range x.ring {
-		for _, it := range p.items {
+	for _, l := range x.ring {
+		for _, it := range l.items {
 			for s, sequence := range it.messages {
 				if !present[s] && sequence <= last {
 					gone[s] = sequence
@@ -327,8 +328,8 @@ func (x *index) sync(subjects []string, last uint64) []string {
 }
 
 func (x *index) has(digest, key, subject string) bool {
-	p := x.places[digest]
-	return p != nil && slices.ContainsFunc(p.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
+	l := x.lanes[digest]
+	return l != nil && slices.ContainsFunc(l.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
 }
 
 // oldest returns the arrival of the oldest item.
@@ -336,8 +337,8 @@ func (x *index) oldest() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var first time.Time
-	for _, p := range x.ring {
-		for _, it := range p.items {
+	for _, l := range x.ring {
+		for _, it := range l.items {
 			if first.IsZero() || it.first.Before(first) {
 				first = it.first
 			}

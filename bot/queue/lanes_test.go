@@ -141,7 +141,7 @@ func testPreferred(t *testing.T, o opener) {
 			defer q.mu.Unlock()
 			q.index.mu.Lock()
 			defer q.index.mu.Unlock()
-			p := q.index.places[digest(h.Lane())]
+			p := q.index.lanes[digest(h.Lane())]
 			return p == nil || len(p.items) == 0 || p.items[0].key == subject(h) || !q.index.has(p.digest, subject(h), subject(h))
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// lease is the right to work on a place. Its message expires by the server's clock unless it is renewed.
+// lease is the right to work in a lane, or on the reviews of a merge request. Its message expires by the server's clock unless it is renewed.
 type lease struct {
 	bucket   *bucket
 	ttl      time.Duration
@@ -34,7 +34,7 @@ func Epoch(ctx context.Context) (uint64, bool) {
 	return epoch, ok
 }
 
-// takeLease takes the lease of a place. The error is errChanged if another worker has it.
+// takeLease takes the lease of a key. The error is errChanged if another worker has it.
 func (q *Queue) takeLease(ctx context.Context, key string) (*lease, error) {
 	value, err := json.Marshal(leaseValue{Owner: q.cfg.Name, Token: nuid.Next()})
 	if err != nil {
@@ -106,7 +106,7 @@ func (l *lease) renew(ctx context.Context) error {
 	return nil
 }
 
-// release releases the place. If it fails, the lease expires.
+// release gives the lease back. If it fails, the lease expires.
 func (l *lease) release(ctx context.Context) error {
 	return l.bucket.drop(ctx, l.revision)
 }

@@ -26,14 +26,15 @@ const (
 )
 
 // Run works on hints until ctx ends. It has a number of workers for reviews, the same number for commands, and the same number for all
-// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In each place, it works on at most
-// Config.Reviews reviews and on one other hint at a time. A second review of a place starts only if another worker stays free for other
-// places. Leases exclude other replicas: only one replica reviews a merge request, and only one works on the other hints of a place.
+// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In the lane of a place's reviews, it
+// works on at most Config.Reviews of them, and in each other lane on one hint at a time. A second review of a place starts only if another
+// worker stays free for other places. Leases exclude other replicas: only one replica reviews a merge request, and only one works in
+// another lane.
 //
 // When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
 // when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
-// In a place, commands go before everything else that waits. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
+// In a lane, commands go before everything else that waits. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
 // ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
@@ -151,8 +152,8 @@ func crewOf(kind hint.Kind) crew {
 	return others
 }
 
-// enough reports whether so many free workers suffice to begin an item of a place in which another item is worked on, or not: the last one
-// stays free for other places.
+// enough reports whether so many free workers suffice to begin an item of a lane, in which another item is worked on or not: the last one
+// stays free for other lanes.
 func enough(free int, another bool) bool { return free > 1 || free == 1 && !another }
 
 // doneNote announces finished hints to the other replicas.
@@ -160,10 +161,10 @@ type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
-// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works on a place to let a
+// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works in a lane to let a
 // command go first.
 type interruptNote struct {
-	Place  string `json:"place"` // digest
+	Lane   string `json:"place"` // digest; replicas of earlier versions read this key
 	Number int    `json:"number"`
 	Before string `json:"before,omitempty"` // key of the command
 }
@@ -172,7 +173,7 @@ type interruptNote struct {
 // Number 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on
 // it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
-	note, err := json.Marshal(interruptNote{Place: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
+	note, err := json.Marshal(interruptNote{Lane: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -182,11 +183,11 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	return nil
 }
 
-// Prefer has a waiting command go before the other commands of its place, and cancels a hydration or a sweep of the place that runs, on any
+// Prefer has a waiting command go before the other commands of its lane, and cancels a hydration or a sweep of the lane that runs, on any
 // replica, with ErrInterrupted: it is worked on again after the command. Call it only for commands whose author has the right to give them:
 // who could call it for anything would keep the place from being hydrated. The note may be lost, and nothing depends on it.
 func Prefer(q *Queue, h Hint) error {
-	note, err := json.Marshal(interruptNote{Place: digest(h.Lane()), Before: subject(h)})
+	note, err := json.Marshal(interruptNote{Lane: digest(h.Lane()), Before: subject(h)})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -262,9 +263,9 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 		switch err := json.Unmarshal(m.Data, &note); {
 		case err != nil: // another version's, or a stranger's
 		case note.Before != "":
-			x.prefer(note.Place, note.Before)
+			x.prefer(note.Lane, note.Before)
 		default:
-			x.interrupt(note.Place, note.Number)
+			x.interrupt(note.Lane, note.Number)
 		}
 	})
 	if err != nil {
