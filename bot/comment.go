@@ -318,7 +318,8 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, i
 // Urgency is what a comment may interrupt before it is processed.
 type Urgency struct {
 	Cancels bool // it cancels the review of its merge request, which may run
-	Stops   bool // it freezes, halts or rolls back: it waits for no hydration and for no other command of its repository
+	Stops   bool // it freezes, halts or rolls back: it waits for no hydration of its repository
+	First   bool // it only freezes or halts: it goes before other commands that wait. A rollback does not: what it restores depends on them
 }
 
 // Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. It changes nothing: processing
@@ -333,15 +334,19 @@ func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 		return Urgency{}, err
 	}
 	commands, _ := command.Parse(c.Body) // mistakes in other commands do not matter here
-	var out Urgency
+	out := Urgency{First: len(commands) > 0}
 	for _, one := range commands {
 		out.Cancels = out.Cancels || one.Verb == command.VerbCancel
 		out.Stops = out.Stops || one.Stops()
+		out.First = out.First && one.Holds()
 	}
-	if out == (Urgency{}) {
-		return out, nil
+	if !out.Cancels && !out.Stops {
+		return Urgency{}, nil
 	}
 	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
+	if errors.Is(err, forge.ErrNotFound) {
+		return Urgency{}, nil // a stranger
+	}
 	if err != nil || access < forge.AccessWrite {
 		return Urgency{}, err
 	}

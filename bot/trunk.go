@@ -64,6 +64,9 @@ func (j *job) trunk(ctx context.Context) error {
 	// Promotions run before statuses and comments are written, so that a forge that refuses those does not delay
 	// them.
 	promotions, err := j.space.Environments.Promotions(ctx, tip)
+	if ctx.Err() != nil {
+		return errors.Join(earlier, err, context.Cause(ctx)) // not done: nothing after this may look like success
+	}
 	if err != nil {
 		j.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}

@@ -160,8 +160,8 @@ func (k sink) Note(ctx context.Context, id string) error {
 }
 
 // interrupt makes room for a comment whose author has the right to what it asks for: it interrupts the running review that the comment
-// cancels, and lets a command that stops a rollout go before the hydration and the other commands of its repository. It does not delay the
-// answer to the webhook.
+// cancels, or the hydration of its repository for a command that stops a rollout. A freeze or a halt also goes before other commands. It does
+// not delay the answer to the webhook.
 func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 	const limit = 30 * time.Second
 	s.background.Go(func() {
@@ -172,7 +172,7 @@ func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 			err = s.queue.Interrupt(h.Place, h.Number)
 		}
 		if err == nil && urgency.Stops {
-			err = queue.Prefer(s.queue, h)
+			err = queue.Prefer(s.queue, h, urgency.First)
 		}
 		if err != nil {
 			s.log.Warn("cannot let an urgent comment go first", "repository", h.Place.String(), "number", h.Number, "error", err)

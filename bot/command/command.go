@@ -69,10 +69,11 @@ func (c Command) Right() Right {
 	return RightEnvironment
 }
 
-// Stops reports whether the command stops a rollout or takes it back. Such a command waits for nothing that it can interrupt.
-func (c Command) Stops() bool {
-	return c.Verb == VerbFreeze || c.Verb == VerbHalt || c.Verb == VerbRollback
-}
+// Stops reports whether the command stops a rollout or takes it back. Such a command waits for no hydration.
+func (c Command) Stops() bool { return c.Holds() || c.Verb == VerbRollback }
+
+// Holds reports whether the command only keeps an environment as it is, whatever other commands did before. Such a command may go before them.
+func (c Command) Holds() bool { return c.Verb == VerbFreeze || c.Verb == VerbHalt }
 
 // Overtakes reports whether the command skips gates, which needs a separate right.
 func (c Command) Overtakes() bool { return c.Verb == VerbPromote && c.Now }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,7 @@ type lane struct {
 	digest  string
 	items   []*item
 	running []*run               // the work of this replica in this lane
+	inRow   int                  // commands that began since other work in this lane began
 	leased  map[string]time.Time // lease → expected end of another replica's; gone when it may be free
 }
 
@@ -39,6 +41,8 @@ type item struct {
 	messages  map[string]uint64 // subject → newest sequence
 	first     time.Time         // arrival of the oldest message, including replaced ones
 	notBefore time.Time         // backoff
+	overtakes bool              // a command that goes before the others
+	yielded   int               // interruptions of this work since it last ended without one
 }
 
 // run is the work on one item.
@@ -46,6 +50,7 @@ type run struct {
 	lane   *lane
 	item   *item
 	loaded map[string]uint64 // sequences that the worker read; nil before
+	yields bool              // it is interrupted for a command, or will be when it begins
 	cancel func(error)
 }
 
@@ -134,21 +139,32 @@ func (x *index) interrupt(laneDigest string, number int) {
 	}
 }
 
-// prefer moves a command to the front of its lane, and cancels the other work of the lane that runs, but no command: that may have
-// changed something already. The hint of cancelled work stays.
-func (x *index) prefer(laneDigest, key string) {
+// maxYields is the number of interruptions in a row after which work is not interrupted: commands must not keep a lane from being hydrated.
+const maxYields = 3
+
+// prefer cancels the work of a lane that runs for a command that waits, but no command: that may have changed something already. The hint
+// of cancelled work stays. With overtake, the command moves before the others of its lane, behind those that were moved before.
+func (x *index) prefer(laneDigest, key string, overtake bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	l := x.lanes[laneDigest]
 	if l == nil {
 		return
 	}
-	if i := slices.IndexFunc(l.items, func(it *item) bool { return it.key == key }); i >= 0 {
+	i := slices.IndexFunc(l.items, func(it *item) bool { return it.key == key })
+	if overtake && i >= 0 && !l.items[i].overtakes {
 		it := l.items[i]
-		l.items = slices.Insert(slices.Delete(l.items, i, i+1), 0, it)
+		it.overtakes = true
+		l.items = slices.Delete(l.items, i, i+1)
+		if i = slices.IndexFunc(l.items, func(it *item) bool { return !it.overtakes }); i < 0 {
+			i = len(l.items)
+		}
+		l.items = slices.Insert(l.items, i, it)
 	}
 	for _, r := range l.running {
-		if r.item.kind != string(hint.Comment) {
+		if r.item.kind != string(hint.Comment) && !r.yields && r.item.yielded < maxYields {
+			r.yields = true
+			r.item.yielded++
 			r.cancel(ErrInterrupted)
 		}
 	}
@@ -208,6 +224,9 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 		if it != nil {
 			r := &run{lane: l, item: it, cancel: func(error) {}}
 			l.running = append(l.running, r)
+			if l.inRow++; it.kind != string(hint.Comment) {
+				l.inRow = 0
+			}
 			x.next = i + 1
 			return r, time.Time{}
 		}
@@ -218,10 +237,14 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 	return nil, soonest
 }
 
-// ready returns the first allowed item that may be worked on now: commands go first. Without one it returns
-// when the next allowed item becomes ready.
+// maxInRow is the number of commands after which other work of the lane has a turn: who may comment could otherwise keep the lane from being
+// hydrated.
+const maxInRow = 10
+
+// ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row unless they overtake.
+// Without one it returns when the next allowed item becomes ready.
 func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
-	var first *item
+	var first, command *item
 	var soonest time.Time
 	for _, it := range l.items {
 		if !l.free(it, reviews) || !allowed(hint.Kind(it.kind), len(l.running) > 0) {
@@ -232,11 +255,11 @@ func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) b
 			at = leased
 		}
 		if !at.After(now) {
-			if it.kind == string(hint.Comment) {
-				return it, time.Time{}
-			}
-			if first == nil {
-				first = it
+			switch {
+			case it.kind != string(hint.Comment):
+				first = cmp.Or(first, it)
+			case command == nil || it.overtakes && !command.overtakes:
+				command = it
 			}
 			continue
 		}
@@ -244,7 +267,10 @@ func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) b
 			soonest = at
 		}
 	}
-	if first != nil {
+	switch {
+	case command != nil && (first == nil || command.overtakes || l.inRow < maxInRow):
+		return command, time.Time{}
+	case first != nil:
 		return first, time.Time{}
 	}
 	return nil, soonest
@@ -266,11 +292,15 @@ func (x *index) messages(r *run) map[string]uint64 {
 	return maps.Clone(r.item.messages)
 }
 
-// started records what the worker read and how to cancel it. It cancels at once if a newer message has arrived.
+// started records what the worker read and how to cancel it. It cancels at once if a newer message or a command that does not wait has
+// arrived.
 func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.loaded, r.cancel = loaded, cancel
+	if r.yields {
+		cancel(ErrInterrupted)
+	}
 	r.supersede()
 }
 
@@ -280,6 +310,9 @@ func (x *index) finished(r *run, again, free time.Time) {
 	defer x.mu.Unlock()
 	l, it := r.lane, r.item
 	l.running = slices.DeleteFunc(l.running, func(other *run) bool { return other == r })
+	if r.loaded != nil && !r.yields {
+		it.yielded = 0
+	}
 	if delete(l.leased, it.lease); !free.IsZero() {
 		l.leased[it.lease] = free
 	}

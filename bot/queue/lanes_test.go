@@ -133,7 +133,7 @@ func testPreferred(t *testing.T, o opener) {
 			defer q.index.mu.Unlock()
 			return q.index.has(digest(h.Lane()), subject(h), subject(h))
 		})
-		if err := Prefer(other, h); err != nil {
+		if err := Prefer(other, h, true); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "it is in front", func() bool {

@@ -34,7 +34,7 @@ const (
 // When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
 // when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
-// In a lane, commands go before everything else that waits. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
+// In a lane, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
 // ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
@@ -167,6 +167,7 @@ type interruptNote struct {
 	Lane   string `json:"place"` // digest; replicas of earlier versions read this key
 	Number int    `json:"number"`
 	Before string `json:"before,omitempty"` // key of the command
+	First  bool   `json:"first,omitempty"`  // it goes before other commands, too
 }
 
 // Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays.
@@ -183,11 +184,11 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	return nil
 }
 
-// Prefer has a waiting command go before the other commands of its lane, and cancels a hydration or a sweep of the lane that runs, on any
-// replica, with ErrInterrupted: it is worked on again after the command. Call it only for commands whose author has the right to give them:
-// who could call it for anything would keep the place from being hydrated. The note may be lost, and nothing depends on it.
-func Prefer(q *Queue, h Hint) error {
-	note, err := json.Marshal(interruptNote{Lane: digest(h.Lane()), Before: subject(h)})
+// Prefer cancels a hydration or a sweep of the lane of a waiting command, on any replica, with ErrInterrupted: it is worked on again after the
+// command. After a few interruptions in a row it is not interrupted until it has ended. With overtake, the command also goes before the other
+// commands of the lane. Call it only for commands whose author has the right to give them. The note may be lost, and nothing depends on it.
+func Prefer(q *Queue, h Hint, overtake bool) error {
+	note, err := json.Marshal(interruptNote{Lane: digest(h.Lane()), Before: subject(h), First: overtake})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -263,7 +264,7 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 		switch err := json.Unmarshal(m.Data, &note); {
 		case err != nil: // another version's, or a stranger's
 		case note.Before != "":
-			x.prefer(note.Lane, note.Before)
+			x.prefer(note.Lane, note.Before, note.First)
 		default:
 			x.interrupt(note.Lane, note.Number)
 		}
