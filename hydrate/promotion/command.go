@@ -137,8 +137,12 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		return l.approval(ctx, e, c, s, event)
 	case promote.EventResume:
 		event.Members = clusterNames(s)
-		event.Apps, err = l.resumedApps(ctx, e, c, s)
-		return event, err
+		if event.Apps, err = l.resumedApps(ctx, e, c, s); err != nil {
+			return event, err
+		}
+		return event, overtaken(c, event, s.Record)
+	case promote.EventUnfreeze:
+		return event, overtaken(c, event, s.Record)
 	case promote.EventRollback:
 		return l.rollback(ctx, e, c, s, event)
 	}

@@ -40,6 +40,11 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	if err := hydrate.RequireSigner(ctx, p.hydrator.Store, moves, p.fleet.Signers()); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, settled := finishing(ctx)
+	defer settled()
 	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})
 	if err != nil {
 		return err
@@ -51,5 +56,20 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 		return &MovedError{reason}
 	default:
 		return fmt.Errorf("the server refuses: %s", reason)
+	}
+}
+
+// finishing returns a context that outlives ctx long enough for a push that has begun: the server may carry it out although nobody waits for
+// the answer. A freeze that interrupts a promotion is stored only afterwards, so nothing moves once it is acknowledged.
+func finishing(ctx context.Context) (context.Context, func()) {
+	const patience = 10 * time.Second
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(patience, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(out, func() { late.Stop() })
+	})
+	return out, func() {
+		stop()
+		cancel(nil)
 	}
 }

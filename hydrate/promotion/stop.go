@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -26,6 +27,24 @@ func stopsFirst(r Request, a, b fleet.Environment) int {
 		return 1
 	}
 	return 0
+}
+
+// overtaken returns an error if a command would end a freeze or a halt that somebody asked for after the command was said: these go before
+// commands that wait, and webhooks may arrive in another order.
+func overtaken(c Command, event promote.Event, r promote.Record) error {
+	if c.Said.IsZero() {
+		return nil
+	}
+	said := c.Said.Truncate(time.Second) // the precision of the record
+	if h := r.Halt; event.Kind == promote.EventResume && len(event.Clusters)+len(event.Apps) == 0 && h != nil && h.By != "" && said.Before(h.At) {
+		return fmt.Errorf("%s halted %s after this was said: look at it, and resume again", h.By, c.Environment)
+	}
+	for _, f := range r.Freezes {
+		if event.Kind == promote.EventUnfreeze && f.Target == event.Target && said.Before(f.From) {
+			return fmt.Errorf("%s froze %s after this was said: look at it, and unfreeze again", f.By, cmp.Or(f.Target, c.Environment))
+		}
+	}
+	return nil
 }
 
 // stopped tells what the stops of an environment did to its record.

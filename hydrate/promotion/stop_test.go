@@ -2,12 +2,14 @@ package promotion_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
@@ -90,5 +92,78 @@ func TestStopsWaitForNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A freeze and a halt go before commands that wait. A command that was said earlier does not end them; one that was said later does.
+func TestEarlierCommandsEndNoStop(t *testing.T) {
+	t.Parallel()
+	for stop, end := range map[promote.EventKind]promote.EventKind{promote.EventFreeze: promote.EventUnfreeze, promote.EventHalt: promote.EventResume} {
+		t.Run(string(stop), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			at := s.now.Truncate(time.Second).Add(-time.Minute)
+			said := func(when time.Time) func(*promotion.Command) {
+				return func(c *promotion.Command) { c.Said, c.At = when, when }
+			}
+			s.look(nil, ordered(stop, "1", said(at)))
+			commit := s.release("one")
+			_, refused := s.look(nil, ordered(end, "2", said(at.Add(-time.Second))))
+			wants(t, "what was said before", refused, "after this was said")
+			if strings.Contains(s.runs(), commit) {
+				t.Fatal("prod moves")
+			}
+			if _, refused = s.look(nil, ordered(end, "3", said(at))); len(refused) > 0 { // of the same comment, or the same second
+				t.Error(refused)
+			}
+			s.look(nil)
+			wants(t, "prod", []string{s.runs()}, commit)
+		})
+	}
+}
+
+// slowServer carries out a push although nobody waits for the answer any more.
+type slowServer struct {
+	gitstore.Branches
+	interrupt func()
+	pushes    int
+	left      bool
+}
+
+func (b *slowServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	b.pushes++
+	if strings.HasPrefix(moves[0].Branch, "env/") {
+		b.interrupt()
+		b.left = b.left || ctx.Err() != nil
+	}
+	return b.Branches.Push(context.WithoutCancel(ctx), w, moves, o)
+}
+
+// A promotion that is interrupted while the server moves a branch waits for the answer, and pushes nothing else: when it ends, nothing moves any
+// more, so a freeze that interrupts it holds as soon as it is stored.
+func TestInterruptedPromotionLeavesNoPush(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	commit := s.release("one")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h := s.Hydrator(2)
+	b := &slowServer{Branches: h.Branches, interrupt: cancel}
+	h = h.WithBranches(b)
+	c, err := h.Store.Resolve(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := 0
+	b.interrupt = func() { before = b.pushes; cancel() }
+	_, err = promotion.Run(ctx, h, promotion.Request{Trunk: c, Now: s.now, Adapters: s.adapters()})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+	if b.left {
+		t.Error("it does not wait for the answer")
+	}
+	if wants(t, "prod", []string{s.runs()}, commit); before == 0 || b.pushes != before {
+		t.Errorf("%d pushes, the interruption was at %d", b.pushes, before)
 	}
 }

@@ -63,13 +63,17 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 		}
 	}
 	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.now(), o.Said
+	stop := o.Holds()
+	if stop && !o.Said.IsZero() && o.Said.Before(c.At) {
+		c.At = o.Said // it goes before other commands that wait: what was said earlier does not end it
+	}
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
 		return "", err
 	}
 	c.InTeam = func(ctx context.Context, team string) (bool, error) { return inTeam(ctx, o, team) }
 	// The caller has the trunk looked at afterwards, with all environments and gates. A stop waits for none of them.
 	list, failed := w.promote(ctx, promotion.Request{
-		Trunk: o.Trunk, Commands: []promotion.Command{*c}, Environments: []string{c.Environment}, OnlyStop: c.Kind == promote.EventFreeze || c.Kind == promote.EventHalt,
+		Trunk: o.Trunk, Commands: []promotion.Command{*c}, Environments: []string{c.Environment}, OnlyStop: stop,
 	})
 	for _, e := range list {
 		if e.Environment != c.Environment {
