@@ -106,6 +106,8 @@ type Config struct {
 	// Verdicts are shared by all replicas. Nil: this process is the only one.
 	Verdicts Verdicts
 	Claims   Claims // nil: this process is the only one that writes comments
+	// Outcomes are shared by all replicas, and outlive them. Nil: this process keeps its own.
+	Outcomes Outcomes
 	Clock    func() time.Time
 	Log      *slog.Logger
 	Observe  func(kind, result string, took time.Duration) // nil: no metrics
@@ -173,6 +175,9 @@ func New(c Config) *Bot {
 	replicas := c.Verdicts != nil
 	if !replicas {
 		c.Verdicts = newOwnVerdicts()
+	}
+	if c.Outcomes == nil {
+		c.Outcomes = newOwnOutcomes()
 	}
 	done, err := lru.New[string, string](maxRemembered)
 	if err != nil {

@@ -108,7 +108,15 @@ func (j *job) comment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done, err := publish.Logged(ctx, j.forge, j.place.Repo(), number, c.ID); err != nil || done && !j.hint.Force {
+	all, err := j.forge.Comments(ctx, j.place.Repo(), number)
+	if err != nil {
+		return err
+	}
+	handled := publish.Handled(self, all)
+	if slices.Contains(handled, c.ID) && !j.hint.Force {
+		return nil
+	}
+	if err := earlier(ctx, j, c, commands, others{self, all, handled}); err != nil {
 		return err
 	}
 	if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
@@ -119,14 +127,17 @@ func (j *job) comment(ctx context.Context) error {
 	if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
-	entries, refused, err := j.execute(ctx, mr, c, commands)
+	done, err := once(ctx, j, c, func() (outcome, error) {
+		entries, refused, err := j.execute(ctx, mr, c, commands)
+		for _, p := range problems {
+			entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
+		}
+		return outcome{entries, refused || len(problems) > 0}, err
+	})
 	if err != nil {
 		return err // the queue retries; repeating finished commands does no harm
 	}
-	for _, p := range problems {
-		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
-	}
-	return j.answered(ctx, c, refused || len(problems) > 0, entries...)
+	return j.answered(ctx, c, done.Refused, done.Entries...)
 }
 
 // edited reports whether a comment may have changed since it was created. It compares with the digest from the
@@ -142,13 +153,13 @@ func edited(c *forge.Comment, text string) bool {
 // answered adds the outcomes of a comment's commands to the log, and sets its reaction.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
 	if j.hint.Force { // an earlier attempt failed, and the log has it
-		if err := commenting(ctx, j, j.hint.Number, func() error {
+		if err := commenting(ctx, j, j.hint.Number, func(ctx context.Context) error {
 			return publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID)
 		}); err != nil {
 			return err
 		}
 	}
-	if err := commenting(ctx, j, j.hint.Number, func() error {
+	if err := commenting(ctx, j, j.hint.Number, func(ctx context.Context) error {
 		return publish.Log(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID, entries...)
 	}); err != nil {
 		return err

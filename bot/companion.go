@@ -76,7 +76,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		}
 		keepFor(c.job, u.fleet, mr, review)
 		rememberCompanionScope(c.job, mr.Number, u, review, c.deps)
-		return commenting(ctx, c.job, mr.Number, func() error {
+		return commenting(ctx, c.job, mr.Number, func(ctx context.Context) error {
 			outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
 			newer = newer || outcome == publish.Superseded
 			return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // locks are by name. Tasks with other names do not wait. It is safe for concurrent use.
@@ -56,22 +58,27 @@ type Claims interface {
 	Claim(ctx context.Context, p hint.Place, number int) (release func(), err error)
 }
 
+// answerIn is how long a write that has begun may go on when its task is cancelled.
+const answerIn = 10 * time.Second
+
 // commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge request are tasks of
 // two lanes, so they can run at the same time, also in two replicas: the lock and the claim keep each from writing over what the other one
-// has read, and from creating a second comment.
-func commenting(ctx context.Context, j *job, number int, write func() error) error {
+// has read, and from creating a second comment. A cancelled task awaits the answer to what it has sent, because the forge may write it only
+// after the next task has read the comment.
+func commenting(ctx context.Context, j *job, number int, write func(context.Context) error) error {
 	unlock, err := j.comments.lock(ctx, fmt.Sprintf("%s!%d", j.place, number))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if j.Claims == nil {
-		return write()
+	if j.Claims != nil {
+		release, err := j.Claims.Claim(ctx, j.place, number)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
-	release, err := j.Claims.Claim(ctx, j.place, number)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return write()
+	ctx, end := retry.Grace(ctx, answerIn)
+	defer end()
+	return write(ctx)
 }

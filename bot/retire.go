@@ -48,7 +48,9 @@ func retire(ctx context.Context, j *job, mr *forge.MergeRequest, uses []use, fle
 	}
 	why := func(id, text string, fleet hint.Place) error {
 		text = fmt.Sprintf(text, "`"+strings.ReplaceAll(safetext.Line(fleet.Repo().Path), "`", "'")+"`")
-		return commenting(ctx, j, mr.Number, func() error { return publish.Retire(ctx, j.forge, j.place.Repo(), mr.Number, id, text) })
+		return commenting(ctx, j, mr.Number, func(ctx context.Context) error {
+			return publish.Retire(ctx, j.forge, j.place.Repo(), mr.Number, id, text)
+		})
 	}
 	for _, fleet := range over {
 		for _, id := range []string{commentID(fleet), earlierCommentID(fleet, uses)} {

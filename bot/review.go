@@ -268,7 +268,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 	}
 	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
 	var outcome publish.Outcome
-	err = commenting(ctx, j, mr.Number, func() (err error) {
+	err = commenting(ctx, j, mr.Number, func(ctx context.Context) (err error) {
 		outcome, err = publish.Review(ctx, f, j.place.Repo(), mr, review, options)
 		return err
 	})
@@ -360,7 +360,9 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated
 	}
-	if err := commenting(ctx, j, mr.Number, func() error { return publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since) }); err != nil {
+	if err := commenting(ctx, j, mr.Number, func(ctx context.Context) error {
+		return publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since)
+	}); err != nil {
 		return err
 	}
 	err := j.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")

@@ -89,7 +89,9 @@ func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []repo
 		if mr.State != forge.Merged {
 			continue
 		}
-		if err := commenting(ctx, j, mr.Number, func() error { return publish.Rollout(ctx, j.forge, j.place.Repo(), mr.Number, "", rows) }); err != nil {
+		if err := commenting(ctx, j, mr.Number, func(ctx context.Context) error {
+			return publish.Rollout(ctx, j.forge, j.place.Repo(), mr.Number, "", rows)
+		}); err != nil {
 			return fmt.Errorf("rollout of merge request %d: %w", mr.Number, err)
 		}
 	}

@@ -151,7 +151,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		shareReports(s)
 	}
 	s.bot = bot.New(bot.Config{
-		Verdicts: shared.Verdicts, Claims: shared.Claims,
+		Verdicts: shared.Verdicts, Claims: shared.Claims, Outcomes: queue.NewOutcomes(s.queue),
 		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }

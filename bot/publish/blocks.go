@@ -188,12 +188,6 @@ func logged(log string) []int64 {
 	return out
 }
 
-// Logged reports whether the commands of a comment are handled.
-func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) (bool, error) {
-	mine, err := find(ctx, f, repo, number, "")
-	return slices.Contains(handledIn(mine), comment), err
-}
-
 // Handled returns the comments whose commands are handled, from the log in Sluice's own comment.
 func Handled(self forge.User, all []forge.Comment) []int64 { return handledIn(own(self, all, "")) }
 

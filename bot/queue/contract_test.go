@@ -46,6 +46,7 @@ func contract(t *testing.T, o opener) {
 		"vanished":       testVanished,
 		"seen":           testSeen,
 		"verdicts":       testVerdicts,
+		"outcomes":       testOutcomes,
 		"claims":         testClaims,
 		"reports":        testReports,
 		"drain":          testDrain,

@@ -7,7 +7,7 @@
 //
 // # What is stored
 //
-// With the prefix `sluice`, nine streams and an object store:
+// With the prefix `sluice`, ten streams and an object store:
 //
 //	stream            subjects                                            holds
 //	sluice-hints      sluice.hint.<lane>.<kind>.<number>[.force]          one message per key, the newest
@@ -18,6 +18,7 @@
 //	sluice-parked     sluice.parked.<key>                                 hints that failed too often
 //	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
 //	sluice-verdicts   sluice.verdict.<place>-<number>                     verdict of a merge request alone, see Verdicts
+//	sluice-outcomes   sluice.outcome.<place>-<number>-<comment>           what the commands of a comment did, see Outcomes
 //	sluice-reports    sluice.report.<name>[.<piece>]                      pages of reviewed heads, see Reports
 //	sluice-lists      sluice.list.<name>                                  lists of these heads
 //	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
@@ -113,6 +114,7 @@ type Queue struct {
 	parked   *bucket
 	seen     *bucket
 	verdicts *bucket
+	outcomes *bucket
 	reports  *bucket
 	lists    *bucket
 	shards   jetstream.Stream

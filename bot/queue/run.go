@@ -34,8 +34,9 @@ const (
 // When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
 // when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
-// In a lane, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
-// ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was the cause, or it is a *Delay.
+// In a lane, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled
+// work context is ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was
+// the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)

@@ -36,8 +36,11 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.seen, err = q.makeBucket(ctx, "seen", p+".seen.", 4*part, q.cfg.SeenTTL); err != nil {
 		return err
 	}
-	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review, or a page
-	if q.verdicts, err = q.makeBucket(ctx, "verdicts", p+".verdict.", part, verdictTTL, forgetOldest); err != nil {
+	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review, a page, or the second record of a command
+	if q.verdicts, err = q.makeBucket(ctx, "verdicts", p+".verdict.", part/2, verdictTTL, forgetOldest); err != nil {
+		return err
+	}
+	if q.outcomes, err = q.makeBucket(ctx, "outcomes", p+".outcome.", part/2, q.cfg.SeenTTL, forgetOldest); err != nil {
 		return err
 	}
 	large := func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 20 }

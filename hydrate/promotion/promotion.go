@@ -172,9 +172,9 @@ type Plan struct {
 	Changes *diff.ChangeSet `json:"-"`
 }
 
-// Look makes one pass over the environments, in the order of the graph, but those first that a command freezes or halts. It reads what they run, applies commands, decides,
-// stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between two concurrent
-// calls. An error of one environment, such as a *MovedError, does not stop the others: Look returns the statuses of the
+// Look makes one pass over the environments, in the order of the graph, but those first that a command freezes or halts. It reads what they
+// run, applies commands, decides, stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between
+// two concurrent calls. An error of one environment, such as a *MovedError, does not stop the others: Look returns the statuses of the
 // other environments and joins all errors. If the error came after a freeze or a halt was stored, the status of that environment is among
 // them.
 func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {

@@ -8,7 +8,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
+
+// patience is how long a push that has begun may go on when its task is cancelled.
+const patience = 10 * time.Second
 
 // pusher makes the commits of a pass, and moves branches to them.
 type pusher struct{ *snapshot }
@@ -43,8 +47,10 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, settled := finishing(ctx)
-	defer settled()
+	// The server may carry out a push although nobody waits for the answer. A freeze that interrupts a promotion is stored only afterwards, so
+	// nothing moves once it is acknowledged.
+	ctx, end := retry.Grace(ctx, patience)
+	defer end()
 	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})
 	if err != nil {
 		return err
@@ -56,20 +62,5 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 		return &MovedError{reason}
 	default:
 		return fmt.Errorf("the server refuses: %s", reason)
-	}
-}
-
-// finishing returns a context that outlives ctx long enough for a push that has begun: the server may carry it out although nobody waits for
-// the answer. A freeze that interrupts a promotion is stored only afterwards, so nothing moves once it is acknowledged.
-func finishing(ctx context.Context) (context.Context, func()) {
-	const patience = 10 * time.Second
-	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		late := time.AfterFunc(patience, func() { cancel(context.Cause(ctx)) })
-		context.AfterFunc(out, func() { late.Stop() })
-	})
-	return out, func() {
-		stop()
-		cancel(nil)
 	}
 }

@@ -1,0 +1,35 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
+)
+
+// A context with a grace period ends that long after its parent, with the same cause, and earlier only if its user ends it.
+func TestGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("superseded")
+		parent, cancel := context.WithCancelCause(t.Context())
+		ctx, end := retry.Grace(parent, 10*time.Second)
+		defer end()
+		ended, endEarly := retry.Grace(parent, 10*time.Second)
+		cancel(why)
+		time.Sleep(9 * time.Second)
+		if ctx.Err() != nil {
+			t.Error("it ends early")
+		}
+		endEarly()
+		if ended.Err() == nil {
+			t.Error("it does not end with its user")
+		}
+		time.Sleep(2 * time.Second)
+		if !errors.Is(context.Cause(ctx), why) {
+			t.Errorf("it ends with %v", context.Cause(ctx))
+		}
+	})
+}
