@@ -344,7 +344,7 @@ func (s *hostileService) showLog(t *testing.T) {
 	data, err := os.ReadFile(s.log.Name())
 	s.must(err)
 	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(l string) bool { return strings.Contains(l, "msg=webhook") })
-	t.Log(strings.Join(lines[max(0, len(lines)-30):], "\n"))
+	t.Log(strings.Join(lines[max(0, len(lines)-80):], "\n"))
 }
 
 // peak returns the largest memory of the service's process so far.

@@ -66,9 +66,7 @@ func (s *hostileService) talks() {
 			}
 			d.check()
 			d.restore()
-			if after := s.guarded(); after != before {
-				t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
-			}
+			s.unmoved(t, before)
 			d.must(s.CloseRequest(d.number))
 		})
 	}
@@ -84,6 +82,16 @@ func (s *hostileService) guarded() string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, "\n")
+}
+
+// unmoved fails if what guarded returns has changed, and shows who changed it.
+func (s *hostileService) unmoved(t *testing.T, before string) {
+	t.Helper()
+	if after := s.guarded(); after != before {
+		t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
+		s.showLog(t)
+		t.Log(s.GitOutput("log", "-3", "--format=%h %ad %s%n%b", "-p", "sluice/state"))
+	}
 }
 
 // dialogue runs one case of talk.yaml.
@@ -279,8 +287,8 @@ func (s *hostileService) webhooks() {
 			}
 		})
 	}
-	if after := s.guarded(); after != before && !strict() { // where freezes are recorded meanwhile
-		s.t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
+	if !strict() { // where freezes are recorded meanwhile
+		s.unmoved(s.t, before)
 	}
 	s.measureGood(10 * time.Minute)
 	if record := s.GitOutput("grep", "-F", "/"+hostileComment+"/", "sluice/state"); record != "" {
