@@ -139,7 +139,7 @@ func (r *Record) command(e Event) error {
 	case EventRollback:
 		return r.rollback(e)
 	case EventHalt:
-		if r.Halt == nil || r.Halt.By == "" {
+		if r.Halt == nil || r.Halt.By == "" || r.Halt.At.Before(e.At) { // what was said before the last one does not end it
 			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At}
 		}
 	case EventResume:

@@ -140,9 +140,9 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		if event.Apps, err = l.resumedApps(ctx, e, c, s); err != nil {
 			return event, err
 		}
-		return event, overtaken(c, event, s.Record)
-	case promote.EventUnfreeze:
-		return event, overtaken(c, event, s.Record)
+		return event, overtaken(c, event, s.Record, l.request.Now)
+	case promote.EventFreeze, promote.EventUnfreeze:
+		return event, overtaken(c, event, s.Record, l.request.Now)
 	case promote.EventRollback:
 		return l.rollback(ctx, e, c, s, event)
 	}

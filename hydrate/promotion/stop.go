@@ -29,9 +29,9 @@ func stopsFirst(r Request, a, b fleet.Environment) int {
 	return 0
 }
 
-// overtaken returns an error if a command would end a freeze or a halt that somebody asked for after the command was said: these go before
-// commands that wait, and webhooks may arrive in another order.
-func overtaken(c Command, event promote.Event, r promote.Record) error {
+// overtaken returns an error if a command would end or replace a freeze, or end a halt, that somebody asked for after the command was said:
+// these go before commands that wait, and webhooks may arrive in another order.
+func overtaken(c Command, event promote.Event, r promote.Record, now time.Time) error {
 	if c.Said.IsZero() {
 		return nil
 	}
@@ -40,8 +40,14 @@ func overtaken(c Command, event promote.Event, r promote.Record) error {
 		return fmt.Errorf("%s halted %s after this was said: look at it, and resume again", h.By, c.Environment)
 	}
 	for _, f := range r.Freezes {
-		if event.Kind == promote.EventUnfreeze && f.Target == event.Target && said.Before(f.From) {
-			return fmt.Errorf("%s froze %s after this was said: look at it, and unfreeze again", f.By, cmp.Or(f.Target, c.Environment))
+		if f.Target != event.Target || !said.Before(f.From) || !f.Until.IsZero() && !now.Before(f.Until) {
+			continue
+		}
+		switch target := cmp.Or(f.Target, c.Environment); event.Kind {
+		case promote.EventUnfreeze:
+			return fmt.Errorf("%s froze %s after this was said: look at it, and unfreeze again", f.By, target)
+		case promote.EventFreeze:
+			return fmt.Errorf("%s is %s, which came after this was said: look at it, and freeze again", target, f)
 		}
 	}
 	return nil

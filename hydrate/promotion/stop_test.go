@@ -122,6 +122,41 @@ func TestEarlierCommandsEndNoStop(t *testing.T) {
 	}
 }
 
+// Two freezes or two halts may overtake commands that were said between them, and arrive in another order: the later one holds.
+func TestTheLaterOfTwoStopsHolds(t *testing.T) {
+	t.Parallel()
+	said := func(when, until time.Time) func(*promotion.Command) {
+		return func(c *promotion.Command) { c.Said, c.At, c.Until = when, when, until }
+	}
+	t.Run("halt", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, "mode: auto")
+		at := s.now.Truncate(time.Second).Add(-time.Minute)
+		s.look(nil, ordered(promote.EventHalt, "1", said(at.Add(-time.Minute), time.Time{})))
+		s.look(nil, ordered(promote.EventHalt, "3", said(at, time.Time{})))
+		commit := s.release("one")
+		_, refused := s.look(nil, ordered(promote.EventResume, "2", said(at.Add(-time.Second), time.Time{})))
+		wants(t, "what was said between two halts", refused, "after this was said")
+		if strings.Contains(s.runs(), commit) {
+			t.Error("prod moves")
+		}
+		if _, refused = s.look(nil, ordered(promote.EventResume, "4", said(at.Add(time.Second), time.Time{}))); len(refused) > 0 {
+			t.Error(refused)
+		}
+	})
+	t.Run("freeze", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, "mode: auto")
+		at := s.now.Truncate(time.Second).Add(-time.Minute)
+		s.look(nil, ordered(promote.EventFreeze, "2", said(at, time.Time{})))
+		_, refused := s.look(nil, ordered(promote.EventFreeze, "1", said(at.Add(-time.Second), s.now.Add(time.Hour))))
+		wants(t, "a shorter freeze that was said earlier", refused, "after this was said")
+		if _, refused = s.look(nil, ordered(promote.EventFreeze, "3", said(at.Add(time.Second), s.now.Add(time.Hour)))); len(refused) > 0 {
+			t.Error(refused)
+		}
+	})
+}
+
 // slowServer carries out a push although nobody waits for the answer any more.
 type slowServer struct {
 	gitstore.Branches
