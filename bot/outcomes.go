@@ -98,7 +98,7 @@ type others struct {
 }
 
 const (
-	orderFor   = 5 * time.Second // how long a comment waits for an earlier one
+	orderFor   = 5 * time.Second // how long a comment waits for an earlier one, from its first turn
 	orderAgain = time.Second
 	together   = time.Minute // between two comments that belong together
 )
@@ -106,8 +106,17 @@ const (
 // earlier returns a *Later if a comment was written shortly before c on the same merge request and its commands are not executed yet: webhooks
 // may arrive in another order, and an approval means what was requested before it. A freeze, a halt and a cancel wait for nothing.
 func earlier(ctx context.Context, j *job, c *forge.Comment, commands []command.Command, o others) error {
-	now := j.Clock()
-	if now.Sub(j.hint.At) >= orderFor || urgentOnly(commands) {
+	if urgentOnly(commands) {
+		return nil
+	}
+	now, key := j.Clock(), fmt.Sprintf("order/%d/%d", j.hint.Number, c.ID)
+	// Counted from the first turn, not from the hint's arrival: both comments may have waited for a hydration in the meantime.
+	since, err := time.Parse(time.RFC3339Nano, j.recall(key))
+	if err != nil {
+		since = now
+		j.remember(key, now.Format(time.RFC3339Nano))
+	}
+	if now.Sub(since) >= orderFor {
 		return nil
 	}
 	for i := range o.all {

@@ -158,37 +158,46 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 	for name, c := range map[string]struct {
 		login, first, second string
 		between, waited      time.Duration
+		queued               time.Duration
 		handled              bool
 		want                 bool
 	}{
-		"an approval after a promotion":     {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
-		"a mistake before it":               {login: "mia", first: "/sluice promot prod", second: "/sluice approve prod", want: true},
-		"after another person's":            {login: "ada", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
-		"after a remark":                    {login: "mia", first: "looks good", second: "/sluice approve prod"},
-		"after an executed one":             {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", handled: true},
-		"after Sluice's own":                {login: "sluice", first: "/sluice promote prod", second: "/sluice approve prod"},
-		"long after":                        {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", between: time.Hour},
-		"it has waited":                     {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", waited: orderFor},
-		"a freeze does not wait":            {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x"},
-		"a freeze and an approval do":       {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true},
-		"a cancel and a halt do not either": {login: "mia", first: "/sluice promote prod", second: "/sluice cancel\n/sluice halt prod --reason x"},
+		"an approval after a promotion":      {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
+		"a mistake before it":                {login: "mia", first: "/sluice promot prod", second: "/sluice approve prod", want: true},
+		"after another person's":             {login: "ada", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
+		"after a remark":                     {login: "mia", first: "looks good", second: "/sluice approve prod"},
+		"after an executed one":              {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", handled: true},
+		"after Sluice's own":                 {login: "sluice", first: "/sluice promote prod", second: "/sluice approve prod"},
+		"long after":                         {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", between: time.Hour},
+		"it has waited":                      {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", waited: orderFor},
+		"both have waited for a hydration":   {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", queued: time.Hour, want: true},
+		"from a replica whose clock is late": {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", queued: -time.Hour, waited: orderFor},
+		"a freeze does not wait":             {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x"},
+		"a freeze and an approval do":        {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true},
+		"a cancel and a halt do not either":  {login: "mia", first: "/sluice promote prod", second: "/sluice cancel\n/sluice halt prod --reason x"},
 	} {
 		r, kept := &room{}, newOwnOutcomes()
 		r.say(c.login, c.first, now.Add(-c.between))
 		h := r.say("mia", c.second, now)
-		h.At = now.Add(-c.waited)
+		h.At = now.Add(-c.queued)
 		if c.handled {
 			if err := kept.Keep(t.Context(), h.Place, 7, 1, "{}"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		j, _ := roomed(r, kept, h)
-		j.Clock = func() time.Time { return now }
 		commands, _ := command.Parse(c.second)
 		said, err := r.Comment(t.Context(), forge.Repository{}, 7, h.Comment)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if c.waited > 0 {
+			j.Clock = func() time.Time { return now.Add(-c.waited) }
+			if err := earlier(t.Context(), j, said, commands, others{self: forge.User{Login: "sluice"}, all: r.all}); err == nil {
+				t.Errorf("%s: not at first", name)
+			}
+		}
+		j.Clock = func() time.Time { return now }
 		err = earlier(t.Context(), j, said, commands, others{self: forge.User{Login: "sluice"}, all: r.all})
 		later, waits := errors.AsType[*Later](err)
 		if waits != c.want || !waits && err != nil || waits && !later.Until.Equal(now.Add(orderAgain)) {
