@@ -119,15 +119,14 @@ func (j *job) comment(ctx context.Context) error {
 	if err := earlier(ctx, j, c, commands, others{self, all, handled}); err != nil {
 		return err
 	}
-	if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
-		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
-		return j.answered(ctx, c, true, entry)
-	}
-	j.text = forge.TextDigest(c.Body)
-	if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
-		return err
-	}
 	done, err := once(ctx, j, c, func() (outcome, error) {
+		if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
+			return outcome{[]report.CommandEntry{{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}}, true}, nil
+		}
+		j.text = forge.TextDigest(c.Body)
+		if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return outcome{}, err
+		}
 		entries, refused, err := j.execute(ctx, mr, c, commands)
 		for _, p := range problems {
 			entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
