@@ -52,6 +52,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // Errors, and causes of a cancelled work context.
@@ -62,7 +63,7 @@ var (
 	// ErrInterrupted is the cause if a command does not wait for the work. The work is done after the command.
 	ErrInterrupted = errors.New("a command goes before this task")
 	// ErrLeaseLost is the cause if another replica may be working in this lane.
-	ErrLeaseLost = errors.New("the lease of this repository is lost")
+	ErrLeaseLost = fmt.Errorf("the lease of this repository is lost: %w", retry.ErrTaken)
 	// ErrDraining is the cause if the process stops and the grace period is over.
 	ErrDraining = errors.New("the process stops and the grace period is over")
 	// ErrFull reports that the queue has reached its size limit.

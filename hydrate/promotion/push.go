@@ -48,8 +48,8 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 		return err
 	}
 	// The server may carry out a push although nobody waits for the answer. A freeze that interrupts a promotion is stored only afterwards, so
-	// nothing moves once it is acknowledged.
-	ctx, end := retry.Grace(ctx, patience)
+	// nothing moves once it is acknowledged. A process whose lease is lost waits for nothing: another one may store a freeze.
+	ctx, end := retry.Alone(ctx, patience)
 	defer end()
 	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // stuck is a world outside of Git that answers nothing: it says what it was asked for, and waits until the context ends.
@@ -201,4 +202,43 @@ func TestInterruptedPromotionLeavesNoPush(t *testing.T) {
 	if wants(t, "prod", []string{s.runs()}, commit); before == 0 || b.pushes != before {
 		t.Errorf("%d pushes, the interruption was at %d", b.pushes, before)
 	}
+}
+
+// A process whose lease is lost gives its push up at once: another one may store a freeze.
+func TestPushWithoutLeaseIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.release("one")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	h := s.Hydrator(2)
+	b := &hangingServer{Branches: h.Branches, lost: func() { cancel(retry.ErrTaken) }}
+	h = h.WithBranches(b)
+	c, err := h.Store.Resolve(ctx, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = promotion.Run(ctx, h, promotion.Request{Trunk: c, Now: s.now, Adapters: s.adapters()})
+	if !b.begun || !errors.Is(err, retry.ErrTaken) {
+		t.Errorf("begun: %t, it ends with %v", b.begun, err)
+	}
+}
+
+// hangingServer does not answer the push of an environment, during which the lease is lost.
+type hangingServer struct {
+	gitstore.Branches
+	lost  func()
+	begun bool
+}
+
+func (b *hangingServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	if !strings.HasPrefix(moves[0].Branch, "env/") {
+		return b.Branches.Push(ctx, w, moves, o)
+	}
+	b.begun = true
+	b.lost()
+	limit, cancel := context.WithTimeout(ctx, 5*time.Second) // with the grace period, it would be the limit that ends it
+	defer cancel()
+	<-limit.Done()
+	return nil, context.Cause(limit)
 }

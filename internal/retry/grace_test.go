@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,26 @@ func TestGrace(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if !errors.Is(context.Cause(ctx), why) {
 			t.Errorf("it ends with %v", context.Cause(ctx))
+		}
+	})
+}
+
+// Where another process may do the same, a request ends at once. It has the grace period for every other cause.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for why, left := range map[error]bool{errors.New("superseded"): true, fmt.Errorf("the lease is lost: %w", retry.ErrTaken): false} {
+			parent, cancel := context.WithCancelCause(t.Context())
+			ctx, end := retry.Alone(parent, 10*time.Second)
+			cancel(why)
+			time.Sleep(9 * time.Second)
+			if (ctx.Err() == nil) != left {
+				t.Errorf("%v: %v", why, ctx.Err())
+			}
+			time.Sleep(2 * time.Second)
+			if !errors.Is(context.Cause(ctx), why) {
+				t.Errorf("%v: it ends with %v", why, context.Cause(ctx))
+			}
+			end()
 		}
 	})
 }
