@@ -446,19 +446,6 @@ func (s *story) until(what string, is func() bool) {
 	s.t.Fatalf("it did not come about that %s", what)
 }
 
-// show logs what people see on the forge, and the branches.
-func (s *story) show() {
-	s.t.Helper()
-	for number := 1; number < 100 && s.head(number) != ""; number++ {
-		s.t.Logf("the comments of Sluice on %d:\n%s", number, strings.Join(s.comments(number), "\n====\n"))
-	}
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "for-each-ref", "--format=%(refname) %(objectname:short) %(subject)").CombinedOutput()
-	s.t.Logf("the branches (%v):\n%s", err, out)
-	if out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h", "", "sluice/state").CombinedOutput(); err == nil {
-		s.t.Logf("the records:\n%s", out)
-	}
-}
-
 // says waits until the bot's only comment contains a text.
 func (s *story) says(number int, parts ...string) {
 	s.t.Helper()

@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,5 +151,18 @@ func (s *story) accepted(base, id, event string, body []byte) (int, error) {
 			return code, err
 		}
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// show logs what people see on the forge, and the branches.
+func (s *story) show() {
+	s.t.Helper()
+	for number := 1; number < 100 && s.head(number) != ""; number++ {
+		s.t.Logf("the comments of Sluice on %d:\n%s", number, strings.Join(s.comments(number), "\n====\n"))
+	}
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "for-each-ref", "--format=%(refname) %(objectname:short) %(subject)").CombinedOutput()
+	s.t.Logf("the branches (%v):\n%s", err, out)
+	if out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h", "", "sluice/state").CombinedOutput(); err == nil {
+		s.t.Logf("the records:\n%s", out)
 	}
 }
