@@ -119,19 +119,21 @@ func (j *job) comment(ctx context.Context) error {
 	if err := earlier(ctx, j, c, commands, others{self, all, handled}); err != nil {
 		return err
 	}
-	done, err := once(ctx, j, c, func() (outcome, error) {
+	done, err := once(ctx, j, c, func(done outcome, keep func(outcome) error) (outcome, error) {
 		if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
-			return outcome{[]report.CommandEntry{{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}}, true}, nil
+			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
+			return outcome{Entries: append(done.Entries, entry), Refused: true}, nil
 		}
 		j.text = forge.TextDigest(c.Body)
 		if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
-			return outcome{}, err
+			return done, err
 		}
-		entries, refused, err := j.execute(ctx, mr, c, commands)
+		done, err := j.execute(ctx, mr, c, commands, done, keep)
 		for _, p := range problems {
-			entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
+			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
 		}
-		return outcome{entries, refused || len(problems) > 0}, err
+		done.Refused = done.Refused || len(problems) > 0
+		return done, err
 	})
 	if err != nil {
 		return err // the queue retries; repeating finished commands does no harm
@@ -178,31 +180,6 @@ func suggestion(s string) string {
 		return ""
 	}
 	return " (" + s + ")"
-}
-
-// execute executes the commands in order. It continues after a refused command.
-func (j *job) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
-	by, err := j.person(ctx, c)
-	if err != nil {
-		return nil, false, err
-	}
-	for i, one := range commands {
-		outcome, err := j.one(ctx, mr, Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
-		switch {
-		case errors.Is(err, ErrRefused):
-			refused = true
-			outcome = err.Error()
-		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // a retry would have the same result
-			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
-			refused = true
-			outcome = "failed: " + cause(err)
-		case err != nil:
-			return nil, false, fmt.Errorf("%s: %w", one.Verb, err)
-		}
-		j.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
-		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: outcome, At: c.Created})
-	}
-	return entries, refused, nil
 }
 
 // person returns the author of a comment with their current rights.

@@ -54,40 +54,90 @@ func (o ownOutcomes) Keep(_ context.Context, p hint.Place, number int, comment i
 type outcome struct {
 	Entries []report.CommandEntry `json:"entries"`
 	Refused bool                  `json:"refused,omitempty"` // one of them was refused or not understood
+	Open    bool                  `json:"open,omitempty"`    // commands after those of Entries are not executed yet
 }
 
 // maxOutcome is the size of a kept outcome in bytes. A store may refuse more than 64 KiB.
 const maxOutcome = 48 << 10
 
-// once calls a function that executes the commands of a comment, unless that was done. A cancelled task still keeps what it did.
-func once(ctx context.Context, j *job, c *forge.Comment, execute func() (outcome, error)) (outcome, error) {
-	var done outcome
-	kept, err := j.Outcomes.Outcome(ctx, j.place, j.hint.Number, c.ID)
-	if err != nil {
-		return done, fmt.Errorf("look up what the commands of comment %d did: %w", c.ID, err)
-	}
-	if kept != "" {
-		if err := json.Unmarshal([]byte(kept), &done); err != nil {
-			j.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown", "merge_request", j.hint.Number, "comment", c.ID, "error", err)
-		}
-		return done, nil
-	}
-	if done, err = execute(); err != nil {
+// once calls a function that executes the commands of a comment, unless that was done. If an earlier attempt ended in the middle, the function
+// gets what that did, and goes on with the next command: a repeated one that was refused could be allowed by now. It keeps what it did after
+// each command. A cancelled task still keeps it.
+func once(ctx context.Context, j *job, c *forge.Comment, execute func(done outcome, keep func(outcome) error) (outcome, error)) (outcome, error) {
+	done, known, err := kept(ctx, j, c.ID)
+	if err != nil || known && !done.Open {
 		return done, err
 	}
-	value, err := json.Marshal(done)
-	if err == nil && len(value) > maxOutcome {
-		value, err = json.Marshal(outcome{Refused: done.Refused})
+	keep := func(o outcome) error {
+		value, err := json.Marshal(o)
+		if err == nil && len(value) > maxOutcome {
+			if o.Open {
+				return nil // too large to go on with; the commands of the comment are repeated
+			}
+			value, err = json.Marshal(outcome{Refused: o.Refused})
+		}
+		if err != nil {
+			return fmt.Errorf("encode what the commands of comment %d did: %w", c.ID, err)
+		}
+		ctx, end := retry.Grace(ctx, answerIn)
+		defer end()
+		if err := j.Outcomes.Keep(ctx, j.place, j.hint.Number, c.ID, string(value)); err != nil {
+			return fmt.Errorf("keep what the commands of comment %d did: %w", c.ID, err)
+		}
+		return nil
 	}
+	if done, err = execute(done, keep); err != nil {
+		return done, err
+	}
+	return done, keep(done)
+}
+
+// execute executes the commands in order, without those that an earlier attempt executed, and keeps what it did after each but the last. It
+// continues after a refused command.
+func (j *job) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, keep func(outcome) error) (outcome, error) {
+	by, err := j.person(ctx, c)
 	if err != nil {
-		return done, fmt.Errorf("encode what the commands of comment %d did: %w", c.ID, err)
+		return done, err
 	}
-	ctx, end := retry.Grace(ctx, answerIn)
-	defer end()
-	if err := j.Outcomes.Keep(ctx, j.place, j.hint.Number, c.ID, string(value)); err != nil {
-		return done, fmt.Errorf("keep what the commands of comment %d did: %w", c.ID, err)
+	for i := min(len(done.Entries), len(commands)); i < len(commands); i++ {
+		one := commands[i]
+		text, err := j.one(ctx, mr, Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
+		switch {
+		case errors.Is(err, ErrRefused):
+			done.Refused = true
+			text = err.Error()
+		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // a retry would have the same result
+			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
+			done.Refused = true
+			text = "failed: " + cause(err)
+		case err != nil:
+			return done, fmt.Errorf("%s: %w", one.Verb, err)
+		}
+		j.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
+		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: text, At: c.Created})
+		if done.Open = i < len(commands)-1; done.Open {
+			if err := keep(done); err != nil {
+				return done, err
+			}
+		}
 	}
+	done.Open = false
 	return done, nil
+}
+
+// kept looks up what the commands of a comment did.
+func kept(ctx context.Context, j *job, comment int64) (done outcome, known bool, err error) {
+	value, err := j.Outcomes.Outcome(ctx, j.place, j.hint.Number, comment)
+	if err != nil {
+		return done, false, fmt.Errorf("look up what the commands of comment %d did: %w", comment, err)
+	}
+	if value == "" {
+		return done, false, nil
+	}
+	if err := json.Unmarshal([]byte(value), &done); err != nil {
+		j.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown", "merge_request", j.hint.Number, "comment", comment, "error", err)
+	}
+	return done, true, nil
 }
 
 // others are the comments of a merge request, and those of them whose commands are handled.
@@ -98,7 +148,7 @@ type others struct {
 }
 
 const (
-	orderFor   = 5 * time.Second // how long a comment waits for an earlier one, from its first turn
+	orderFor   = 15 * time.Second // how long a comment waits for an earlier one, from its first turn
 	orderAgain = time.Second
 	together   = time.Minute // between two comments that belong together
 )
@@ -127,11 +177,11 @@ func earlier(ctx context.Context, j *job, c *forge.Comment, commands []command.C
 		if commands, problems := command.Parse(before.Body); len(commands)+len(problems) == 0 {
 			continue
 		}
-		kept, err := j.Outcomes.Outcome(ctx, j.place, j.hint.Number, before.ID)
+		done, known, err := kept(ctx, j, before.ID)
 		if err != nil {
-			return fmt.Errorf("look up what the commands of comment %d did: %w", before.ID, err)
+			return err
 		}
-		if kept == "" {
+		if !known || done.Open {
 			return &Later{Until: now.Add(orderAgain), Err: errEarlier}
 		}
 	}

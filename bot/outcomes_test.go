@@ -171,8 +171,8 @@ func TestOutcomesThatFail(t *testing.T) {
 	large := newOwnOutcomes()
 	j, _ := roomed(&room{}, large, hint.Hint{Number: 7})
 	for range 2 {
-		out, err := once(t.Context(), j, &forge.Comment{ID: 1}, func() (outcome, error) {
-			return outcome{[]report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, true}, nil
+		out, err := once(t.Context(), j, &forge.Comment{ID: 1}, func(outcome, func(outcome) error) (outcome, error) {
+			return outcome{Entries: []report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, Refused: true}, nil
 		})
 		if err != nil || !out.Refused {
 			t.Errorf("%v, %v", out.Refused, err)
@@ -278,5 +278,35 @@ func TestCancelledWritesAreAwaited(t *testing.T) {
 	}
 	if log := r.log(); !strings.Contains(log, "50 51 52") {
 		t.Errorf("the log has lost a command:\n%s", log)
+	}
+}
+
+// A comment whose second command fails for now goes on with that command: the first one is not repeated, because what was refused could be
+// allowed by then.
+func TestOnlyTheRestIsRepeated(t *testing.T) {
+	t.Parallel()
+	r, own := &room{}, newOwnOutcomes()
+	h := r.say("mia", "/sluice retry\n/sluice retry\n/sluice promot", time.Now())
+	started, failing := 0, true
+	for range 2 {
+		j, _ := roomed(r, own, h)
+		j.Enqueue = func(context.Context, hint.Hint) error {
+			if started == 1 && failing {
+				failing = false
+				return errNoAnswer
+			}
+			started++
+			return nil
+		}
+		err := j.comment(t.Context())
+		if wrong := started == 1 && !errors.Is(err, errNoAnswer) || started == 2 && err != nil; wrong {
+			t.Errorf("after %d: %v", started, err)
+		}
+	}
+	if started != 2 || strings.Count(r.log(), "a new review starts") != 2 || strings.Count(r.log(), "not understood") != 1 {
+		t.Errorf("%d reviews started, and the log is\n%s", started, r.log())
+	}
+	if done, known, err := kept(t.Context(), &job{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}, h.Comment); done.Open || !known || err != nil {
+		t.Errorf("open is %t, known %t, %v", done.Open, known, err)
 	}
 }
