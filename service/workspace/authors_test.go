@@ -158,7 +158,7 @@ func TestAuthorsElsewhereAreFoundLate(t *testing.T) {
 		{0, []*forge.MergeRequest{mr(forge.Open, "yan", "main")}, nil, 2, "came without a merge request"},
 		{time.Second, []*forge.MergeRequest{mr(forge.Merged, "yan", "main")}, nil, 2, "came without a merge request"},
 		{noAuthorsFor, []*forge.MergeRequest{mr(forge.Merged, "yan", "main")}, nil, 3, ""},
-		{authorsFor - time.Second, nil, nil, 3, ""},
+		{noAuthorsFor - time.Second, nil, nil, 3, ""},
 		{24 * time.Hour, nil, forge.ErrUnavailable, 4, ""},
 	} {
 		w.now, w.forge.err = w.now.Add(step.pass), step.err

@@ -115,8 +115,8 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 
 const (
 	maxAuthored  = 500         // commits of one promotion whose authors are looked up
-	noAuthorsFor = time.Minute // how long the answer "no merge request" is cached, because forges list new ones with a delay
-	authorsFor   = time.Hour   // how long the authors of a commit are cached, because a later merge request can have the commit too
+	noAuthorsFor = time.Minute // how long a first answer is cached, because forges list new merge requests with a delay
+	authorsFor   = time.Hour   // how long any answer is cached, because a later merge request can have the commit too
 )
 
 // Authors implements promotion.Authors: it returns the authors of the merge requests that the commits came from.

@@ -41,9 +41,14 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 		{nil, 0, nil, 1},
 		{nil, time.Second, nil, 1},
 		{[]*forge.MergeRequest{{Author: forge.User{Login: "alice"}}}, noAuthorsFor, []string{"alice"}, 2},
-		{nil, authorsFor - time.Second, []string{"alice"}, 2},
-		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second, []string{"alice", "bob"}, 3}, // a later merge request has the commit, too
-		{nil, authorsFor, []string{"alice", "bob"}, 4},
+		{nil, noAuthorsFor - time.Second, []string{"alice"}, 2},
+		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second, []string{"alice", "bob"}, 3}, // the forge lists a merge request late
+		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},                                                                                          // an author stays
+		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},                                                                                          // known for two minutes
+		{nil, noAuthorsFor, []string{"alice", "bob"}, 5},
+		{nil, 24 * time.Hour, []string{"alice", "bob"}, 6},
+		{nil, authorsFor - time.Second, []string{"alice", "bob"}, 6},
+		{nil, time.Second, []string{"alice", "bob"}, 7},
 	} {
 		now, f.list = now.Add(step.pass), step.list
 		got, err := o.Authors(t.Context(), []gitstore.Commit{{}})

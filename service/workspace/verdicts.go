@@ -18,7 +18,8 @@ type Verdicts struct {
 // verdict is one cached answer.
 type verdict struct {
 	at      time.Time
-	authors []string // logins
+	since   time.Time // when the first of authors was known
+	authors []string  // logins
 	state   promote.State
 	reason  string
 }
@@ -37,21 +38,21 @@ func (c *Verdicts) authorsOf(key string, now time.Time, ask func() ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	if known {
+	next := &verdict{at: now, since: now}
+	if known && len(v.authors) > 0 {
+		next.since = v.since
 		names = append(names, v.authors...)
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	c.cache.Add(key, &verdict{at: now, authors: names})
-	return names, nil
+	next.authors = slices.Compact(names)
+	c.cache.Add(key, next)
+	return next.authors, nil
 }
 
-// outdated reports whether the authors must be asked for again.
+// outdated reports whether the authors must be asked for again: after a minute, and then after as long as they are known, up to an hour. The
+// forge may list the merge request of the true author last, who could approve their own change until then.
 func (v *verdict) outdated(now time.Time) bool {
-	if len(v.authors) == 0 {
-		return now.Sub(v.at) >= noAuthorsFor
-	}
-	return now.Sub(v.at) >= authorsFor
+	return now.Sub(v.at) >= min(max(v.at.Sub(v.since), noAuthorsFor), authorsFor)
 }
 
 const (
