@@ -20,8 +20,8 @@ const (
 	touchedTargets = 2_000_000 // of the fleets that it reads for that
 )
 
-// touches finds which of the commits that one promotion brought can change the apps that it changed. It renders nothing. Above the limit, the
-// age of older promotions is unknown; a later call that knows the result of this one continues.
+// touches finds which of the commits that one promotion brought can change the apps that it changed. It renders nothing. One call examines a
+// limited number of commits, so the age of older promotions can be unknown at first; the next call gets the result of this one, and examines more.
 func (b *reader) touches() error {
 	environments := map[string]string{}
 	targets := 1

@@ -41,9 +41,9 @@ func written(t *testing.T, store *gitstore.Store, w *gitstore.Writer, files *bra
 	return st
 }
 
-// The inputs of each workspace have a file of their own: an edit of one changes neither those of the others nor those of other clusters.
-func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
-	t.Parallel()
+// threeClusters returns a state that records four apps of each of three clusters.
+func threeClusters(t *testing.T) (*gitstore.Store, *gitstore.Writer, *branch.State, map[string]branch.Inputs) {
+	t.Helper()
 	store := gitstore.OpenMemory()
 	w, err := store.NewWriter()
 	if err != nil {
@@ -55,7 +55,13 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	for n, c := range []string{"c-1", "c-2", "c-3"} {
 		want[c] = fill(t, w, files, empty.Recorded(store, c), n*10)
 	}
-	before := written(t, store, w, files)
+	return store, w, written(t, store, w, files), want
+}
+
+// The inputs of each workspace have a file of their own: an edit of one changes neither those of the others nor those of other clusters.
+func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
+	t.Parallel()
+	store, w, before, want := threeClusters(t)
 	if got := recordedOf(t, store, before, "c-1", "c-2", "c-3"); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v\nwant %v", got, want)
 	}
@@ -63,7 +69,7 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 		t.Fatalf("folders of %v", got)
 	}
 
-	files = before.InputFiles()
+	files := before.InputFiles()
 	r := before.Recorded(store, "c-2")
 	if err := r.Set(t.Context(), "team-a/shop", digestOf(99), nil); err != nil {
 		t.Fatal(err)
@@ -104,19 +110,8 @@ func fill(t *testing.T, w *gitstore.Writer, files *branch.InputFiles, r *branch.
 // Apps and clusters that are gone leave no files.
 func TestInputsOfWhatIsGone(t *testing.T) {
 	t.Parallel()
-	store := gitstore.OpenMemory()
-	w, err := store.NewWriter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty := branch.NewState("env/x")
-	files := empty.InputFiles()
-	want := map[string]branch.Inputs{}
-	for n, c := range []string{"c-1", "c-2", "c-3"} {
-		want[c] = fill(t, w, files, empty.Recorded(store, c), n*10)
-	}
-	after := written(t, store, w, files)
-	files = after.InputFiles()
+	store, w, after, want := threeClusters(t)
+	files := after.InputFiles()
 	r := after.Recorded(store, "c-1")
 	if err := r.Retain(t.Context(), func(app string) bool { return !strings.HasPrefix(app, "team-b/") }); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path"
@@ -87,7 +86,7 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 		for _, a := range Affected(old, head, changed, ownPath) {
 			named[a.Cluster+"/"+a.App] = true
 		}
-		x, y := reads(t, old, before), reads(t, head, after)
+		x, y := fingerprints(t, old, before, ownPath), fingerprints(t, head, after, ownPath)
 		for k := range maps.Collect(maps.All(x)) {
 			switch {
 			case x[k] == y[k] && !named[k]:
@@ -105,29 +104,4 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 	}
 }
 
-func ownPath(_ *Fleet, s Source) []string { return []string{s.path()} }
-
-// reads returns everything that the rendering of each target reads.
-func reads(t *testing.T, f *Fleet, files map[string]string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for _, target := range f.Targets() {
-		key, err := f.AppendKey(nil, target)
-		if err != nil {
-			key = []byte(err.Error())
-		}
-		resolved, err := f.Resolve(target)
-		if err != nil {
-			key = append(key, err.Error()...)
-		}
-		for _, s := range resolved.Sources {
-			for _, name := range sortedKeys(files) {
-				if isBelow(name, path.Clean(s.path())) {
-					key = fmt.Appendf(key, "%s\x00%s", name, files[name])
-				}
-			}
-		}
-		out[target.String()] = string(key)
-	}
-	return out
-}
+func ownPath(_ *Fleet, s Source) []string { return []string{path.Clean(s.path())} }

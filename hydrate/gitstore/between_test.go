@@ -9,40 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Compares every pair of commits of a random history with merges with git rev-list.
 func TestBetweenEqualsGitsOwn(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	runGit(t, dir, "init", "-q", "--bare")
-	s := open(t, Options{Dir: dir})
-	w := writer(t, s)
-	tree, err := w.Tree(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(3, 4))
-	var all []Hash
-	var moves []Move
-	parents := map[Hash][]Hash{}
-	for i := range 20 {
-		var of []Hash
-		for range min(i, 1+random.IntN(3)) {
-			if p := all[max(0, i-1-random.IntN(6))]; !slices.Contains(of, p) {
-				of = append(of, p)
-			}
-		}
-		who := Signature{"S", "s@example.com", time.Unix(1_700_000_000+int64(i/2), 0).UTC()} // two commits in one second
-		h, err := w.Commit(CommitSpec{Tree: tree, Parents: of, Author: who, Committer: who, Message: fmt.Sprint(i)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, parents[h] = append(all, h), of
-		moves = append(moves, Move{fmt.Sprint("c", i), Hash{}, h})
-	}
-	push(t, s.Local(), w, moves...)
+	s, all, parents := randomHistory(t, random, 20, 3, func(i int) int64 { return int64(i / 2) }) // two commits in one second
 	before := ancestry(all, parents)
 	for i, from := range all {
 		for j, to := range all {
@@ -54,7 +27,7 @@ func TestBetweenEqualsGitsOwn(t *testing.T) {
 			}
 			slices.Sort(want)
 			if i == 3 && j >= 18 { // the table above is right
-				if git := strings.Fields(runGit(t, dir, "rev-list", to.String(), "^"+from.String())); len(git) != len(want) {
+				if git := strings.Fields(runGit(t, s.dir, "rev-list", to.String(), "^"+from.String())); len(git) != len(want) {
 					t.Fatalf("git lists %v, want %v", git, want)
 				}
 			}

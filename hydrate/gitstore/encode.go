@@ -117,6 +117,7 @@ func encodeCommit(c CommitSpec) ([]byte, error) {
 func hashObject(kind string, data []byte) Hash {
 	var head [32]byte
 	h := sha1.New() //nolint:gosec // Git's object names
+	// A hash returns no error.
 	_, _ = h.Write(append(strconv.AppendInt(append(append(head[:0], kind...), ' '), int64(len(data)), 10), 0))
 	_, _ = h.Write(data)
 	return Hash(h.Sum(head[:0]))

@@ -51,7 +51,10 @@ func TestIsAncestor(t *testing.T) {
 }
 
 // Compares every pair of commits of a random history with wrong clocks with git merge-base.
-func TestHistoryEqualsGitsOwn(t *testing.T) {
+// randomHistory makes a repository with commits that have at most a number of parents among the six commits before them. Commit i is the
+// branch ci, and has a time in seconds. It returns the parents of each commit.
+func randomHistory(t *testing.T, random *rand.Rand, commits, most int, at func(i int) int64) (*Store, []Hash, map[Hash][]Hash) {
+	t.Helper()
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
 	s := open(t, Options{Dir: dir})
@@ -60,26 +63,32 @@ func TestHistoryEqualsGitsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
 	var all []Hash
 	var moves []Move
-	for i := range 13 {
-		var parents []Hash
-		for range min(i, 1+random.IntN(2)) {
-			if p := all[max(0, i-1-random.IntN(5))]; !slices.Contains(parents, p) {
-				parents = append(parents, p)
+	parents := map[Hash][]Hash{}
+	for i := range commits {
+		var of []Hash
+		for range min(i, 1+random.IntN(most)) {
+			if p := all[max(0, i-1-random.IntN(6))]; !slices.Contains(of, p) {
+				of = append(of, p)
 			}
 		}
-		when := time.Unix(1_700_000_000+int64(i*100)+random.Int64N(1000), 0).UTC()
-		who := Signature{"S", "s@example.com", when}
-		h, err := w.Commit(CommitSpec{Tree: tree, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(i)})
+		who := Signature{"S", "s@example.com", time.Unix(1_700_000_000+at(i), 0).UTC()}
+		h, err := w.Commit(CommitSpec{Tree: tree, Parents: of, Author: who, Committer: who, Message: fmt.Sprint(i)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, h)
+		all, parents[h] = append(all, h), of
 		moves = append(moves, Move{fmt.Sprint("c", i), Hash{}, h})
 	}
 	push(t, s.Local(), w, moves...)
+	return s, all, parents
+}
+
+func TestHistoryEqualsGitsOwn(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	s, all, _ := randomHistory(t, random, 13, 2, func(i int) int64 { return int64(i*100) + random.Int64N(1000) })
+	dir := s.dir
 	for _, a := range all {
 		for _, b := range all {
 			want := strings.Fields(runGit(t, dir, "merge-base", "--all", a.String(), b.String()))

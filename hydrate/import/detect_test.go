@@ -79,12 +79,8 @@ spec:
   generators: [{clusters: {}}]
   template: {metadata: {name: "all-{{nameNormalized}}"}, spec: {project: default, source: {repoURL: "https://git.example.com/acme/fleet", path: app}, destination: {server: "{{server}}"}}}
 `
-	f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(files))
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for _, one := range f.Imports() {
+	for _, one := range loaded(t, files).Imports() {
 		got = append(got, fmt.Sprintf("%s %s %v", one.Cluster, one.App, one.Err))
 	}
 	want := []string{` all-new spec.destination: the cluster "new" is not known (add it to spec.import argocd clusters, with its name or its server)`, "eu all-eu-1 <nil>", "prod all-prod <nil>"}

@@ -63,6 +63,16 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 	}
 }
 
+// loaded loads the fleet of an archive of files, whose imports may fail.
+func loaded(t *testing.T, files string) *fleet.Fleet {
+	t.Helper()
+	f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(files))
+	if f == nil {
+		t.Fatal(problems)
+	}
+	return f
+}
+
 // set is the ApplicationSet of argoFleet with other generators.
 func set(generators string) string {
 	return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  generators: [" + generators + "]\n" +
@@ -100,11 +110,7 @@ metadata: {name: deep, namespace: web}
 spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}
 `
 	load := func(more string) *fleet.Fleet {
-		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(fluxFleet+repository+parent+more))
-		if f == nil {
-			t.Fatal(problems)
-		}
-		return f
+		return loaded(t, fluxFleet+repository+parent+more)
 	}
 	before := load("")
 	if before.ImportedTarget("prod", "web.deep") == nil {
@@ -159,11 +165,7 @@ metadata: {name: plain}
 	const app = "-- argocd/x.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
 	const spec = "spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
 	load := func(text string) *fleet.Fleet {
-		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(head+text))
-		if f == nil {
-			t.Fatal(problems)
-		}
-		return f
+		return loaded(t, head+text)
 	}
 	before := load(cluster + app + spec)
 	if before.ImportedTarget("prod", "x") == nil {

@@ -121,8 +121,8 @@ type Candidate struct {
 	Authors []string // of the commits that it brings; only where somebody else must agree
 	// AuthorsUnknown says why Authors may be incomplete.
 	AuthorsUnknown string
-	// OthersUnknown says why Authors may lack those of changes in other repositories. The approvers of a workspace may be among them, so their
-	// approvals do not count then.
+	// OthersUnknown says why Authors may lack authors of changes in other repositories; "" if Authors has them. If it is set, approvals of a
+	// workspace's approvers do not count, because they may have written these changes.
 	OthersUnknown string
 }
 

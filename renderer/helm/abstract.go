@@ -25,7 +25,7 @@ type abstract struct {
 	traced bool     // maps of the scope that the value is or contains are at paths or below under; fields say so themselves
 }
 
-// freshness says which changes of a map other templates cannot see.
+// freshness is how much of a value was made by the template itself, so that no other template has it and sees changes of it.
 type freshness int
 
 const (

@@ -19,7 +19,7 @@ type Results struct {
 	mu    sync.Mutex
 	cache *lru.Cache[[sha256.Size]byte, *output]
 	size  int
-	found int // results that were reused
+	found int // results that were reused; only tests read it
 
 	programs uint64 // that keep results here
 }
@@ -70,7 +70,7 @@ func (r *Results) put(key [sha256.Size]byte, out *output) {
 
 // programReads is what the files of a program read whose results can be reused. It is safe for concurrent use.
 type programReads struct {
-	paths    [][]string
+	paths    [][]string // keys of the scope, by number
 	files    map[string]*readFile
 	includes bool // a text that `tpl` evaluates can pass a part of the scope to a template that changes its map
 }
