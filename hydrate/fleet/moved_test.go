@@ -68,7 +68,7 @@ func described(t *testing.T, f *Fleet, problems Problems, files map[string]strin
 		key, keyErr := f.AppendKey(nil, target)
 		out = append(out, fmt.Sprintf("%v %v %q %v", values, err, key, keyErr))
 	}
-	seen := reads(t, f, files)
+	seen := fingerprints(t, f, files, ownPath)
 	for _, name := range sortedKeys(seen) {
 		out = append(out, name+"="+seen[name])
 	}
