@@ -167,7 +167,10 @@ func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command,
 	if err := l.checkStopped(ctx, e.Name, event.Stopped, s); err != nil {
 		return event, err
 	}
-	return event, l.checkRollback(ctx, e, c, s, to.Tree)
+	if err := l.checkRollback(ctx, e, c, s, to.Tree); err != nil {
+		return event, err
+	}
+	return event, l.checkSides(ctx, e, c, s, to.Tree)
 }
 
 // approval binds an approval to the tree that waits for it: that of the current rollout if somebody asks to expedite it, otherwise

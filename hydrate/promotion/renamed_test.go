@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -47,4 +48,39 @@ func TestWorkspaceWithARenamedAppIsRolledBack(t *testing.T) {
 	if len(last.Decision.Record.Holds) > 0 {
 		t.Errorf("something is still held: %+v", last.Decision.Record.Holds)
 	}
+}
+
+// One side of a rename does not go back alone: it would delete the objects, or give them two owners.
+func TestRollbackOfOneSideOfARename(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	t.Parallel()
+	w := newTenants(t)
+	w.Git("mv", "workspaces/team-a", "workspaces/team-c")
+	w.Git("mv", "workspaces/team-a.yaml", "workspaces/team-c.yaml")
+	w.Write("workspaces/team-c.yaml", strings.Replace(w.Read("workspaces/team-c.yaml"), "name: team-a", "name: team-c", 1))
+	w.says("fine", "team-b")
+	w.passes()
+	w.has("renamed", "team-c", "cart", "cart", "one", "one")
+	w.has("renamed", "team-a", "cart", "cart", "-", "-")
+	for _, team := range []string{"team-a", "team-c"} {
+		refused := w.rollBack("r-"+team, func(c *promotion.Command) { c.Workspaces = []string{team} })
+		if len(refused) != 1 || !strings.Contains(refused[0], "--workspace team-a --workspace team-c") {
+			t.Errorf("%s alone: %+v", team, refused)
+		}
+		w.has(team, "team-c", "cart", "cart", "one", "one")
+		w.has(team, "team-a", "cart", "cart", "-", "-")
+	}
+	if refused := w.rollBack("r", func(c *promotion.Command) { c.Workspaces = []string{"team-a", "team-c"} }); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	w.has("rolled back", "team-c", "cart", "cart", "-", "-")
+	w.has("rolled back", "team-a", "cart", "cart", "one", "one")
+
+	w.object("team-c", "cart", "three")
+	w.says("best", "team-b")
+	w.passes()
+	w.has("a repair", "team-a", "cart", "cart", "-", "-")
+	w.has("a repair", "team-c", "cart", "cart", "three", "three")
 }
