@@ -34,8 +34,9 @@ type Bundle struct {
 
 // Component is a Kustomize component inside a set of files.
 type Component struct {
-	Files Content
-	Root  string // slash path of the component's directory inside Files
+	Files  Content
+	Root   string // slash path of the component's directory inside Files
+	Charts []KustomizeChart
 }
 
 // Source is one origin of objects; exactly one of its three fields is set.
@@ -180,6 +181,7 @@ func (b *Bundle) Digest() string {
 	h.number(len(b.Components))
 	for i := range b.Components {
 		h.text(b.Components[i].Root, b.Components[i].Files.Digest)
+		h.charts(b.Components[i].Charts)
 	}
 	return hex.EncodeToString(h.h.Sum(nil))
 }
@@ -214,6 +216,15 @@ func (d digester) dependencies(list []Dependency) {
 	}
 }
 
+func (d digester) charts(list []KustomizeChart) {
+	d.number(len(list))
+	for i := range list {
+		d.text(list[i].Dir, list[i].Chart.Digest)
+		d.number(list[i].Index)
+		d.dependencies(list[i].Dependencies)
+	}
+}
+
 func (d digester) source(s *Source) {
 	switch {
 	case s.Helm != nil:
@@ -227,13 +238,7 @@ func (d digester) source(s *Source) {
 		d.text(s.Helm.APIVersions...)
 	case s.Kustomize != nil:
 		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
-		d.number(len(s.Kustomize.Charts))
-		for i := range s.Kustomize.Charts {
-			c := &s.Kustomize.Charts[i]
-			d.text(c.Dir, c.Chart.Digest)
-			d.number(c.Index)
-			d.dependencies(c.Dependencies)
-		}
+		d.charts(s.Kustomize.Charts)
 	case s.Manifests != nil:
 		d.text("manifests", s.Manifests.Files.Digest)
 	}

@@ -131,9 +131,11 @@ func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, erro
 		return outcome{}, err
 	}
 	if len(b.Components) > 0 {
-		if out.objects, err = e.components(ctx, out.objects, b); err != nil {
+		mayChange := false
+		if out.objects, mayChange, err = e.components(ctx, out.objects, b, probe); err != nil {
 			return outcome{}, err
 		}
+		out.mayChange = out.mayChange || mayChange
 	}
 	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
 	return out, e.within(out.objects, b.Light)
@@ -226,22 +228,23 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([]Object, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, probe bool) ([]Object, bool, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		base = append(base, decoded...)
 	}
 	components := make([]kustomize.Component, len(b.Components))
+	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
 	for i, c := range b.Components {
-		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root}
+		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root, Inflate: charts.of(c.Charts)}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	sources := make(map[manifest.Identity]string, len(objects))
 	for i := range objects {
@@ -251,7 +254,7 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([
 	for i := range out {
 		out[i].Source = sources[out[i].ID]
 	}
-	return out, err
+	return out, charts.mayChange, err
 }
 
 // sourceName returns the name in the repository of a template that Helm calls `CHART/templates/FILE`. For a packed

@@ -275,3 +275,63 @@ func TestHelmChartsOfARoot(t *testing.T) {
 		t.Error("the bytes of the chart are in the stripped bundle, or not in the original any more")
 	}
 }
+
+// A component with charts equals the same component in a Kustomize root, which TestHelmCharts compares with the tool's output.
+func TestHelmChartsOfAComponent(t *testing.T) {
+	t.Parallel()
+	const objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own, namespace: x}\n"
+	files := []File{
+		{"comp/kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamespace: shop\nresources: [../base]\n" +
+			"helmCharts:\n- {name: c, releaseName: r, valuesFile: v.yaml, valuesInline: {b: two}}\ncommonAnnotations: {by: component}\n" +
+			"patches:\n- {target: {kind: ConfigMap, name: c-r}, patch: '[{\"op\": \"add\", \"path\": \"/data/more\", \"value\": \"1\"}, {\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"new\"}]', options: {allowNameChange: true}}\n")},
+		{"comp/v.yaml", []byte("a: one\n")},
+		{"base/kustomization.yaml", []byte("namePrefix: p-\nhelmCharts: [{name: c, releaseName: of-base}]\n")},
+	}
+	chart := func(dir string) KustomizeChart {
+		return KustomizeChart{Dir: dir, Chart: Content{Name: "c", Digest: "c", Files: []File{
+			{"Chart.yaml", []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
+			{"values.yaml", []byte("a: default\nb: default\n")},
+			{"templates/cm.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'c-{{ .Release.Name }}'}\ndata: {a: '{{ .Values.a }}', b: '{{ .Values.b }}', in: '{{ .Release.Namespace }}'}\n")},
+		}}}
+	}
+	charts := []KustomizeChart{chart("comp"), chart("base")}
+	root := append([]File{
+		{"root/kustomization.yaml", []byte("resources: [own.yaml]\ncomponents: [../comp]\n")}, {"root/own.yaml", []byte(objects)},
+	}, files...)
+	render := func(b *Bundle) []Object {
+		t.Helper()
+		got, err := NewEngine(DefaultLimits()).Render(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Objects
+	}
+	layered := Bundle{
+		Sources:    []Source{{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"own.yaml", []byte(objects)}}}}}},
+		Components: []Component{{Root: "comp", Files: Content{Name: "comp", Digest: "comp", Files: files}, Charts: charts}},
+	}
+	got := render(&layered)
+	want := render(&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Root: "root", Files: Content{Name: "root", Digest: "root", Files: root}, Charts: charts}}}})
+	if len(got) != 3 || len(want) != 3 {
+		t.Fatalf("%d objects, and %d of a root", len(got), len(want))
+	}
+	for i := range got {
+		if string(got[i].YAML) != string(want[i].YAML) {
+			t.Errorf("%s:\n%s\nshould be %s\n%s", got[i].ID, got[i].YAML, want[i].ID, want[i].YAML)
+		}
+	}
+	changed := layered
+	changed.Components = []Component{layered.Components[0]}
+	changed.Components[0].Charts = []KustomizeChart{charts[0], chart("other")}
+	if changed.Digest() == layered.Digest() {
+		t.Error("bundles with different charts have one digest")
+	}
+	if small := layered.stripped(); len(charts[0].Chart.Files) == 0 || len(small.Components[0].Charts[0].Chart.Files) != 0 {
+		t.Error("the bytes of the chart are in the stripped bundle, or not in the original any more")
+	}
+	charts[0].Chart.Files[2].Data, charts[0].Chart.Digest = []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-r}\ndata: {a: '{{ randAlpha 9 }}'}\n"), "changes"
+	again, err := NewEngine(DefaultLimits()).Render(t.Context(), &layered)
+	if err != nil || len(again.Unstable) != 1 {
+		t.Errorf("a chart that renders differently each time: %+v, %v", again, err)
+	}
+}

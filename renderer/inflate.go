@@ -13,27 +13,8 @@ import (
 
 // root builds a Kustomize root, with the charts of its helmCharts.
 func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe bool) ([]Object, bool, error) {
-	mayChange, left := false, e.limits.MaxOutput
-	inflate := func(ctx context.Context, r *kustomize.Release) ([]manifest.Object, error) {
-		objects, unstable, err := e.inflate(ctx, b, s, r, probe)
-		if err != nil {
-			return nil, inflateError(r, err)
-		}
-		mayChange = mayChange || unstable
-		var out []manifest.Object
-		for i := range objects {
-			if left -= len(objects[i].YAML); left < 0 {
-				return nil, r.Error(fmt.Errorf("the charts of one root produce more than %d MiB of text", e.limits.MaxOutput>>20))
-			}
-			decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
-			if err != nil {
-				return nil, r.Error(err)
-			}
-			out = append(out, decoded...)
-		}
-		return out, nil
-	}
-	objects, err := e.kustomize.BuildCharts(ctx, kustomizeFiles(s.Files.Files), s.Root, inflate)
+	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
+	objects, err := e.kustomize.BuildCharts(ctx, kustomizeFiles(s.Files.Files), s.Root, charts.of(s.Charts))
 	if err != nil {
 		return nil, false, err
 	}
@@ -41,17 +22,50 @@ func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe 
 	for i := range out {
 		out[i].Source = "Kustomize root " + s.Root
 	}
-	return out, mayChange, err
+	return out, charts.mayChange, err
+}
+
+// inflation renders the charts of one Kustomize root, or of all components.
+type inflation struct {
+	engine *Engine
+	bundle *Bundle
+	probe  bool
+
+	left      int  // bytes that the charts may still produce
+	mayChange bool // one of them calls a function whose result changes
+}
+
+// of returns a function that renders charts of a list.
+func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
+	return func(ctx context.Context, r *kustomize.Release) ([]manifest.Object, error) {
+		objects, unstable, err := n.engine.inflate(ctx, n.bundle, charts, r, n.probe)
+		if err != nil {
+			return nil, inflateError(r, err)
+		}
+		n.mayChange = n.mayChange || unstable
+		var out []manifest.Object
+		for i := range objects {
+			if n.left -= len(objects[i].YAML); n.left < 0 {
+				return nil, r.Error(fmt.Errorf("the charts produce more than %d MiB of text", n.engine.limits.MaxOutput>>20))
+			}
+			decoded, err := manifest.Decode(objects[i].YAML, n.engine.limits.Budget)
+			if err != nil {
+				return nil, r.Error(err)
+			}
+			out = append(out, decoded...)
+		}
+		return out, nil
+	}
 }
 
 // inflate renders an entry of helmCharts like `kustomize build --enable-helm --helm-kube-version VERSION
 // --helm-api-versions APIS` with the versions of the cluster.
-func (e *Engine) inflate(ctx context.Context, b *Bundle, s *KustomizeSource, r *kustomize.Release, probe bool) ([]Object, bool, error) {
-	i := slices.IndexFunc(s.Charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
+func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release, probe bool) ([]Object, bool, error) {
+	i := slices.IndexFunc(charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
 	if i < 0 {
 		return nil, false, errors.New("the bundle does not have the chart")
 	}
-	of := &HelmSource{Chart: s.Charts[i].Chart, Dependencies: s.Charts[i].Dependencies, IncludeCRDs: r.IncludeCRDs}
+	of := &HelmSource{Chart: charts[i].Chart, Dependencies: charts[i].Dependencies, IncludeCRDs: r.IncludeCRDs}
 	var err error
 	if of.Release, err = helm.ReleaseName(r.Name, r.NameTemplate); err != nil {
 		return nil, false, err

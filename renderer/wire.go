@@ -227,19 +227,33 @@ func (b *Bundle) contents(visit func(*Content)) {
 			}
 		case s.Kustomize != nil:
 			visit(&s.Kustomize.Files)
-			for j := range s.Kustomize.Charts {
-				visit(&s.Kustomize.Charts[j].Chart)
-				for k := range s.Kustomize.Charts[j].Dependencies {
-					visit(&s.Kustomize.Charts[j].Dependencies[k].Chart)
-				}
-			}
+			visitCharts(s.Kustomize.Charts, visit)
 		case s.Manifests != nil:
 			visit(&s.Manifests.Files)
 		}
 	}
 	for i := range b.Components {
 		visit(&b.Components[i].Files)
+		visitCharts(b.Components[i].Charts, visit)
 	}
+}
+
+func visitCharts(list []KustomizeChart, visit func(*Content)) {
+	for i := range list {
+		visit(&list[i].Chart)
+		for k := range list[i].Dependencies {
+			visit(&list[i].Dependencies[k].Chart)
+		}
+	}
+}
+
+// clonedCharts copies a list so that the contents can be replaced.
+func clonedCharts(list []KustomizeChart) []KustomizeChart {
+	out := append([]KustomizeChart(nil), list...)
+	for i := range out {
+		out[i].Dependencies = append([]Dependency(nil), out[i].Dependencies...)
+	}
+	return out
 }
 
 // inputSize returns the bytes of the parts of a stripped bundle that can be large.
@@ -273,10 +287,7 @@ func (b *Bundle) stripped() Bundle {
 			out.Sources[i].Helm = &h
 		case s.Kustomize != nil:
 			k := *s.Kustomize
-			k.Charts = append([]KustomizeChart(nil), k.Charts...)
-			for j := range k.Charts {
-				k.Charts[j].Dependencies = append([]Dependency(nil), k.Charts[j].Dependencies...)
-			}
+			k.Charts = clonedCharts(k.Charts)
 			out.Sources[i].Kustomize = &k
 		case s.Manifests != nil:
 			m := *s.Manifests
@@ -284,6 +295,9 @@ func (b *Bundle) stripped() Bundle {
 		}
 	}
 	out.Components = append([]Component(nil), b.Components...)
+	for i := range out.Components {
+		out.Components[i].Charts = clonedCharts(out.Components[i].Charts)
+	}
 	out.contents(func(c *Content) { *c = Content{Name: c.Name, Digest: c.Digest} })
 	return out
 }

@@ -81,6 +81,9 @@ func (tc targetChecks) component(t Target, dir string) error {
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
+		if e.IsDir() && tc.fleet.has(path.Join(name, "Chart.yaml")) {
+			continue // no reference is replaced in a chart of helmCharts
+		}
 		if e.IsDir() {
 			if err := tc.component(t, name); err != nil {
 				return err

@@ -17,10 +17,9 @@ import (
 
 // description identifies the content of a source without reading it.
 type description struct {
-	id     string   // sources with equal ids have equal content
-	reach  []string // paths that the source reads
-	charts bool     // a Kustomize root has helmCharts
-	err    error
+	id    string   // sources with equal ids have equal content
+	reach []string // paths that the source reads
+	err   error
 }
 
 // id returns the identity of a source's content.
@@ -138,7 +137,6 @@ func (c *contents) kustomizeID(root string) description {
 	for i := range charts {
 		one := c.kustomizeChartID(&charts[i])
 		out.reach = append(out.reach, one.reach...)
-		out.charts = true
 		if one.err != nil {
 			return description{err: charts[i].Error(one.err), reach: out.reach}
 		}

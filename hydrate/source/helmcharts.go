@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -28,6 +29,9 @@ func kustomizeRef(c *kustomize.Chart) fetch.Ref {
 // kustomizeChartID identifies the chart of an entry of helmCharts. A chart that somebody adds to the folder where Kustomize looks
 // first replaces the one of the repository, so that folder is in the reach of both.
 func (c *contents) kustomizeChartID(chart *kustomize.Chart) description {
+	if err := withoutReferences(chart); err != nil {
+		return description{err: err}
+	}
 	dir, exists, err := c.walker.Locate(chart)
 	if err != nil {
 		return description{err: err}
@@ -42,6 +46,16 @@ func (c *contents) kustomizeChartID(chart *kustomize.Chart) description {
 	return out
 }
 
+// withoutReferences refuses references to the cluster in what names a chart. Charts are locked for all clusters.
+func withoutReferences(c *kustomize.Chart) error {
+	for _, text := range []string{c.Name, c.Repo, c.Version} {
+		if strings.Contains(text, "${") {
+			return fmt.Errorf("%q has a reference, which is not replaced in the name, repo and version of a chart: write it out, in one component for each value", text)
+		}
+	}
+	return nil
+}
+
 // root reads the files and charts of a Kustomize root that the target may read.
 func (t *Target) root(ctx context.Context, path string) (*renderer.KustomizeSource, error) {
 	c := t.view.contents
@@ -53,25 +67,40 @@ func (t *Target) root(ctx context.Context, path string) (*renderer.KustomizeSour
 		return nil, err
 	}
 	out := &renderer.KustomizeSource{Files: files, Root: path}
-	charts, err := c.walker.ChartsOf(path)
+	out.Charts, err = c.kustomizeCharts(ctx, t.Target, path)
+	return out, err
+}
+
+// kustomizeCharts reads the charts of a Kustomize root or component, which a target may use.
+func (c *contents) kustomizeCharts(ctx context.Context, t fleet.Target, root string) ([]renderer.KustomizeChart, error) {
+	charts, err := c.walker.ChartsOf(root)
 	if err != nil {
 		return nil, err
 	}
+	var out []renderer.KustomizeChart
 	for i := range charts {
-		one, err := t.kustomizeChart(ctx, &charts[i])
+		one, err := c.kustomizeChart(ctx, t, &charts[i])
 		if err != nil {
 			return nil, charts[i].Error(err)
 		}
-		out.Charts = append(out.Charts, one)
+		out = append(out, one)
 	}
 	return out, nil
 }
 
+// ownerOf returns the target whose rights count for the charts of a layer's component: those of a component of the fleet are not the choice
+// of a workspace, even where they apply to its apps.
+func ownerOf(t fleet.Target, layer fleet.LayerFile) fleet.Target {
+	if layer.OfWorkspace() {
+		return t
+	}
+	return fleet.Target{App: &fleet.App{}, Cluster: t.Cluster}
+}
+
 // kustomizeChart reads the chart of an entry of helmCharts.
-func (t *Target) kustomizeChart(ctx context.Context, chart *kustomize.Chart) (renderer.KustomizeChart, error) {
-	c := t.view.contents
+func (c *contents) kustomizeChart(ctx context.Context, t fleet.Target, chart *kustomize.Chart) (renderer.KustomizeChart, error) {
 	out := renderer.KustomizeChart{Dir: chart.Dir, Index: chart.Index}
-	if _, err := kustomizeChartRefs(c, t.Target, chart); err != nil { // the target may use them
+	if _, err := kustomizeChartRefs(c, t, chart); err != nil { // the target may use them
 		return out, err
 	}
 	dir, exists, err := c.walker.Locate(chart)
@@ -108,6 +137,9 @@ func kustomizeRefs(c *contents, t fleet.Target, root string) ([]fetch.Ref, error
 
 // kustomizeChartRefs returns the remote charts of an entry of helmCharts. A chart that the target may not use is an error.
 func kustomizeChartRefs(c *contents, t fleet.Target, chart *kustomize.Chart) ([]fetch.Ref, error) {
+	if err := withoutReferences(chart); err != nil {
+		return nil, err
+	}
 	dir, exists, err := c.walker.Locate(chart)
 	switch {
 	case err != nil:

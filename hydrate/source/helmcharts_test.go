@@ -197,15 +197,77 @@ func TestLocalHelmCharts(tt *testing.T) {
 	}
 }
 
+// A component of a layer can list charts, like a Kustomize root.
+func TestHelmChartsOfAComponent(tt *testing.T) {
+	tt.Parallel()
+	t := newChartsTest(tt)
+	const file = "apps/other/layers/class/edge/kustomization.yaml"
+	component := func(repo, version string) string {
+		return "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"" + repo + "\", version: \"" + version + "\", valuesInline: {zone: \"${cluster.name}\"}}]\n"
+	}
+	base := chartsFleet()
+	base[file] = component("https://charts.org/acme", "^1.0.0")
+	before := t.open(base, nil)
+	digest, bundle, err := t.bundle(before, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if charts := bundle.Components[0].Charts; len(charts) != 1 || charts[0].Dir != "apps/other/layers/class/edge" || string(charts[0].Chart.Archive) != firstTgz {
+		t.Errorf("%+v", charts)
+	}
+	if text := string(bundle.Components[0].Files.Files[0].Data); !strings.Contains(text, "zone: \"a\"") && !strings.Contains(text, "zone: a") {
+		t.Errorf("the reference is not replaced: %s", text)
+	}
+	if refs, _, err := before.Remote(); err != nil || len(refs) != 1 {
+		t.Errorf("the charts to lock are %v: %v", refs, err)
+	}
+	after := t.open(base, map[string]string{"sluice.lock": lockOf(secondTgz)})
+	if changed, _, err := t.bundle(after, "other"); err != nil || changed == digest {
+		t.Errorf("another archive, and the digest is the same: %v", err)
+	}
+	if affected, err := t.reader.Affected(t.Context(), before.tree, after); err != nil || len(affected) != 2 { // web has the chart too
+		t.Errorf("the lock affects %v: %v", affected, err)
+	}
+	for want, changed := range map[string]string{
+		"not in sluice.lock": component("https://charts.org/acme", "^2.0.0"),
+		"has a reference":    component("https://charts.org/acme", "${cluster.name}"),
+	} {
+		_, _, err := t.bundle(t.open(base, map[string]string{file: changed}), "other")
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "component apps/other/layers/class/edge") {
+			t.Errorf("%v should contain %q", err, want)
+		}
+	}
+}
+
+// A workspace is confined in its own components. A component of the fleet may have charts that the workspace may not use.
+func TestHelmChartsOfComponentsForAWorkspace(tt *testing.T) {
+	tt.Parallel()
+	t := newChartsTest(tt)
+	base := chartsFleet()
+	maps.DeleteFunc(base, func(name, _ string) bool { return strings.HasPrefix(name, "apps/") })
+	base["workspaces/team-a.yaml"] = sourceAPI + "kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/team-a/**\"]}}\n"
+	base["workspaces/team-a/apps/web/app.yaml"] = sourceAPI + "kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {kustomize: {path: root}}}\n"
+	base["workspaces/team-a/root/kustomization.yaml"] = "configMapGenerator: [{name: a}]\n"
+	const component = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"https://charts.org/acme\", version: ^1.0.0}]\n"
+	for file, want := range map[string]string{
+		"layers/class/edge/kustomization.yaml":                            "",
+		"workspaces/team-a/layers/class/edge/kustomization.yaml":          "may not use the chart https://charts.org/acme/web",
+		"workspaces/team-a/apps/web/layers/class/edge/kustomization.yaml": "may not use the chart https://charts.org/acme/web",
+	} {
+		v := t.open(base, map[string]string{file: component})
+		_, bundle, err := t.bundle(v, "team-a/web")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(bundle.Components[0].Charts) != 1 {
+			t.Errorf("%s: %v should contain %q", file, err, want)
+		}
+		if refs, _, err := v.Remote(); (err == nil) != (want == "") || (len(refs) == 1) != (want == "") {
+			t.Errorf("%s: the charts to lock are %v: %v", file, refs, err)
+		}
+	}
+}
+
 func TestHelmChartsThatAreRefused(tt *testing.T) {
 	tt.Parallel()
 	t := newChartsTest(tt)
-	layer := t.open(chartsFleet(), map[string]string{
-		"apps/web/layers/class/edge/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"https://charts.org/acme\", version: ^1.0.0}]\n",
-	})
-	if _, _, err := t.bundle(layer, "web"); err == nil || !strings.Contains(err.Error(), "component apps/web/layers/class/edge: helmCharts are not allowed in a component of a layer") {
-		t.Errorf("a layer: %v", err)
-	}
 	signed := t.open(chartsFleet(), map[string]string{
 		"sluice.yaml": sourceAPI + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n  charts: {verify: [us], signers: [{name: us, provenance: {keyring: keys.asc}}]}\n",
 		"keys.asc":    "x",

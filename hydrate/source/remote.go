@@ -67,7 +67,7 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	return out, v.contents.lock, unresolved
 }
 
-// localCharts are the remote dependencies of charts in the repository, by workspace and folder.
+// localCharts are the remote dependencies of charts in the repository, and the remote charts of components, by workspace and folder.
 type localCharts map[[2]string][]fetch.Ref
 
 // remotesOf returns the remote charts of a target.
@@ -99,6 +99,18 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 			}
 			out = append(out, charts[key]...)
 		}
+	}
+	for _, layer := range v.Fleet.Components(t) {
+		owner := ownerOf(t, layer)
+		key := [2]string{fleet.WorkspaceOf(owner.App.Name), "component " + layer.Path}
+		if _, known := charts[key]; !known {
+			refs, err := kustomizeRefs(v.contents, owner, layer.Path)
+			if err != nil {
+				return nil, fmt.Errorf("component %s: %w", layer.Path, err)
+			}
+			charts[key] = refs
+		}
+		out = append(out, charts[key]...)
 	}
 	return out, nil
 }

@@ -67,9 +67,6 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 		if r.err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
 		}
-		if r.charts {
-			return nil, fmt.Errorf("component %s: helmCharts are not allowed in a component of a layer: make the chart a source of the app, or list it in the app's Kustomize root", layer.Path)
-		}
 		key = append(key, 0)
 		key = append(key, r.id...)
 	}
@@ -104,7 +101,7 @@ func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 		}})
 	}
 	for _, layer := range t.Components {
-		c, err := t.component(layer)
+		c, err := t.component(ctx, layer)
 		if err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, err)
 		}
@@ -144,9 +141,9 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 	}
 }
 
-// component reads a layer's component and the files that it refers to. It replaces references for the target's
-// cluster, but only in files of the component's own folder.
-func (t *Target) component(layer fleet.LayerFile) (renderer.Component, error) {
+// component reads a layer's component, the files that it refers to, and its charts. It replaces references for the
+// target's cluster, but only in files of the component's own folder.
+func (t *Target) component(ctx context.Context, layer fleet.LayerFile) (renderer.Component, error) {
 	dir := layer.Path
 	out := renderer.Component{Root: dir}
 	content, err := t.view.contents.kustomizeFiles(dir)
@@ -169,5 +166,6 @@ func (t *Target) component(layer fleet.LayerFile) (renderer.Component, error) {
 		fmt.Fprintf(h, "%d %s %d\n%s", len(f.Path), f.Path, len(data), data)
 	}
 	out.Files.Digest = "component " + hex.EncodeToString(h.Sum(nil))
-	return out, nil
+	out.Charts, err = t.view.contents.kustomizeCharts(ctx, ownerOf(t.Target, layer), dir)
+	return out, err
 }

@@ -248,7 +248,7 @@ func (c *Chart) release(inherited string) *Release {
 	}
 }
 
-// inflated returns the tree with the objects of charts as resources of the kustomizations that list them. The library
+// inflated returns the tree with the objects of charts as resources of the kustomizations that list them, and adds them to r.files. The library
 // adds what a generator returns and what a resource has in the same way; the order of objects differs, which a build
 // does not depend on.
 func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root string, inflate Inflate) (*memory, error) {
@@ -288,7 +288,7 @@ func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root stri
 		if err := manifest.Check(text, w.budget); err != nil {
 			return nil, fmt.Errorf("%s: the objects of helmCharts exceed a limit: %w", w.directory(dir).file, err)
 		}
-		files[name] = text
+		files[name], r.files[name] = text, true
 		of := w.directory(dir).path
 		if files[of], err = withoutCharts(files[of]); err != nil {
 			return nil, fmt.Errorf("%s: %w", w.directory(dir).file, err)

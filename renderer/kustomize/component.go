@@ -16,6 +16,8 @@ type Component struct {
 	Name  string // path of the directory, for messages
 	Files []File // at least those of Walker.Closure
 	Root  string // the directory inside Files; empty for their root
+	// Inflate renders the charts of its helmCharts; nil refuses them.
+	Inflate Inflate
 }
 
 const (
@@ -53,7 +55,7 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	names := []string{"'" + baseFile + "'", "the rendered objects"}
 	for i := range components {
 		slot := fmt.Sprintf(slotShape, i)
-		own, r, patched, err := b.component(&components[i])
+		own, r, patched, err := b.component(ctx, &components[i])
 		if err != nil {
 			return nil, err
 		}
@@ -88,13 +90,14 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	return patched, nil
 }
 
-// component checks a component alone, so that it cannot refer to files of another one or to the objects.
-func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
+// component checks a component alone, so that it cannot refer to files of another one or to the objects, and renders its charts.
+func (b *Builder) component(ctx context.Context, c *Component) (*memory, *reach, []target, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	walker := NewWalker(tree, b.budget)
+	walker.charts = c.Inflate != nil
 	if walker.shown = c.shown(); walker.shown != "" {
 		walker.area = "the component's directory"
 	}
@@ -110,6 +113,9 @@ func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 		if d := walker.directory(dir); d.component { // a base patches its own resources
 			targets = append(targets, d.targets...)
 		}
+	}
+	if tree, err = walker.inflated(ctx, tree, r, path.Clean(c.Root), c.Inflate); err != nil {
+		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	return tree, r, targets, nil
 }
