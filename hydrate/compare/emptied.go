@@ -48,6 +48,9 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 // stays reports whether the head has a cluster as active, or lacks it although the base's file of it is as it was.
 func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
+		if c.request.Against == AgainstBranches && !c.wants(cluster.Environment) {
+			return Emptied{}, false // it leaves the branch of the environment that it had, and what it gets is not compared
+		}
 		return Emptied{Cluster: cluster}, cluster.State != "retired"
 	}
 	if c.views[0] == nil {

@@ -2,8 +2,10 @@ package compare_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
@@ -69,6 +71,37 @@ func TestEmptied(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestEmptiedMoved: a cluster that moves to another environment leaves the branch of its old one, and is not emptied. A promotion compares
+// only one environment.
+func TestEmptiedMoved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		environment, place string
+		want               int
+	}{
+		"moved, with its app":            {environment: "prod", place: "prod"},
+		"it stays, and its app goes":     {environment: "dev", place: "prod", want: 1},
+		"moved, and its app goes for it": {environment: "prod", place: "dev"}, // seen where prod is compared too
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := hydratetest.New(t)
+			r.Write("sluice.yaml", emptyFleet)
+			r.Write("clusters/a.yaml", emptyClusters)
+			app(r, "web", "dev", "web")
+			r.Commit("start")
+			r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev", "prod"} })
+			r.Write("clusters/a.yaml", strings.Replace(emptyClusters, "environment: dev", "environment: "+c.environment, 1))
+			app(r, "web", c.place, "web")
+			r.Commit("move")
+			request := compare.Request{Head: r.Resolve("HEAD"), Against: compare.AgainstBranches, Environments: []string{"dev"}}
+			if got := run(r, request).Emptied(t.Context()); len(got) != c.want {
+				t.Errorf("%+v, want %d", got, c.want)
 			}
 		})
 	}
