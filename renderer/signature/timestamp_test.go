@@ -449,9 +449,13 @@ func TestSecondGeneration(t *testing.T) {
 			return slices.Repeat([][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}, 9)
 		}), nil, "more than 8"},
 
-		"another log's key":          {with(func(a *secondAttempt) { a.key = stranger.second }), nil, "checkpoint"},
-		"another log's name":         {with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil, "checkpoint"},
-		"a log without a name":       {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "checkpoint"}, //nolint:forcetypeassert // made above
+		"another log's key":    {with(func(a *secondAttempt) { a.key = stranger.second }), nil, "checkpoint"},
+		"another log's name":   {with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil, "checkpoint"},
+		"a log without a name": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "checkpoint"}, //nolint:forcetypeassert // made above
+		"a log of the past": {with(func(*secondAttempt) {}), func(r map[string]any) {
+			at(r["tlogs"].([]any)[1].(map[string]any), "publicKey")["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now} //nolint:forcetypeassert // made above
+		}, "checkpoint"},
+		"another size":               {proof(func(p map[string]any) { p["treeSize"] = "1" }), nil, "inclusion proof of its entry"},
 		"a log's other id":           {entry(func(e map[string]any) { at(e, "logId")["keyId"] = secondID(stranger.second) }), nil, "checkpoint"},
 		"no proof":                   {entry(func(e map[string]any) { delete(e, "inclusionProof") }), nil, "no inclusion proof"},
 		"a proof without checkpoint": {proof(func(p map[string]any) { delete(p, "checkpoint") }), nil, "no inclusion proof"},
