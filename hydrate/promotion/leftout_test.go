@@ -140,6 +140,7 @@ func TestWorkspaceThatCannotBeLeftOut(t *testing.T) {
 		shared    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, namespace: team-a}\ndata: {says: x}\n"
 		namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n"
 		app       = tenantsKind + "App\nmetadata: {name: shared}\nspec: {namespace: default, placement: {}, source: {manifests: {path: apps/shared/m}}}\n"
+		moved     = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: default}\n"
 		another   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: default}\n"
 	)
 	for name, c := range map[string]struct {
@@ -161,6 +162,14 @@ func TestWorkspaceThatCannotBeLeftOut(t *testing.T) {
 				w.Write("apps/shared/m/shared.yaml", shared)
 			},
 			says: "it is not left out: ConfigMap shared on prod-",
+		},
+		"an object moves into it and to another namespace": {
+			start: func(w *tenants) { w.Write("apps/shared/m/moved.yaml", moved) },
+			change: func(w *tenants) {
+				w.Git("rm", "-q", "apps/shared/m/moved.yaml")
+				w.Write("workspaces/team-a/m/moved.yaml", strings.ReplaceAll(moved, "default", "team-a"))
+			},
+			says: "it is not left out: ConfigMap moved on prod-edge-1 leaves namespace default for team-a",
 		},
 		"the rest removes its namespace": {
 			start:  func(w *tenants) { w.Write("apps/shared/m/namespace.yaml", namespace) },

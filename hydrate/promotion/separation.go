@@ -49,6 +49,9 @@ func (t *separation) moves(ctx context.Context, cluster string) (string, error) 
 	if needed, err := t.needed(ctx, cluster, own[0], own[1]); err != nil || needed != "" {
 		return needed, err
 	}
+	if leaves, err := t.leaves(ctx, cluster, own[0], own[1]); err != nil || leaves != "" {
+		return leaves, err
+	}
 	for _, st := range states {
 		others, err := t.others(ctx, st.Clusters[cluster])
 		if err != nil {
@@ -105,7 +108,7 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 // loses returns why the workspaces lose what they have in the state before; "" if they do not. A namespace, or the definition of a kind, that
 // everything else removes takes all objects in it or of it along.
 func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
-	gone, err := t.removed(ctx, cluster)
+	gone, err := t.removed(ctx, cluster, mayContain, func(id manifest.Identity) bool { return contains(id) != nil })
 	if err != nil || len(gone) == 0 {
 		return "", err
 	}
@@ -129,8 +132,41 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 	return "", nil
 }
 
-// removed returns the namespaces and the definitions of kinds that everything but the workspaces removes from a cluster.
-func (t *separation) removed(ctx context.Context, cluster string) ([]manifest.Identity, error) {
+// leaves returns why the changes of the workspaces cannot stay out on a cluster: an object goes from another app to one of theirs, and to another
+// namespace. Its removal without them would leave it nowhere. It returns "" if none does. before and after are as for needed.
+func (t *separation) leaves(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
+	comes := map[manifest.Identity]string{} // its new namespace, by what it is in any
+	kinds := map[string]bool{}
+	for id := range after {
+		if !before[id] && id.Namespace != "" {
+			anywhere := id
+			anywhere.Namespace = ""
+			if other, known := comes[anywhere]; !known || id.Namespace < other { // the reason must not vary
+				comes[anywhere] = id.Namespace
+			}
+			kinds[strings.ToLower(id.Kind)] = true
+		}
+	}
+	if len(comes) == 0 {
+		return "", nil
+	}
+	to := func(id manifest.Identity) string {
+		id.Namespace = ""
+		return comes[id]
+	}
+	mayBe := func(file string) bool { // all other files need not be read
+		return !strings.Contains(file, "-") || slices.ContainsFunc(slices.Collect(maps.Keys(kinds)), func(kind string) bool { return strings.Contains(file, kind) })
+	}
+	gone, err := t.removed(ctx, cluster, mayBe, func(id manifest.Identity) bool { return id.Namespace != "" && to(id) != "" })
+	if err != nil || len(gone) == 0 {
+		return "", err
+	}
+	id := gone[0]
+	return fmt.Sprintf("%s %s on %s leaves namespace %s for %s", id.Kind, id.Name, cluster, id.Namespace, to(id)), nil
+}
+
+// removed returns the objects for which of is true that everything but the workspaces removes from a cluster. It reads only files for whose name may is true.
+func (t *separation) removed(ctx context.Context, cluster string, may func(file string) bool, of func(manifest.Identity) bool) ([]manifest.Identity, error) {
 	before, err := t.others(ctx, t.before.Clusters[cluster])
 	if err != nil {
 		return nil, err
@@ -143,7 +179,7 @@ func (t *separation) removed(ctx context.Context, cluster string) ([]manifest.Id
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		for _, f := range before[name] {
 			same := func(o gitstore.Entry) bool { return o.Hash == f.Hash }
-			if !mayContain(name) || slices.ContainsFunc(now[name], same) {
+			if !may(name) || slices.ContainsFunc(now[name], same) {
 				continue
 			}
 			id, err := t.identity(ctx, f)
@@ -152,7 +188,7 @@ func (t *separation) removed(ctx context.Context, cluster string) ([]manifest.Id
 			}
 			if stays, err := t.has(ctx, now, id); err != nil {
 				return nil, err
-			} else if !stays && contains(id) != nil {
+			} else if !stays && of(id) {
 				out = append(out, id)
 			}
 		}
