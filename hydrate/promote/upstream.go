@@ -130,7 +130,42 @@ func ofApps(patterns []string) []string {
 // record need not remember it.
 func (x *upstreams) passed(environment, workspace string, since time.Time) bool {
 	state, known := x.stateAt(environment, since)
-	return known && !x.s.Now.Before(since.Add(x.bake)) && x.order.knows(x.s.Running.Source) && x.order.containsWorkspace(x.s.Running.Source, state, workspace)
+	return known && !x.remembers(environment, workspace, since) && !x.s.Now.Before(since.Add(x.bake)) && x.order.knows(x.s.Running.Source) && x.order.containsWorkspace(x.s.Running.Source, state, workspace)
+}
+
+// wentBack returns a state that an upstream environment ran before a time, whose part of a workspace went back until then, and that a source contains;
+// "" if there is none. What the environment ran later may contain it as well, and was judged then: a source that has that part is newer.
+func (x *upstreams) wentBack(environment, workspace string, since time.Time, promoted Source) string {
+	state, known := x.stateAt(environment, since)
+	if !known {
+		return ""
+	}
+	var before, later []Source
+	for _, r := range x.rec.Before[environment].Ran {
+		if past := x.order.oldest(r.Source); r.At.After(since) {
+			later = append(later, past)
+		} else if !x.order.containsWorkspace(state, past, workspace) {
+			before = append(before, past)
+		}
+	}
+	for _, past := range before {
+		repaired := func(s Source) bool {
+			return x.order.containsWorkspace(s, past, workspace) && x.order.containsWorkspace(promoted, s, workspace)
+		}
+		if x.order.containsWorkspace(promoted, past, workspace) && !slices.ContainsFunc(later, repaired) {
+			return past.String()
+		}
+	}
+	return ""
+}
+
+// remembers reports whether a state of a workspace that went back is known that the environment does not run yet.
+func (x *upstreams) remembers(environment, workspace string, since time.Time) bool {
+	state, known := x.stateAt(environment, since)
+	return known && slices.ContainsFunc(x.rec.Before[environment].Ran, func(r PastState) bool {
+		past := x.order.oldest(r.Source)
+		return !r.At.After(since) && !x.order.containsWorkspace(state, past, workspace) && !x.order.containsWorkspace(x.s.Running.Source, past, workspace)
+	})
 }
 
 // stateAt returns what an upstream environment ran at a time, as one commit for each app.
@@ -151,7 +186,7 @@ func (x *upstreams) stateAt(environment string, at time.Time) (Source, bool) {
 // lateWorkspace is a workspace whose part of a source may not be promoted yet.
 type lateWorkspace struct {
 	name         string
-	older        bool // it is not red any more, and the source has only what was
+	older        bool // it is not red any more, and the source has only what was, or what went back
 	state        State
 	reason       string
 	since, until time.Time
@@ -177,7 +212,11 @@ func (x *upstreams) late(environment string, promoted Source) []lateWorkspace {
 		case !known || !x.order.containsWorkspace(promoted, state, name):
 			one.older, one.reason = true, fmt.Sprintf("workspace %s was red in %s until it ran %s, which %s does not contain", name, environment, state, promoted)
 		default:
-			continue
+			past := x.wentBack(environment, name, h.Since, promoted)
+			if past == "" {
+				continue
+			}
+			one.older, one.reason = true, fmt.Sprintf("workspace %s was red in %s with %s, and went back there", name, environment, past)
 		}
 		out = append(out, one)
 	}

@@ -228,3 +228,47 @@ func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A commit that was red and went back does not come, not even on request, after a newer one has repaired it.
+func TestRedCommitThatWentBackStaysOut(t *testing.T) {
+	t.Parallel()
+	for name, prodFollows := range map[string]bool{"prod runs what went back upstream": true, "prod runs what it ran": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newUpstream(t)
+			w.says("failure", "success", "success")
+			w.proposes("")
+			w.later(time.Minute)
+			w.runs("c2")
+			w.s.Before[0].Source.Apps = map[string]string{cart: "c1"} // it went back
+			w.says("success", "success", "success")
+			w.proposes("")
+			w.later(time.Hour)
+			if next, gate := w.proposes(""); prodFollows {
+				if next == nil || gate.State != promote.Green {
+					t.Fatalf("%+v %+v", next, gate)
+				}
+				before := w.s.Before
+				w.branch("t2", next.Source)
+				w.s.Before = before
+				for i := range w.s.Clusters {
+					w.s.Clusters[i].Tree = w.s.Clusters[i].Desired
+				}
+				w.proposes("")
+			}
+			w.runs("c3")
+			w.says("success", "success", "success")
+			w.proposes("")
+			w.later(time.Hour)
+			w.proposes("")
+			for _, commit := range []string{"c2", "c3"} {
+				asked := &upstream{&tenancy{w.t, w.s}}
+				asked.s.Record.Request = &promote.Request{Source: promote.Source{Commit: commit}, By: "kim", At: w.s.Now}
+				next, gate := asked.proposes("") // a request of which nothing more can come is done, and what is automatic comes then
+				if next == nil || gate.State != promote.Green || next.Source.Of(cart) == "c2" || next.Promoted.Commit == "c3" && next.Source.Of(cart) != "c3" {
+					t.Errorf("%s: %+v %+v", commit, next, gate)
+				}
+			}
+		})
+	}
+}
