@@ -275,3 +275,44 @@ func imagesIn(out []string, v any) []string {
 	}
 	return out
 }
+
+// pushed has objects of a cluster whose branch somebody pushed to.
+type pushed map[gitstore.Hash]any
+
+func (p pushed) Tree(_ context.Context, h gitstore.Hash) ([]gitstore.Entry, error) {
+	if list, ok := p[h].([]gitstore.Entry); ok {
+		return list, nil
+	}
+	return nil, gitstore.ErrNotFound
+}
+
+func (p pushed) Blob(_ context.Context, h gitstore.Hash) ([]byte, error) {
+	switch v := p[h].(type) {
+	case string:
+		return []byte(v), nil
+	case error:
+		return nil, v
+	}
+	return nil, gitstore.ErrNotFound
+}
+
+// A file that is too large to be read, which somebody pushed to a branch, hides no other object of the fleet. Other errors do.
+func TestFilesThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	hash := func(n byte) (h gitstore.Hash) { h[0] = n; return h }
+	objects := pushed{
+		hash(1): []gitstore.Entry{{Name: "shop", Mode: gitstore.ModeTree, Hash: hash(2)}},
+		hash(2): []gitstore.Entry{{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: hash(3)}, {Name: "b.yaml", Mode: gitstore.ModeFile, Hash: hash(4)}},
+		hash(3): fmt.Errorf("blob: %w", gitstore.ErrTooLarge),
+		hash(4): "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shop\n",
+	}
+	clusters := []Cluster{{Name: "one", State: State{Tree: hash(1)}}}
+	x, _, err := new(Index).Update(t.Context(), objects, clusters, "")
+	if err != nil || found(x, Query{Object: "ConfigMap"}) != "one/shop" {
+		t.Errorf("%v, %v", x, err)
+	}
+	delete(objects, hash(3))
+	if _, _, err := new(Index).Update(t.Context(), objects, clusters, ""); !errors.Is(err, gitstore.ErrNotFound) {
+		t.Errorf("a missing file: %v", err)
+	}
+}

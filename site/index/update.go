@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -183,10 +184,13 @@ func (u *update) tree(hash gitstore.Hash) (uint32, error) {
 				continue
 			}
 			data, err := u.from.Blob(u.ctx, e.Hash)
-			if err != nil {
+			switch {
+			case errors.Is(err, gitstore.ErrTooLarge): // Sluice writes no such file: whoever pushed it must not hide the fleet
+			case err != nil:
 				return 0, err
+			default:
+				facts = u.object(data)
 			}
-			facts = u.object(data)
 			u.blobs[e.Hash] = facts
 			u.objects++
 		}
