@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -13,7 +12,7 @@ import (
 // Emptied is a cluster that loses every object that it had.
 type Emptied struct {
 	Cluster *fleet.Cluster // of the head; of the base if the head does not have it
-	Unread  string         // the file of a cluster that the head does not have any more, although its file is as it was; "" otherwise
+	Unread  string         // the file of a cluster that the head does not have any more, although the file still declares it; "" otherwise
 }
 
 // Emptied returns the clusters that lose every object although nobody took them out of the registry, in the order of their names. A cluster
@@ -45,7 +44,7 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 	return out
 }
 
-// stays reports whether the head has a cluster as active, or lacks it although the base's file of it is as it was.
+// stays reports whether the head has a cluster as active, or lacks it although its file still declares it.
 func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
 		if c.request.Against == AgainstBranches && !c.wants(cluster.Environment) {
@@ -60,12 +59,8 @@ func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 	if !ok || cluster.File == "" || cluster.File == fleet.File { // in sluice.yaml the cluster can be an entry of its own
 		return Emptied{}, false
 	}
-	before, err := c.views[0].Files(ctx).ReadFile(cluster.File)
-	if err != nil {
-		return Emptied{}, false
-	}
-	after, err := c.views[1].Files(ctx).ReadFile(cluster.File)
-	return Emptied{Cluster: cluster, Unread: cluster.File}, err == nil && bytes.Equal(before, after)
+	data, err := c.views[1].Files(ctx).ReadFile(cluster.File)
+	return Emptied{Cluster: cluster, Unread: cluster.File}, err == nil && fleet.DeclaresCluster(data, name)
 }
 
 // nothingLeft reports whether the targets had objects and have none of them any more, in whatever app.

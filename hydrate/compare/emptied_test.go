@@ -44,6 +44,16 @@ func TestEmptied(t *testing.T) {
 			r.Write("sluice.yaml", emptyFleet[:len(emptyFleet)-2]+", files: {clusters: [others/*.yaml]}}\n")
 			r.Write("others/b.yaml", emptyClusters[len(emptyClusters)/2+1:])
 		}, want: []string{"one clusters/a.yaml"}},
+		"a file that is not read, and changed": {change: func(r *hydratetest.Repo) {
+			r.Write("sluice.yaml", emptyFleet[:len(emptyFleet)-2]+", files: {clusters: [others/*.yaml]}}\n")
+			r.Write("clusters/a.yaml", "# moved to others\n"+emptyClusters)
+			r.Write("others/b.yaml", emptyClusters[len(emptyClusters)/2+1:])
+		}, want: []string{"one clusters/a.yaml"}},
+		"a file that is not read, and retires it": {change: func(r *hydratetest.Repo) {
+			r.Write("sluice.yaml", emptyFleet[:len(emptyFleet)-2]+", files: {clusters: [others/*.yaml]}}\n")
+			r.Write("clusters/a.yaml", strings.Replace(emptyClusters, "environment: dev}", "environment: dev, state: retired}", 1))
+			r.Write("others/b.yaml", emptyClusters[len(emptyClusters)/2+1:])
+		}},
 		"a target that fails":    {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps/web"); r.Write("apps/db/m/x.yaml", "a: [") }},
 		"some apps are compared": {change: func(r *hydratetest.Repo) { r.Git("rm", "-rq", "apps") }, alter: func(q *compare.Request) { q.Apps = []string{"web"} }},
 		"a whole environment":    {change: func(*hydratetest.Repo) {}, alter: func(q *compare.Request) { q.Against = compare.AgainstNothing }},

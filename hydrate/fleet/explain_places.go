@@ -87,6 +87,14 @@ func parseDocuments(data []byte) []*yaml.Node {
 	}
 }
 
+// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is not retired. A file with
+// a mistake declares the clusters before it.
+func DeclaresCluster(data []byte, name string) bool {
+	return slices.ContainsFunc(parseDocuments(data), func(n *yaml.Node) bool {
+		return textAt(n, "kind") == "Cluster" && textAt(n, "metadata", "name") == name && textAt(n, "spec", "state") != "retired"
+	})
+}
+
 // inner parses the text of a scalar. The lines of what it returns are those of the file for a block scalar, and the scalar's own for others.
 func inner(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.ScalarNode {
