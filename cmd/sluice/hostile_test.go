@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type hostileChange struct {
 	Only      string            `yaml:"only"`
 	Run       string            `yaml:"run"`
 	Lacks     string            `yaml:"lacks"`
+	Timeout   string            `yaml:"timeout"`
 	Seconds   int               `yaml:"seconds"`
 	Megabytes int64             `yaml:"megabytes"`
 }
@@ -247,7 +249,7 @@ func TestHostileChanges(t *testing.T) {
 			if c.Run != "" {
 				args = []string{c.Run}
 			}
-			cmd := exec.CommandContext(ctx, s.binary, append(args, "--offline", "--render-timeout", "60s", "--render-memory", "300")...)
+			cmd := exec.CommandContext(ctx, s.binary, append(args, "--offline", "--render-timeout", cmp.Or(c.Timeout, "60s"), "--render-memory", "300")...)
 			cmd.Dir = fleet
 			cmd.Env = append(s.command(fleet, "true").Env, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.dir, "cache"))
 			for _, name := range []string{"GITHUB_TOKEN", "GITLAB_TOKEN", "SLUICE_TOKEN", "AWS_SECRET_ACCESS_KEY", "SLUICE_REPO_CHARTS_EXAMPLE_COM_TOKEN"} {
