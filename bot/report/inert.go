@@ -62,12 +62,8 @@ func sentence(s string, in func(string) string) string {
 			return
 		}
 		gap(&out)
-		text := strings.Join(pending, " ")
-		bare := strings.TrimRight(text, punctuation)
-		if bare == "" {
-			bare = text
-		}
-		out.WriteString(in(bare) + text[len(bare):])
+		before, bare, after := bracketed(strings.Join(pending, " "))
+		out.WriteString(before + in(bare) + after)
 		pending = pending[:0]
 	}
 	words := strings.Fields(s)
@@ -93,6 +89,21 @@ func sentence(s string, in func(string) string) string {
 	}
 	flush()
 	return out.String()
+}
+
+// bracketed separates a text from the punctuation behind it, and from a parenthesis that it does not both open and close.
+func bracketed(text string) (before, bare, after string) {
+	bare = strings.TrimRight(text, punctuation)
+	for strings.HasSuffix(bare, ")") && strings.Count(bare, ")") > strings.Count(bare, "(") {
+		bare = strings.TrimRight(bare[:len(bare)-1], punctuation)
+	}
+	if strings.HasPrefix(bare, "(") && strings.Count(bare, "(") > strings.Count(bare, ")") {
+		before, bare = bare[:1], bare[1:]
+	}
+	if bare == "" {
+		return "", text, ""
+	}
+	return before, bare, text[len(before)+len(bare):]
 }
 
 // quotedPhrase returns the words that backquotes enclose, such as `sluice deps lock`, if the first word begins them; n is how many

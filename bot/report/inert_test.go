@@ -213,6 +213,9 @@ func TestQuotesInSentences(t *testing.T) {
 		"a lone ` quote stays code":                          "a lone `` ` `` quote stays code",
 		"`unclosed quote of <img>":                           "`` `unclosed `` quote of `<img>`",
 		"`two words`x and `<b>`":                             "`` `two words`x `` and `<b>`",
+		"too long (more than 5s): simplify it":               "too long (more than `5s`): simplify it",
+		"it failed (too long (more than 1m0s)); change f(x)": "it failed (too long (more than `1m0s`)); change `f(x)`",
+		"no chart (a/b.yaml is missing) and )1":              "no chart (`a/b.yaml` is missing) and `)1`",
 	} {
 		if got := report.Prose(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
