@@ -100,12 +100,7 @@ func (b *bench) prepare(r *revision) error {
 	if err := generate(r.src, compareClusters, compareApps, globalValues); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", r.src + ".git"}, {"-C", r.src, "init", "-q", "-b", "main"}, {"-C", r.src, "remote", "add", "origin", r.src + ".git"}} {
-		if _, err := b.command("", "git", args...); err != nil {
-			return err
-		}
-	}
-	if err := b.save(r.src, "start"); err != nil {
+	if err := (repositories{b}).publish(r.src); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"hydrate", "-q"}, {"hydrate", "-q", "--push"}} { // for dry runs, and for --from-remote

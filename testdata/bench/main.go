@@ -145,20 +145,10 @@ func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 	targets := clusters * apps
 	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps, targets)
 	src := filepath.Join(b.dir, fmt.Sprintf("fleet-%d", clusters))
-	bare := src + ".git"
 	if err := generate(src, clusters, apps, globalValues); err != nil {
 		return 0, err
 	}
-	for _, args := range [][]string{
-		{"init", "-q", "--bare", "-b", "main", bare},
-		{"-C", src, "init", "-q", "-b", "main"},
-		{"-C", src, "remote", "add", "origin", bare},
-	} {
-		if _, err := b.command("", "git", args...); err != nil {
-			return 0, err
-		}
-	}
-	if err := b.save(src, "start"); err != nil {
+	if err := (repositories{b}).publish(src); err != nil {
 		return 0, err
 	}
 	rival, err := b.rival(src, clusters, apps)
@@ -218,26 +208,6 @@ func (b *bench) changed(src, name, text, what string, most float64) error {
 		more += fmt.Sprintf(" (to reach: %.0f)", most)
 	}
 	row(what, m, more)
-	return nil
-}
-
-func (b *bench) edit(src, name, text string) error {
-	file := filepath.Join(src, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return err
-	}
-	return b.save(src, "change "+name)
-}
-
-func (b *bench) save(src, message string) error {
-	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", message}, {"-C", src, "push", "-q", "origin", "HEAD:main"}} {
-		if _, err := b.command("", "git", args...); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

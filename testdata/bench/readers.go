@@ -64,22 +64,16 @@ type reached struct{ full, shallow, fetch, push time.Duration }
 
 // prepare writes a fleet and pushes its branches.
 func (b readers) prepare(src string, clusters, apps int) error {
-	bare := src + ".git"
 	if err := generate(src, clusters, apps, globalValues); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
-		if err := b.git("", args...); err != nil {
-			return err
-		}
-	}
-	if err := b.save(src, "start"); err != nil {
+	if err := b.publish(src); err != nil {
 		return err
 	}
 	if _, err := b.hydrate(src, "--push"); err != nil {
 		return err
 	}
-	return b.git(bare, "pack-refs", "--all") // as forges do
+	return b.git(src+".git", "pack-refs", "--all") // as forges do
 }
 
 // round clones a cluster's branch, changes one of its values, and fetches the change.
@@ -139,15 +133,4 @@ func (b readers) growth(src string, hydrations int) error {
 		fmt.Printf("%-20s %6.1f MiB in %d packs and loose objects, %.1f MiB after git gc: %.1f ×\n", filepath.Base(dir), float64(before)/(1<<20), len(packs), float64(after)/(1<<20), float64(before)/float64(after))
 	}
 	return nil
-}
-
-// repositories runs git in folders.
-type repositories struct{ *bench }
-
-func (b repositories) git(dir string, args ...string) error {
-	if dir != "" {
-		args = append([]string{"-C", dir}, args...)
-	}
-	_, err := b.command("", "git", args...)
-	return err
 }

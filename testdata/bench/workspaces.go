@@ -28,18 +28,13 @@ func (b tenancy) run(clusters int) error {
 // beside hydrates a change of one app of one workspace.
 func (b tenancy) beside(clusters int) error {
 	fmt.Printf("\n== one workspace's change, 1 and %d workspaces × %d clusters × %d apps\n", tenants, clusters, tenantApps)
-	var changes, checks [2]time.Duration
+	var changes, checks [2]measured
 	for i, n := range []int{1, tenants} {
 		src := filepath.Join(b.dir, fmt.Sprintf("tenants-%d", n))
 		if err := tenantFleet(src, n, clusters); err != nil {
 			return err
 		}
-		for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", src + ".git"}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", src + ".git"}} {
-			if _, err := b.command("", "git", args...); err != nil {
-				return err
-			}
-		}
-		if err := b.save(src, "start"); err != nil {
+		if err := repositories(b).publish(src); err != nil {
 			return err
 		}
 		first, err := b.hydrate(src, "--push")
@@ -51,30 +46,44 @@ func (b tenancy) beside(clusters int) error {
 			return err
 		}
 	}
-	fmt.Printf("change of one workspace among %d against alone: hydration %.2f ×, diff %.2f × (to reach: 1.3)\n", tenants, ratio(changes[1], changes[0]), ratio(checks[1], checks[0]))
+	fmt.Printf("change of one workspace among %d against alone: hydration %.2f × (processor time %.2f ×), diff %.2f × (processor time %.2f ×) (to reach: 1.3)\n", tenants,
+		ratio(changes[1].wall, changes[0].wall), ratio(changes[1].cpu, changes[0].cpu), ratio(checks[1].wall, checks[0].wall), ratio(checks[1].cpu, checks[0].cpu))
 	return nil
 }
 
 // tenantChange returns the median times of the hydration and of the diff of a change in one workspace.
-func (b tenancy) tenantChange(src string, workspaces int) (hydration, diff time.Duration, err error) {
-	var took, diffs []time.Duration
-	var m, d measured
-	for round := range 3 {
+func (b tenancy) tenantChange(src string, workspaces int) (hydration, diff measured, err error) {
+	var took, diffs []measured
+	for round := range 5 {
 		if err := b.edit(src, "workspaces/team-000/objects/app-1/c.yaml", tenantObject(1, round+1)); err != nil {
-			return 0, 0, err
+			return hydration, diff, err
 		}
-		if d, err = b.command(src, b.sluice, "diff", "-q", "HEAD~1..HEAD", "-o", "markdown"); err != nil {
-			return 0, 0, err
+		d, err := b.command(src, b.sluice, "diff", "-q", "HEAD~1..HEAD", "-o", "markdown")
+		if err != nil {
+			return hydration, diff, err
 		}
-		if m, err = b.hydrate(src, "--push"); err != nil {
-			return 0, 0, err
+		m, err := b.hydrate(src, "--push")
+		if err != nil {
+			return hydration, diff, err
 		}
-		took, diffs = append(took, m.wall), append(diffs, d.wall)
+		took, diffs = append(took, m), append(diffs, d)
 	}
-	m.wall, d.wall = median(took), median(diffs)
-	row(fmt.Sprintf("%d × one app's change", workspaces), m, "")
-	row(fmt.Sprintf("%d × its diff", workspaces), d, "")
-	return m.wall, d.wall, nil
+	hydration, diff = middle(took), middle(diffs)
+	row(fmt.Sprintf("%d × one app's change", workspaces), hydration, fmt.Sprintf("%.0f ms of processor time", milliseconds(hydration.cpu)))
+	row(fmt.Sprintf("%d × its diff", workspaces), diff, fmt.Sprintf("%.0f ms of processor time", milliseconds(diff.cpu)))
+	return hydration, diff, nil
+}
+
+// middle returns the medians of runs of a command, each of its own order, and their largest memory.
+func middle(runs []measured) measured {
+	var wall, cpu []time.Duration
+	var out measured
+	for _, m := range runs {
+		wall, cpu = append(wall, m.wall), append(cpu, m.cpu)
+		out.peak = max(out.peak, m.peak)
+	}
+	out.wall, out.cpu = median(wall), median(cpu)
+	return out
 }
 
 func tenantObject(app, version int) string {
