@@ -162,15 +162,26 @@ func (x *rolloutGates) keepsWorkspaces() string {
 	return ""
 }
 
-// redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart.
+// redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart, and a red status counts
+// only if no app of anybody else has a pattern that matches it, too: apps have names that their workspaces choose.
 func redOn(patterns []string, c ClusterState) []string {
+	if c.StatusesUnknown != "" {
+		return nil
+	}
 	each := ofApps(patterns)
 	var out []string
-	for _, app := range c.Apps {
-		one := c
-		one.Apps = []string{app}
-		if state, _ := ofCluster(each, one); state == Red && fleet.WorkspaceOf(app) != "" {
-			out = append(out, fleet.WorkspaceOf(app))
+	for _, s := range c.Statuses {
+		if s.State != "failure" && s.State != "error" {
+			continue
+		}
+		var owners []string
+		for _, app := range c.Apps {
+			if slices.ContainsFunc(eachApp(each, []string{app}), func(p string) bool { return glob(p, s.Name) }) {
+				owners = append(owners, fleet.WorkspaceOf(app))
+			}
+		}
+		if owners = sorted(owners); len(owners) == 1 && owners[0] != "" {
+			out = append(out, owners[0])
 		}
 	}
 	return sorted(out)

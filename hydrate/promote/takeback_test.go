@@ -186,6 +186,27 @@ func TestWorkspaceGoesBackAlone(t *testing.T) {
 	}
 }
 
+// An app of a workspace can have a name that makes its red status one of another workspace, by a pattern that begins with a wildcard. Nobody else
+// goes back for it: the environment fails as a whole.
+func TestStatusOfTwoWorkspaces(t *testing.T) {
+	t.Parallel()
+	const trap, other = "team-a/team-b.till", "team-c/desk"
+	w := newTenancy(t, nil)
+	w.s.Environment.Promotion.Health.CommitStatuses = []string{"*${app}/x"}
+	for i := range w.s.Clusters {
+		w.s.Clusters[i].Apps = []string{trap, till, other, dns}
+	}
+	w.post("success", till, other, dns)
+	w.post("failure", trap)
+	d := w.look()
+	if w.s.Without != nil {
+		t.Fatalf("%v would go back", w.s.Without.Workspaces)
+	}
+	if w.s.Record.Halt == nil || strings.Contains(d.WaitsFor, "red so far") {
+		t.Fatalf("%+v %+v", d, w.s.Record)
+	}
+}
+
 // A state that nobody asked about, or that a check refuses, is one of the whole environment: it halts, and nothing moves.
 func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 	t.Parallel()
