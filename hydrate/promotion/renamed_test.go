@@ -84,3 +84,32 @@ func TestRollbackOfOneSideOfARename(t *testing.T) {
 	w.has("a repair", "team-a", "cart", "cart", "-", "-")
 	w.has("a repair", "team-c", "cart", "cart", "three", "three")
 }
+
+// The definition of a kind, or a namespace, does not go back alone while another workspace has objects of it or in it: the cluster would delete these.
+func TestRollbackOfWhatOthersNeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	t.Parallel()
+	const kind = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
+	w := newTenants(t)
+	w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+	w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+	w.says("bounds", "team-b")
+	w.passes()
+	w.Write("workspaces/team-a/m/added.yaml", kind)
+	w.says("two", "team-a")
+	w.Write("workspaces/team-b/m/needs.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n")
+	w.says("fine", "team-b")
+	w.passes()
+	w.has("promoted", "team-a", "cart", "cart", "two", "two")
+	refused := w.rollBack("r", func(c *promotion.Command) { c.Workspaces = []string{"team-a"} })
+	if len(refused) != 1 || !strings.Contains(refused[0], "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it: roll back what needs it as well") {
+		t.Errorf("refused: %q", refused)
+	}
+	w.has("refused", "team-a", "cart", "cart", "two", "two")
+	if refused := w.rollBack("both", func(c *promotion.Command) { c.Workspaces = []string{"team-a", "team-b"} }); len(refused) > 0 {
+		t.Error(refused)
+	}
+	w.has("both", "team-b", "cart", "cart", "bounds", "bounds")
+}

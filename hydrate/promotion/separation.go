@@ -22,6 +22,7 @@ type separation struct {
 	before, now *branch.State
 	apps        []string                            // of the workspaces, whose manifests differ
 	identities  map[gitstore.Hash]manifest.Identity // by blob
+	lenient     bool                                // files that do not hold exactly one object are left out; otherwise they are an error
 }
 
 func newSeparation(store *gitstore.Store, workspaces []string, before, now *branch.State) *separation {
@@ -86,16 +87,16 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 		return "", nil
 	}
 	stays := maps.Clone(before)
-	err := t.files(ctx, t.now.Clusters[cluster], func(app string) bool { return !slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
-		id, err := t.identity(ctx, f)
-		stays[id] = true
-		return err
-	})
+	others := func(app string) bool { return !slices.Contains(t.apps, app) }
+	err := t.files(ctx, t.now.Clusters[cluster], others, func(f gitstore.Entry) error { return t.add(ctx, stays, f) })
 	if err != nil {
 		return "", err
 	}
 	for _, id := range goes {
 		within := contains(id)
+		if stays[id] { // another app has it as well
+			continue
+		}
 		for _, other := range ordered(stays) {
 			if within(other) {
 				return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
@@ -103,6 +104,37 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 		}
 	}
 	return "", nil
+}
+
+// goes returns why the apps cannot go back on a cluster while everything else stays: a namespace, or the definition of a kind, would go that others
+// need. It returns "" if they can.
+func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
+	var sides [2]map[manifest.Identity]bool
+	for i, st := range []*branch.State{t.before, t.now} {
+		sides[i] = map[manifest.Identity]bool{}
+		err := t.files(ctx, st.Clusters[cluster], func(app string) bool { return slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
+			if !mayContain(f.Name) {
+				return nil
+			}
+			return t.add(ctx, sides[i], f)
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return t.needed(ctx, cluster, sides[0], sides[1])
+}
+
+// add adds the object of a file to a set.
+func (t *separation) add(ctx context.Context, to map[manifest.Identity]bool, f gitstore.Entry) error {
+	id, err := t.identity(ctx, f)
+	if t.lenient && errors.Is(err, errNoObject) {
+		return nil
+	}
+	if err == nil {
+		to[id] = true
+	}
+	return err
 }
 
 // loses returns why the workspaces lose what they have in the state before; "" if they do not. A namespace, or the definition of a kind, that
@@ -113,11 +145,8 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 		return "", err
 	}
 	own := map[manifest.Identity]bool{}
-	err = t.files(ctx, t.before.Clusters[cluster], func(app string) bool { return slices.Contains(t.workspaces, fleet.WorkspaceOf(app)) }, func(f gitstore.Entry) error {
-		id, err := t.identity(ctx, f)
-		own[id] = true
-		return err
-	})
+	theirs := func(app string) bool { return slices.Contains(t.workspaces, fleet.WorkspaceOf(app)) }
+	err = t.files(ctx, t.before.Clusters[cluster], theirs, func(f gitstore.Entry) error { return t.add(ctx, own, f) })
 	if err != nil {
 		return "", err
 	}
@@ -227,11 +256,8 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 // own returns the objects of the workspaces' changed apps in a cluster's tree.
 func (t *separation) own(ctx context.Context, tree gitstore.Hash) (map[manifest.Identity]bool, error) {
 	out := map[manifest.Identity]bool{}
-	err := t.files(ctx, tree, func(app string) bool { return slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
-		id, err := t.identity(ctx, f)
-		out[id] = true
-		return err
-	})
+	changed := func(app string) bool { return slices.Contains(t.apps, app) }
+	err := t.files(ctx, tree, changed, func(f gitstore.Entry) error { return t.add(ctx, out, f) })
 	return out, err
 }
 

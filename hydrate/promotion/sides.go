@@ -3,7 +3,6 @@ package promotion
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,8 +16,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// checkSides refuses a rollback of some apps that takes one side of a rename: an object that moved between them and another app since the state
-// to restore would be deleted, or get two owners. The error names the other apps. What cannot be read is not refused: a rollback is urgent.
+// checkSides refuses a rollback of some apps that harms others. One side of a rename: an object that moved between them and another app since the
+// state to restore would be deleted, or get two owners; the error names the other apps. A namespace, or the definition of a kind, that others need:
+// the cluster would delete their objects. Files that cannot be read count for nothing: a rollback is urgent.
 func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) error {
 	if len(c.Apps) == 0 {
 		return nil
@@ -33,12 +33,21 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 	}
 	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: map[gitstore.Hash]manifest.Identity{}, others: appSet{}}
 	now := l.states[e.Name]
+	needs := newSeparation(l.hydrator.Store, c.Workspaces, old, now)
+	needs.apps, needs.identities, needs.lenient = c.Apps, m.identities, true
 	for _, name := range now.ClusterNames() {
 		if len(c.Clusters) > 0 && !slices.Contains(c.Clusters, name) || old.Clusters[name] == now.Clusters[name] || old.Clusters[name].IsZero() {
 			continue
 		}
-		if err := m.compare(ctx, name, old.Clusters[name], now.Clusters[name]); err != nil && !errors.Is(err, errNoObject) {
+		if err := m.compare(ctx, name, old.Clusters[name], now.Clusters[name]); err != nil {
 			return err
+		}
+		why, err := needs.goes(ctx, name)
+		if err != nil {
+			return err
+		}
+		if why != "" && len(m.others) == 0 {
+			return fmt.Errorf("%s: roll back what needs it as well, or the whole environment", why)
 		}
 	}
 	if len(m.others) == 0 {
@@ -160,7 +169,7 @@ func (m *movedObjects) add(ctx context.Context, to side, app string, tree gitsto
 			}
 			o, err := objects.DecodeOne(data)
 			if err != nil {
-				return fmt.Errorf("%w: %s: %w", errNoObject, f.Name, err)
+				continue // one such file must not hide what the others hold
 			}
 			id = o.Identity()
 			m.identities[f.Hash] = id
