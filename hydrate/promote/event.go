@@ -55,7 +55,7 @@ type Event struct {
 	Kind   EventKind
 	By     string
 	At     time.Time
-	Said   time.Time // promote: when the person wrote it
+	Said   time.Time // promote, freeze, halt: when the person wrote it
 	Reason string
 
 	Source Source   // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
@@ -139,8 +139,8 @@ func (r *Record) command(e Event) error {
 	case EventRollback:
 		return r.rollback(e)
 	case EventHalt:
-		if r.Halt == nil || r.Halt.By == "" || r.Halt.At.Before(e.At) { // what was said before the last one does not end it
-			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At}
+		if r.Halt == nil || r.Halt.By == "" || r.Halt.Asked().Before(later(e.At, e.said())) { // what was said before the last one does not end it
+			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At, Said: e.said()}
 		}
 	case EventResume:
 		return r.resume(e)
@@ -211,7 +211,7 @@ func (r *Record) freeze(e Event) error {
 	if len(r.Freezes) >= maxFreezes {
 		return fmt.Errorf("%d freezes hold already: unfreeze some clusters, or freeze the environment", len(r.Freezes))
 	}
-	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By})
+	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By, Said: e.said()})
 	return nil
 }
 

@@ -108,7 +108,11 @@ type Halt struct {
 	By     string    `yaml:"by,omitempty"` // empty if Sluice halted it because of its health
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
+	Said   time.Time `yaml:"said,omitempty"` // as of a Freeze
 }
+
+// Asked returns when the person wrote it, to be compared with times of the same clock.
+func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
 
 // Resumed records who lifted a halt, when, and why.
 type Resumed struct {

@@ -16,6 +16,27 @@ type Freeze struct {
 	Until  time.Time `yaml:"until,omitempty"` // zero: until it is lifted
 	Reason string    `yaml:"reason"`
 	By     string    `yaml:"by,omitempty"`
+	// Said is when the person wrote it by the forge's clock, if that is ahead of From, which is by Sluice's then.
+	Said time.Time `yaml:"said,omitempty"`
+}
+
+// Asked returns when the person wrote it, to be compared with times of the same clock.
+func (f Freeze) Asked() time.Time { return later(f.From, f.Said) }
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// said returns when a command was written, by the forge's clock, if that is ahead of the time at which it took effect; zero otherwise.
+func (e Event) said() time.Time {
+	if said := e.Said.UTC().Truncate(time.Second); said.After(e.At) {
+		return said
+	}
+	return time.Time{}
 }
 
 // Holds reports whether the freeze is in force at a time.

@@ -111,6 +111,7 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 	if event.At.IsZero() {
 		event.At = l.request.Now
 	}
+	event.Said = c.Said
 	if c.Wave != "" {
 		members, err := waveMembers(e, c.Wave, s)
 		if err != nil {
@@ -131,7 +132,7 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		if c.Apps, err = l.promotedApps(ctx, e, c, s, event.Source); err != nil {
 			return event, err
 		}
-		event.Apps, event.Said = c.Apps, c.Said
+		event.Apps = c.Apps
 		return event, checkPromotion(c, event.Source, s)
 	case promote.EventApprove:
 		return l.approval(ctx, e, c, s, event)

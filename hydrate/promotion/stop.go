@@ -30,17 +30,17 @@ func stopsFirst(r Request, a, b fleet.Environment) int {
 }
 
 // overtaken returns an error if a command would end or replace a freeze, or end a halt, that somebody asked for after the command was said:
-// these go before commands that wait, and webhooks may arrive in another order.
+// these go before commands that wait, and webhooks may arrive in another order. Both times are the forge's, whose clock may be ahead of ours.
 func overtaken(c Command, event promote.Event, r promote.Record, now time.Time) error {
 	if c.Said.IsZero() {
 		return nil
 	}
 	said := c.Said.Truncate(time.Second) // the precision of the record
-	if h := r.Halt; event.Kind == promote.EventResume && len(event.Clusters)+len(event.Apps) == 0 && h != nil && h.By != "" && said.Before(h.At) {
+	if h := r.Halt; event.Kind == promote.EventResume && len(event.Clusters)+len(event.Apps) == 0 && h != nil && h.By != "" && said.Before(h.Asked()) {
 		return fmt.Errorf("%s halted %s after this was said: look at it, and resume again", h.By, c.Environment)
 	}
 	for _, f := range r.Freezes {
-		if f.Target != event.Target || !said.Before(f.From) || !f.Until.IsZero() && !now.Before(f.Until) {
+		if f.Target != event.Target || !said.Before(f.Asked()) || !f.Until.IsZero() && !now.Before(f.Until) {
 			continue
 		}
 		switch target := cmp.Or(f.Target, c.Environment); event.Kind {

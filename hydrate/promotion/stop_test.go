@@ -158,6 +158,38 @@ func TestTheLaterOfTwoStopsHolds(t *testing.T) {
 	})
 }
 
+// The forge's clock may be ahead of Sluice's. A freeze and a halt hold at once, and what was said before them, by the forge's clock, ends neither.
+func TestStopsOfAForgeWhoseClockIsAhead(t *testing.T) {
+	t.Parallel()
+	const ahead = 10 * time.Minute
+	for stop, end := range map[promote.EventKind]promote.EventKind{promote.EventFreeze: promote.EventUnfreeze, promote.EventHalt: promote.EventResume} {
+		t.Run(string(stop), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			start := s.now.Truncate(time.Second)
+			at := func(second int) func(*promotion.Command) { // what is said at a second of the forge's clock, and executed at once
+				return func(c *promotion.Command) { c.Said, c.At = start.Add(ahead+time.Duration(second)*time.Second), s.now }
+			}
+			s.look(nil, ordered(stop, "1", at(30)))
+			commit := s.release("one")
+			s.look(nil)
+			_, refused := s.look(nil, ordered(end, "2", at(29)))
+			wants(t, "what was said before", refused, "after this was said")
+			s.look(nil, ordered(stop, "3", at(20))) // said before the first one, and executed after it
+			_, refused = s.look(nil, ordered(end, "4", at(25)))
+			wants(t, "what was said between two", refused, "after this was said")
+			if strings.Contains(s.runs(), commit) {
+				t.Fatal("prod moves")
+			}
+			if _, refused = s.look(nil, ordered(end, "5", at(31))); len(refused) > 0 {
+				t.Error(refused)
+			}
+			s.look(nil)
+			wants(t, "prod", []string{s.runs()}, commit)
+		})
+	}
+}
+
 // slowServer carries out a push although nobody waits for the answer any more.
 type slowServer struct {
 	gitstore.Branches
