@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // AppReference in the pattern of a status stands for each app of a cluster.
 const AppReference = "${app}"
+
+// maxWhy is the number of characters of a reason that has the name of a status: whoever posts it chooses the name, and records keep reasons.
+const maxWhy = 300
 
 // resultAge is how long the result of a check is valid.
 const resultAge = 10 * time.Minute
@@ -97,7 +101,7 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 		}
 	}
 	state := worst(states...)
-	return state, why[state]
+	return state, safetext.Shorten(why[state], maxWhy)
 }
 
 // ObjectName is the name that an app has in a cluster, such as that of its Kustomization: team-a.shop for the app team-a/shop.

@@ -11,6 +11,7 @@ import (
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte(""))
 	f.Add([]byte("apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nfreezes: [{by: mia, reason: r, at: 2026-01-02T03:04:05Z}]\n"))
+	f.Add([]byte("apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nhalt: {by: mia, reason: Q&A *, at: 2026-01-02T03:04:05Z}\n"))
 	f.Add([]byte("a: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := promote.DecodeRecord("prod", data)

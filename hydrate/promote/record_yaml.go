@@ -21,7 +21,7 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
 	}
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: maxNodes, Depth: 20, Aliases: 0}); err != nil {
+	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: maxNodes, Expanded: maxRecord, Depth: 20, Aliases: 0}); err != nil {
 		return fail(err)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))

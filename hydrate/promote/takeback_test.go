@@ -207,6 +207,31 @@ func TestStatusOfTwoWorkspaces(t *testing.T) {
 	}
 }
 
+// Whoever posts a status chooses its name. Whatever it is, the record that keeps it as a reason can be read again, and stays small.
+func TestNamesOfStatusesInTheRecord(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"\x00", "\x7f", "\ufffe", "\u2028", "\u0085", "\ufeff", "a\r\nb", "\U0010ffff", "\xff\xfe", "\n\n---\nx: y", " &a *a !!x", "\t", " # x", "%YAML", strings.Repeat("[{", 50), strings.Repeat("x", 1<<20),
+	} {
+		w := newTenancy(t, nil)
+		w.post("success", till, dns)
+		w.s.Clusters[0].Statuses = append(w.s.Clusters[0].Statuses, promote.Status{Name: "kustomization/team-a.cart/" + name, State: "failure"})
+		d := w.look()
+		if !goesBack(d) {
+			t.Fatalf("%.20q: %+v", name, d)
+		}
+		w.takes(d.Actions[0], false)
+		data, err := w.s.Record.Encode()
+		if err != nil || len(data) > 4<<10 {
+			t.Fatalf("%.20q: %v, %d bytes", name, err, len(data))
+		}
+		r, err := promote.DecodeRecord("prod", data)
+		if err != nil || r.Holds[0].Reason != w.s.Record.Holds[0].Reason {
+			t.Errorf("%.20q: %v, %+v", name, err, r.Holds)
+		}
+	}
+}
+
 // A state that nobody asked about, or that a check refuses, is one of the whole environment: it halts, and nothing moves.
 func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 	t.Parallel()
