@@ -244,6 +244,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	outcome, err := j.space.Environments.Order(ctx, o)
 	if err != nil {
+		j.noteRefused(j.place, o.By.User.Login, err)
 		return "", err
 	}
 	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
@@ -300,44 +301,6 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, i
 	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
 		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || limit && strings.HasPrefix(s.Description, ErrStopped.Error()+":"))
 	}), nil
-}
-
-// Urgency is what a comment may interrupt before it is processed.
-type Urgency struct {
-	Cancels bool // it cancels the review of its merge request, which may run
-	Stops   bool // it freezes, halts or rolls back: it waits for no hydration of its repository
-	First   bool // it only freezes or halts: it goes before other commands that wait. A rollback does not: what it restores depends on them
-}
-
-// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. It changes nothing: processing
-// the comment executes its commands.
-func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
-	f, ok := b.Forges(t.Place.Forge())
-	if !ok {
-		return Urgency{}, nil
-	}
-	c, err := f.Comment(ctx, t.Place.Repo(), t.Number, t.Comment)
-	if err != nil || edited(c, t.Text) || c.Author.Bot {
-		return Urgency{}, err
-	}
-	commands, _ := command.Parse(c.Body) // mistakes in other commands do not matter here
-	out := Urgency{First: len(commands) > 0}
-	for _, one := range commands {
-		out.Cancels = out.Cancels || one.Verb == command.VerbCancel
-		out.Stops = out.Stops || one.Stops()
-		out.First = out.First && one.Holds()
-	}
-	if !out.Cancels && !out.Stops {
-		return Urgency{}, nil
-	}
-	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
-	if errors.Is(err, forge.ErrNotFound) {
-		return Urgency{}, nil // a stranger
-	}
-	if err != nil || access < forge.AccessWrite {
-		return Urgency{}, err
-	}
-	return out, nil
 }
 
 // trust allows Sluice to render this head of an author without write access, and no later head.

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -68,6 +69,31 @@ func TestUrgency(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who has just been refused for lack of a right stops nothing and goes before nobody. Another refusal, such as of a misspelt name, costs nothing.
+func TestUrgencyWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	const freeze, place = "/sluice freeze prod --reason fire\n/sluice cancel", hint.Place("hub:acme/fleet")
+	f := &saying{access: map[string]forge.Access{"mia": forge.AccessWrite, "Kim": forge.AccessWrite}}
+	f.comment = forge.Comment{Body: freeze, Author: forge.User{Login: "Kim"}}
+	now := time.Unix(0, 0)
+	b := New(Config{Forges: func(string) (Forge, bool) { return f, true }, Clock: func() time.Time { return now }})
+	stops := func(want bool) {
+		t.Helper()
+		got, err := b.Urgency(t.Context(), hint.Hint{Place: place, Kind: hint.Comment, Number: 1, Comment: 2, Text: forge.TextDigest(freeze)})
+		if err != nil || got.Stops != want || !got.Cancels {
+			t.Errorf("%+v, %v, want %t", got, err, want)
+		}
+	}
+	b.noteRefused(place, "kim", fmt.Errorf("%w: prd is no environment", ErrRefused))
+	b.noteRefused(place, "mia", &NoRightError{"no right"})
+	b.noteRefused("hub:acme/other", "kim", &NoRightError{"no right"})
+	stops(true)
+	b.noteRefused(place, "kim", fmt.Errorf("order: %w", &NoRightError{"no right"}))
+	stops(false)
+	now = now.Add(noUrgency)
+	stops(true)
 }
 
 // cutOff is a repository whose promotions are interrupted.

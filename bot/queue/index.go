@@ -241,7 +241,11 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 // hydrated.
 const maxInRow = 10
 
-// ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row unless they overtake.
+// maxOvertaking is maxInRow for commands that overtake. Who gives them has, as far as it is known, the right to stop a rollout, so it is larger.
+const maxOvertaking = 5 * maxInRow
+
+// ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row, or maxOvertaking if they
+// overtake.
 // Without one it returns when the next allowed item becomes ready.
 func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
 	var first, command *item
@@ -268,7 +272,7 @@ func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) b
 		}
 	}
 	switch {
-	case command != nil && (first == nil || command.overtakes || l.inRow < maxInRow):
+	case command != nil && (first == nil || l.inRow < maxInRow || command.overtakes && l.inRow < maxOvertaking):
 		return command, time.Time{}
 	case first != nil:
 		return first, time.Time{}

@@ -141,6 +141,31 @@ func TestFreezesDoNotStarveHydrations(t *testing.T) {
 	}
 }
 
+// Also commands that overtake leave the hydration a turn, however many arrive. The next ones go before what still waits.
+func TestFreezesDoNotStarveWhatWaits(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	y.arrive(hint.Trunk, 0)
+	begun := 0
+	for n := range 3 * maxOvertaking {
+		y.prefer("p", y.arrive(hint.Comment, n), true)
+		r := y.begin()
+		y.run(r)
+		y.end(r, true)
+		if begun++; r.item.kind == string(hint.Trunk) {
+			break
+		}
+	}
+	if begun != maxOvertaking+1 {
+		t.Errorf("the hydration was number %d, want %d", begun, maxOvertaking+1)
+	}
+	y.arrive(hint.Trunk, 0)
+	y.prefer("p", y.arrive(hint.Comment, 5000), true)
+	if got := y.all(); len(got) != 3 || got[2] != "p.trunk.0" {
+		t.Errorf("%q", got)
+	}
+}
+
 // However many comments arrive, also by strangers, the hydration has a turn. A freeze goes before it.
 func TestCommentsDoNotStarveHydrations(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,11 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
 		return "", err
 	}
+	if c.Kind != promote.EventApprove { // approvers of a workspace may approve as well
+		if ok, why := allowed(f, c); !ok {
+			return "", &bot.NoRightError{Reason: why}
+		}
+	}
 	c.InTeam = func(ctx context.Context, team string) (bool, error) { return inTeam(ctx, o, team) }
 	// The caller has the trunk looked at afterwards, with all environments and gates. A stop waits for none of them.
 	list, failed := w.promote(ctx, promotion.Request{
@@ -91,6 +96,16 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 		return "", failed
 	}
 	return "", fmt.Errorf("%w: %s has no `after`, so it follows the trunk", bot.ErrRefused, c.Environment)
+}
+
+// allowed reports whether the person of a command has the right to it, before anything else is asked for. An environment that does not exist is
+// refused later.
+func allowed(f *fleet.Fleet, c *promotion.Command) (bool, string) {
+	e, ok := f.Environment(c.Environment)
+	if !ok {
+		return true, ""
+	}
+	return promote.Allowed(*e, c.Verb, c.Person)
 }
 
 // outcome describes what a command did.
