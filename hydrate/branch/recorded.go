@@ -30,7 +30,8 @@ func (s *State) Recorded(store *gitstore.Store, cluster string) *Recorded {
 	return &Recorded{store: store, state: s, cluster: cluster, parts: map[string]*part{}}
 }
 
-// Together reports whether an earlier version wrote the state: the inputs of a cluster's workspaces are in the file of the fleet's own apps.
+// Together reports whether an earlier version of Sluice wrote the state. Such a state records the inputs of workspaces in the file
+// of the fleet's own apps, .sluice/inputs/<cluster>.yaml, and not in files of their own.
 func (s *State) Together(ctx context.Context, store *gitstore.Store) (bool, error) {
 	if len(s.Scoped) > 0 {
 		return false, nil

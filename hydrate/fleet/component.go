@@ -109,7 +109,7 @@ func (r *replacer) stream(data []byte) ([]byte, error) {
 		}
 		if err != nil {
 			var message string
-			r.line, message = splitYAMLError(err)
+			r.line, message = splitYAMLError(err, data)
 			return nil, fmt.Errorf("not YAML: %s", message)
 		}
 		if err := r.node(&root, ""); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +58,7 @@ func decodeNodes(file string, data []byte) decodedFile {
 			break
 		}
 		if err != nil {
-			line, message := splitYAMLError(err)
+			line, message := splitYAMLError(err, data)
 			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "write valid YAML"})
 			out.lost = true
 			break
@@ -79,28 +78,6 @@ func decodeNodes(file string, data []byte) decodedFile {
 	}
 	out.problems = d.problems
 	return out
-}
-
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
-
-// firstLine matches what the YAML parser says about a mistake in the first line: it does not name that line.
-var firstLine = regexp.MustCompile(`^(found|did not find|could not find|mapping values|block )`)
-
-// splitYAMLError takes the line out of a YAML parser's message; 0 if it is unknown.
-func splitYAMLError(err error) (int, string) {
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	m := yamlLine.FindStringSubmatch(message)
-	if m == nil && firstLine.MatchString(message) {
-		return 1, message
-	}
-	if m == nil {
-		return 0, message
-	}
-	line, err2 := strconv.Atoi(m[1])
-	if err2 != nil {
-		return 0, message // a line beyond what an int holds
-	}
-	return line, strings.TrimPrefix(message, m[0])
 }
 
 type decoder struct {

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/internal/nearest"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -76,9 +77,10 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 			return nil, err
 		}
 	}
-	paths := leaves(layers)
+	all := leaves(layers)
+	paths := all
 	if valuePath != "" {
-		paths = below(layers, paths, valuePath)
+		paths = below(layers, slices.Clone(all), valuePath)
 	}
 	for i := range layers {
 		layers[i].origin.File = t.Locate(layers[i].origin.File)
@@ -90,7 +92,8 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 		}
 	}
 	if len(out) == 0 && valuePath != "" {
-		return nil, fmt.Errorf("nothing sets %s for %s: `sluice explain` without --value lists what is set", valuePath, t)
+		similar := nearest.DidYouMean(valuePath, prefixes(all))
+		return nil, fmt.Errorf("nothing sets %s for %s%s (`sluice explain` without --value lists what is set)", valuePath, t, similar)
 	}
 	return out, nil
 }
@@ -178,6 +181,17 @@ func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 		out = append([][]string{itself}, out...)
 	}
 	return out
+}
+
+// prefixes returns the paths of values and of the mappings that they are in.
+func prefixes(paths [][]string) []string {
+	known := map[string]bool{}
+	for _, p := range paths {
+		for n := range p {
+			known[strings.Join(p[:n+1], ".")] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(known))
 }
 
 // setWhole reports whether a layer sets the path to a scalar, a list or null.

@@ -339,8 +339,13 @@ func TestExplain(t *testing.T) {
 	if err != nil || len(all) != 7 {
 		t.Errorf("%d chains %v", len(all), err)
 	}
-	if _, err := f.Explain(target(t, f, "a"), "", "nope", Defaults{}); err == nil {
-		t.Error("nothing sets nope")
+	if _, err := f.Explain(target(t, f, "a"), "", "nothing.at.all", Defaults{}); err == nil || strings.Contains(err.Error(), "did you mean") {
+		t.Errorf("nothing sets it: %v", err)
+	}
+	for wrong, want := range map[string]string{"replica": "replicas", "global.evn": "global.env", "globl": "global"} {
+		if _, err := f.Explain(target(t, f, "a"), "", wrong, Defaults{}); err == nil || !strings.Contains(err.Error(), "did you mean "+want+"?") {
+			t.Errorf("%s: %v, want %s", wrong, err, want)
+		}
 	}
 }
 

@@ -250,7 +250,7 @@ func enabled(option *bool) bool { return option == nil || *option }
 
 // problem returns the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
-	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")))
+	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")), v.data)
 	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
 		message = "a values file must be a mapping"
 	}

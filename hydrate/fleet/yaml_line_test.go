@@ -13,8 +13,12 @@ func TestLineOfInvalidYAML(t *testing.T) {
 		"a: b: c\n":      "app.yaml:1:1: error: mapping values are not allowed",
 		"%YAML 1\n---\n": "app.yaml:1:1: error: did not find expected",
 		"x: 1\n\t- z\n":  "app.yaml:2:1: error: found a tab character",
-		"a: *nothing\n":  "app.yaml: error: unknown anchor",
-		"a: &x [*x]\n":   "app.yaml: error: a YAML anchor contains an alias of itself",
+		"a: &x [*x]\n":   "app.yaml: error: a YAML alias is inside its own anchor",
+
+		"a: *nothing\n": "app.yaml:1:1: error: unknown anchor 'nothing'",
+		"a: 1 # *b\nb: [c,\n  *b,\n  d]\nc: *b\n": "app.yaml:3:1: error: unknown anchor 'b'",
+		"a: &b 1\nc: *b\n---\ne: *b\n":            "app.yaml: error: a YAML alias is inside its own anchor, or its anchor is in another document",
+		"# c\n---\nd: \"\n *b\"\ne: *b\n":         "app.yaml:5:1: error: unknown anchor 'b'",
 	} {
 		if got := decodeFile("app.yaml", []byte(text)).problems.Error(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %s, want %s", text, got, want)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 
 // Resolve returns the commit of a name in the syntax of `git rev-parse`: a branch, a tag, a remote's branch, a hash
 // or the beginning of one, each followed by any number of ~N and ^N. It fetches parents that a shallow clone lacks.
-// It returns ErrNotFound if the name refers to no commit.
+// It returns ErrNotFound if the name refers to no commit; the error names a similar ref, if there is one.
 func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
 	m := revision.FindStringSubmatch(rev)
 	if m == nil {
@@ -25,7 +27,7 @@ func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
 	}
 	h, err := s.named(m[1])
 	if errors.Is(err, ErrNotFound) {
-		return Commit{}, notFoundRevision(rev)
+		return Commit{}, unknownName(ctx, s, m[1], rev)
 	}
 	if err != nil {
 		return Commit{}, err
@@ -47,6 +49,16 @@ func notFoundRevision(rev string) error {
 		return kindf(ErrNotFound, "the repository has no commit that is checked out: make the first commit, or check a branch out")
 	}
 	return kindf(ErrNotFound, "no commit is named %q: name a branch, a tag or a commit", rev)
+}
+
+// unknownName is notFoundRevision for a name that is no ref. It suggests a similar ref, if the refs can be read.
+func unknownName(ctx context.Context, s *Store, name, rev string) error {
+	if refs, err := s.RefNames(ctx); err == nil {
+		if similar := nearest.Name(name, refs); similar != "" {
+			return kindf(ErrNotFound, "no commit is named %q, did you mean %s?", rev, similar)
+		}
+	}
+	return notFoundRevision(rev)
 }
 
 // step follows ~N or ^N.

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// leftOut describes a proposal without the workspaces that are red in an environment before. Their apps come from the rendered trees: an app
-// that nothing runs yet, or that has no status, must not come alone.
+// leftOut describes a proposal without the workspaces that are red in an environment before. It takes the list of their apps from
+// the rendered trees, so that it includes apps that no cluster runs yet and apps without a status.
 func (p *proposals) leftOut(ctx context.Context, e fleet.Environment, next *promote.Proposal) (*promote.LeftOut, error) {
 	now := p.states[e.Name]
 	out := &promote.LeftOut{Whole: next.Whole, From: now.Tip.Tree.String(), Workspaces: next.Without}
@@ -91,7 +91,8 @@ func (t *separation) trees(ctx context.Context, st *branch.State, cluster string
 	return out, nil
 }
 
-// brings returns why a rendered promotion must not land that leaves workspaces out: it would change one of their apps. It returns "" if it may.
+// brings returns why a rendered promotion that leaves workspaces out must not land: it would change one of their apps. It returns
+// "" if it changes none.
 func (p *proposals) brings(ctx context.Context, e fleet.Environment, next *promote.Proposal, c *promote.Candidate) (string, error) {
 	if len(next.Without) == 0 || next.Refused != "" || c.Tree == "" {
 		return "", nil
@@ -108,5 +109,6 @@ func (p *proposals) brings(ctx context.Context, e fleet.Environment, next *promo
 	if _, err := t.appsOf(ctx); err != nil || len(t.apps) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("it would change %s, which is left out because its workspace is red in an environment before", promote.Few(t.apps)), nil
+	const why = "it would change %s, which is left out because its workspace is red in an environment before"
+	return fmt.Sprintf(why, promote.Few(t.apps)), nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -20,17 +19,18 @@ type separation struct {
 	store       *gitstore.Store
 	workspaces  []string
 	before, now *branch.State
-	apps        []string                            // of the workspaces, whose manifests differ
-	identities  map[gitstore.Hash]manifest.Identity // by blob
-	lenient     bool                                // files that do not hold exactly one object are left out; otherwise they are an error
+	apps        []string // of the workspaces, whose manifests differ
+	identities  identities
+	lenient     bool // files that do not hold exactly one object are left out; otherwise they are an error
 }
 
 func newSeparation(store *gitstore.Store, workspaces []string, before, now *branch.State) *separation {
-	return &separation{store: store, workspaces: workspaces, before: before, now: now, identities: map[gitstore.Hash]manifest.Identity{}}
+	return &separation{store: store, workspaces: workspaces, before: before, now: now, identities: newIdentities(store)}
 }
 
-// moves returns why the apps of the workspaces cannot stay at the state before on a cluster while everything else is at the state now; "" if they
-// can. An object that moves between them and another app prevents it: to change only one side would delete the object, or give it two owners.
+// moves returns why the apps of the workspaces cannot stay at the state before on a cluster while everything else is at the
+// state now; "" if they can. An object that moves between them and another app prevents it: a change of only one side would
+// delete the object, or give it two owners.
 func (t *separation) moves(ctx context.Context, cluster string) (string, error) {
 	states := []*branch.State{t.before, t.now}
 	var own []map[manifest.Identity]bool
@@ -74,8 +74,9 @@ func (t *separation) moves(ctx context.Context, cluster string) (string, error) 
 	return "", nil
 }
 
-// needed returns why the changes of the workspaces cannot stay out on a cluster; "" if they can. Without a namespace or the definition of a kind
-// that they add, all objects in it or of it are deleted or refused, so nothing else may have any. before and after are the objects of the workspaces' changed apps.
+// needed returns why the changes of the workspaces cannot stay out on a cluster; "" if they can. If they add a namespace, or the
+// definition of a kind, that an object of anything else needs, the cluster refuses or deletes that object without it. before and
+// after are the objects of the workspaces' changed apps.
 func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
 	var goes []manifest.Identity
 	for _, id := range ordered(after) {
@@ -106,13 +107,14 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 	return "", nil
 }
 
-// goes returns why the apps cannot go back on a cluster while everything else stays: a namespace, or the definition of a kind, would go that others
-// need. It returns "" if they can.
+// goes returns why the apps cannot go back on a cluster while everything else stays: that would remove a namespace, or the
+// definition of a kind, that others need. It returns "" if they can.
 func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
 	var sides [2]map[manifest.Identity]bool
 	for i, st := range []*branch.State{t.before, t.now} {
 		sides[i] = map[manifest.Identity]bool{}
-		err := t.files(ctx, st.Clusters[cluster], func(app string) bool { return slices.Contains(t.apps, app) }, func(f gitstore.Entry) error {
+		changed := func(app string) bool { return slices.Contains(t.apps, app) }
+		err := t.files(ctx, st.Clusters[cluster], changed, func(f gitstore.Entry) error {
 			if !mayContain(f.Name) {
 				return nil
 			}
@@ -127,7 +129,7 @@ func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
 
 // add adds the object of a file to a set.
 func (t *separation) add(ctx context.Context, to map[manifest.Identity]bool, f gitstore.Entry) error {
-	id, err := t.identity(ctx, f)
+	id, err := t.identities.of(ctx, f)
 	if t.lenient && errors.Is(err, errNoObject) {
 		return nil
 	}
@@ -137,8 +139,8 @@ func (t *separation) add(ctx context.Context, to map[manifest.Identity]bool, f g
 	return err
 }
 
-// loses returns why the workspaces lose what they have in the state before; "" if they do not. A namespace, or the definition of a kind, that
-// everything else removes takes all objects in it or of it along.
+// loses returns why the workspaces would lose objects that they have in the state before; "" if they would not. If another app
+// removes a namespace, or the definition of a kind, the cluster deletes all objects in it, or of that kind.
 func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
 	gone, err := t.removed(ctx, cluster, mayContain, func(id manifest.Identity) bool { return contains(id) != nil })
 	if err != nil || len(gone) == 0 {
@@ -161,8 +163,9 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 	return "", nil
 }
 
-// leaves returns why the changes of the workspaces cannot stay out on a cluster: an object goes from another app to one of theirs, and to another
-// namespace. Its removal without them would leave it nowhere. It returns "" if none does. before and after are as for needed.
+// leaves returns why the changes of the workspaces cannot stay out on a cluster: an object moves from another app to one of theirs,
+// and to another namespace. Without their changes, the object would only be removed. It returns "" if no object moves so. before
+// and after are as for needed.
 func (t *separation) leaves(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
 	comes := map[manifest.Identity]string{} // its new namespace, by what it is in any
 	kinds := map[string]bool{}
@@ -184,9 +187,11 @@ func (t *separation) leaves(ctx context.Context, cluster string, before, after m
 		return comes[id]
 	}
 	mayBe := func(file string) bool { // all other files need not be read
-		return !strings.Contains(file, "-") || slices.ContainsFunc(slices.Collect(maps.Keys(kinds)), func(kind string) bool { return strings.Contains(file, kind) })
+		hasKind := func(kind string) bool { return strings.Contains(file, kind) }
+		return !strings.Contains(file, "-") || slices.ContainsFunc(slices.Collect(maps.Keys(kinds)), hasKind)
 	}
-	gone, err := t.removed(ctx, cluster, mayBe, func(id manifest.Identity) bool { return id.Namespace != "" && to(id) != "" })
+	moves := func(id manifest.Identity) bool { return id.Namespace != "" && to(id) != "" }
+	gone, err := t.removed(ctx, cluster, mayBe, moves)
 	if err != nil || len(gone) == 0 {
 		return "", err
 	}
@@ -194,8 +199,11 @@ func (t *separation) leaves(ctx context.Context, cluster string, before, after m
 	return fmt.Sprintf("%s %s on %s leaves namespace %s for %s", id.Kind, id.Name, cluster, id.Namespace, to(id)), nil
 }
 
-// removed returns the objects for which of is true that everything but the workspaces removes from a cluster. It reads only files for whose name may is true.
-func (t *separation) removed(ctx context.Context, cluster string, may func(file string) bool, of func(manifest.Identity) bool) ([]manifest.Identity, error) {
+// removed returns the objects that apps outside of the workspaces have on a cluster in the state before, and not in the state now.
+// It reads only files whose name read accepts, and returns only objects that wanted accepts.
+func (t *separation) removed(
+	ctx context.Context, cluster string, read func(file string) bool, wanted func(manifest.Identity) bool,
+) ([]manifest.Identity, error) {
 	before, err := t.others(ctx, t.before.Clusters[cluster])
 	if err != nil {
 		return nil, err
@@ -208,16 +216,16 @@ func (t *separation) removed(ctx context.Context, cluster string, may func(file 
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		for _, f := range before[name] {
 			same := func(o gitstore.Entry) bool { return o.Hash == f.Hash }
-			if !may(name) || slices.ContainsFunc(now[name], same) {
+			if !read(name) || slices.ContainsFunc(now[name], same) {
 				continue
 			}
-			id, err := t.identity(ctx, f)
+			id, err := t.identities.of(ctx, f)
 			if err != nil {
 				return nil, err
 			}
 			if stays, err := t.has(ctx, now, id); err != nil {
 				return nil, err
-			} else if !stays && of(id) {
+			} else if !stays && wanted(id) {
 				out = append(out, id)
 			}
 		}
@@ -225,12 +233,14 @@ func (t *separation) removed(ctx context.Context, cluster string, may func(file 
 	return out, nil
 }
 
-// mayContain reports whether a file can hold an object that contains considers, by its name: that of the kind, or a hash.
+// mayContain reports whether a file of this name can hold a namespace or the definition of a kind. A file is named after the
+// kind of its object, or by a hash.
 func mayContain(file string) bool {
 	return strings.Contains(file, "namespace") || strings.Contains(file, "customresourcedefinition") || !strings.Contains(file, "-")
 }
 
-// contains returns whether a cluster deletes an object with a namespace, or with the definition of a kind; nil for other objects.
+// contains returns which objects a cluster deletes together with id: those in a namespace, or of a kind whose definition id is.
+// It returns nil for an object of another kind.
 func contains(id manifest.Identity) func(manifest.Identity) bool {
 	switch {
 	case id.Group == "" && id.Kind == "Namespace":
@@ -295,30 +305,11 @@ func (t *separation) files(ctx context.Context, tree gitstore.Hash, of func(app 
 	return nil
 }
 
-// errNoObject means that a file of an app does not hold exactly one object, so that nobody knows whether it moves.
-var errNoObject = errors.New("a file does not hold exactly one object")
-
-func (t *separation) identity(ctx context.Context, f gitstore.Entry) (manifest.Identity, error) {
-	if id, known := t.identities[f.Hash]; known {
-		return id, nil
-	}
-	data, err := t.store.Blob(ctx, f.Hash)
-	if err != nil {
-		return manifest.Identity{}, err
-	}
-	o, err := objects.DecodeOne(data)
-	if err != nil {
-		return manifest.Identity{}, fmt.Errorf("%w: %s: %w", errNoObject, f.Name, err)
-	}
-	t.identities[f.Hash] = o.Identity()
-	return o.Identity(), nil
-}
-
 // has reports whether one of the files holds an object.
 func (t *separation) has(ctx context.Context, files map[string][]gitstore.Entry, id manifest.Identity) (bool, error) {
 	for _, name := range manifest.PossibleFileNames(id) {
 		for _, f := range files[name] {
-			other, err := t.identity(ctx, f)
+			other, err := t.identities.of(ctx, f)
 			if err != nil || other == id {
 				return err == nil, err
 			}

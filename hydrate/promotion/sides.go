@@ -3,6 +3,7 @@ package promotion
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,14 +12,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// checkSides refuses a rollback of some apps that harms others. One side of a rename: an object that moved between them and another app since the
-// state to restore would be deleted, or get two owners; the error names the other apps. A namespace, or the definition of a kind, that others need:
-// the cluster would delete their objects. Files that cannot be read count for nothing: a rollback is urgent.
+// checkSides refuses a rollback of some apps that harms others. If it restores only one side of a rename, an object that moved
+// between them and another app since the state to restore would be deleted, or get two owners; the error names the other apps. If
+// it removes a namespace, or the definition of a kind, that others need, the cluster would delete their objects. Files that do not
+// hold exactly one object do not count: a rollback is urgent.
 func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) error {
 	if len(c.Apps) == 0 {
 		return nil
@@ -31,12 +32,13 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 	if err != nil {
 		return err
 	}
-	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: map[gitstore.Hash]manifest.Identity{}, others: appSet{}}
+	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store), others: appSet{}}
 	now := l.states[e.Name]
 	needs := newSeparation(l.hydrator.Store, c.Workspaces, old, now)
 	needs.apps, needs.identities, needs.lenient = c.Apps, m.identities, true
 	for _, name := range now.ClusterNames() {
-		if len(c.Clusters) > 0 && !slices.Contains(c.Clusters, name) || old.Clusters[name] == now.Clusters[name] || old.Clusters[name].IsZero() {
+		named := len(c.Clusters) == 0 || slices.Contains(c.Clusters, name)
+		if !named || old.Clusters[name] == now.Clusters[name] || old.Clusters[name].IsZero() {
 			continue
 		}
 		if err := m.compare(ctx, name, old.Clusters[name], now.Clusters[name]); err != nil {
@@ -61,7 +63,8 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 			scope.Apps = append(slices.Clone(scope.Apps), app)
 		}
 	}
-	return fmt.Errorf("%s: a rollback of one of them alone would delete the object or give it two owners: use `%s rollback %s%s`", m.first, cmp.Or(s.CommandPrefix, "/sluice"), e.Name, flagsOf(scope))
+	return fmt.Errorf("%s: a rollback of one of them alone would delete the object or give it two owners: use `%s rollback %s%s`",
+		m.first, cmp.Or(s.CommandPrefix, "/sluice"), e.Name, flagsOf(scope))
 }
 
 // flagsOf returns the flags that name a scope.
@@ -84,12 +87,12 @@ func flagsOf(s promote.Scope) string {
 type movedObjects struct {
 	store      *gitstore.Store
 	apps       []string
-	identities map[gitstore.Hash]manifest.Identity // by blob
+	identities identities
 	others     appSet
 	first      string // a description of the first object
 }
 
-// side is what the apps that differ between two trees of a cluster have in one of them.
+// side maps each object that some apps have in one tree of a cluster to its app.
 type side map[manifest.Identity]string
 
 // without returns the objects that the other tree's side lacks.
@@ -103,7 +106,8 @@ func (s side) without(other side) side {
 	return out
 }
 
-// compare looks at the apps that differ between two trees of a cluster: no other app has lost or gained an object.
+// compare records the objects that moved between two trees of a cluster. It reads only apps whose trees differ, because no other
+// app has lost or gained an object.
 func (m *movedObjects) compare(ctx context.Context, cluster string, before, after gitstore.Hash) error {
 	trees := [2]map[string]gitstore.Hash{}
 	for i, tree := range []gitstore.Hash{before, after} {
@@ -135,14 +139,14 @@ func (m *movedObjects) compare(ctx context.Context, cluster string, before, afte
 	return nil
 }
 
-// between records the objects that moved between two sides. What a side has in both trees did not move: two apps may have had an equal
-// Namespace all the time.
+// between records the objects that moved between two sides. An object that a side has in both trees did not move: two apps can
+// have an equal Namespace in both.
 func (m *movedObjects) between(cluster string, own, others [2]side) {
 	m.moved(cluster, own[0].without(own[1]), others[1].without(others[0]), "%s %s moved from %s to %s on %s")
 	m.moved(cluster, own[1].without(own[0]), others[0].without(others[1]), "%s %s moved to %s from %s on %s")
 }
 
-// moved records the objects that are on one side in one tree, and on the other in the other tree.
+// moved records the objects that own has in one tree and others has in the other tree.
 func (m *movedObjects) moved(cluster string, own, others side, format string) {
 	for _, id := range slices.SortedFunc(maps.Keys(own), manifest.Compare) {
 		app, ok := others[id]
@@ -161,18 +165,12 @@ func (m *movedObjects) add(ctx context.Context, to side, app string, tree gitsto
 		return err
 	}
 	for _, f := range files {
-		id, known := m.identities[f.Hash]
-		if !known {
-			data, err := m.store.Blob(ctx, f.Hash)
-			if err != nil {
-				return err
-			}
-			o, err := objects.DecodeOne(data)
-			if err != nil {
-				continue // one such file must not hide what the others hold
-			}
-			id = o.Identity()
-			m.identities[f.Hash] = id
+		id, err := m.identities.of(ctx, f)
+		if errors.Is(err, errNoObject) {
+			continue // one such file must not hide what the others hold
+		}
+		if err != nil {
+			return err
 		}
 		to[id] = app
 	}

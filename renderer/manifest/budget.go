@@ -27,13 +27,13 @@ type BudgetError struct {
 	Have, Max int
 }
 
-// inItself is what a BudgetError counts for an anchor whose expansion never ends.
-const inItself = "anchors that contain an alias of themselves"
+// unexpandable is what a BudgetError counts for an alias whose anchor does not end before it, in the same document.
+const unexpandable = "aliases that cannot be expanded"
 
 // Error names the limit and the actual number.
 func (e *BudgetError) Error() string {
-	if e.What == inItself {
-		return "a YAML anchor contains an alias of itself"
+	if e.What == unexpandable {
+		return "a YAML alias is inside its own anchor, or its anchor is in another document"
 	}
 	return fmt.Sprintf("YAML with %d %s exceeds the limit of %d", e.Have, e.What, e.Max)
 }
@@ -102,8 +102,8 @@ func (c *counter) count(n *yaml.Node, depth int) (size, error) {
 			return size{}, &BudgetError{"aliases", c.aliases, c.budget.Aliases}
 		}
 		known, ok := c.sizes[n.Alias]
-		if !ok { // an alias inside its own anchor
-			return size{}, &BudgetError{inItself, 1, 0}
+		if !ok { // the decoder also knows the anchors of earlier documents
+			return size{}, &BudgetError{unexpandable, 1, 0}
 		}
 		return known, nil
 	}

@@ -65,7 +65,9 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.now(), o.Said
 	stop := o.Holds()
 	if stop && !o.Said.IsZero() && o.Said.Before(c.At) {
-		c.At = o.Said // it goes before other commands that wait: what was said earlier does not end it
+		// A stop goes before commands that wait. It is recorded with the time of its comment, so that a command of an earlier
+		// comment that is executed later does not end it.
+		c.At = o.Said
 	}
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
 		return "", err

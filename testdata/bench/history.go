@@ -134,7 +134,8 @@ func (b past) importHistory(bare string, objects int) error {
 	return b.edit(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n")
 }
 
-// fastImport adds commits to a branch: three objects each, which a pack keeps when it has every objects, and which are loose otherwise.
+// fastImport adds commits of three objects each to a branch, until they have that many objects. A pack has at most every objects;
+// if every is more than objects, Git stores all of them loose.
 func (b past) fastImport(dir, branch string, objects, every int) error {
 	limit := "0"
 	if every > objects {
@@ -153,7 +154,8 @@ func (b past) fastImport(dir, branch string, objects, every int) error {
 	const each = 3 // blob, tree, commit
 	for i := range objects / each {
 		text := fmt.Sprintf("line %d of %s\n", i, branch)
-		_, _ = fmt.Fprintf(w, "commit refs/heads/%s\ncommitter b <b@example.com> %d +0000\ndata 1\nx\nM 100644 inline log\ndata %d\n%s\n", branch, 1_600_000_000+i, len(text), text) // Flush reports an error
+		const commit = "commit refs/heads/%s\ncommitter b <b@example.com> %d +0000\ndata 1\nx\nM 100644 inline log\ndata %d\n%s\n"
+		_, _ = fmt.Fprintf(w, commit, branch, 1_600_000_000+i, len(text), text) // Flush reports an error
 		if every/each > 0 && i%(every/each) == every/each-1 {
 			_, _ = io.WriteString(w, "checkpoint\n")
 		}

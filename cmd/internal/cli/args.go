@@ -69,7 +69,12 @@ func unknownCommand(c *cobra.Command, name string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), nearest.DidYouMean(name, names))
+	hint := nearest.DidYouMean(name, names)
+	const most = 8 // to list in one line
+	if hint == "" && len(names) > 0 && len(names) <= most {
+		hint = "; it has " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), hint)
 }
 
 // checkCalls turns wrong arguments and contradictory flags of a command and its subcommands into usage errors.

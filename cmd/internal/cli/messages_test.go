@@ -40,6 +40,8 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 		"verify --from-remote":                     "without --from-remote, ",
 		"check --from-remote":                      "without --from-remote, ",
 		"diff nope":                                `no commit is named "nope": name a branch, a tag or a commit`,
+		"diff mian":                                `no commit is named "mian", did you mean main?`,
+		"affected main..mian~1":                    `no commit is named "mian~1", did you mean main?`,
 		"where --env foo":                          `the fleet has no environment "foo"; it has dev, prod`,
 		"where --env prd":                          "did you mean prod?",
 		"where --cluster x":                        `the fleet has no cluster "x"; it has dev-1, prod-1`,
