@@ -23,16 +23,20 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, day), promote, workspaces, replicas, import, pages")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, memory), day, promote, workspaces, replicas, import, pages")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
-	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
+	rounds := flag.Int("rounds", 12, "rounds of events of the row memory")
+	var d day
+	flag.IntVar(&d.repositories, "repositories", 200, "repositories of the row day; a large installation has 1000")
+	flag.IntVar(&d.hours, "hours", 1, "hours of the row day")
+	flag.Float64Var(&d.speed, "speed", 36, "how many times faster than the clock the hours of the row day pass")
 	base := flag.String("base", "", "another sluice binary: compare it with SLUICE_BIN and measure nothing else")
 	limit := flag.Float64("limit", 1.3, "with -base: the greatest ratio of a row")
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only, base: *base, limit: *limit})
+	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, day: d, keep: *keep, only: *only, base: *base, limit: *limit})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -45,6 +49,7 @@ type options struct {
 	apps, rounds int
 	keep, only   string
 	base         string
+	day          day
 	limit        float64
 }
 
@@ -100,14 +105,15 @@ func run(ctx context.Context, o options) error {
 		"service":    func() error { return b.service(sizes, o.apps, o.rounds) },
 		"deliveries": func() error { return b.deliveries(5000) },
 		"comments":   func() error { return b.comments(sizes, o.apps) },
-		"day":        func() error { return b.day(50, o.rounds) },
+		"memory":     func() error { return b.growth(50, o.rounds) },
+		"day":        func() error { return simulate(b, o.day) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 		"pages":      func() error { return pages(b) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "promote", "workspaces", "replicas", "import"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "day", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -302,6 +308,10 @@ const globalValues = "replicas: 2\nimage: {repository: registry.example.com/app,
 
 // generate writes a fleet. One value in ten differs between clusters, so that every target is rendered separately.
 func generate(dir string, clusters, apps int, values string) error {
+	return writeFiles(dir, fleetFiles(clusters, apps, values))
+}
+
+func fleetFiles(clusters, apps int, values string) map[string]string {
 	files := map[string]string{
 		"sluice.yaml": `apiVersion: sluice.dev/v1alpha1
 kind: Fleet
@@ -326,7 +336,7 @@ spec:
 			files["charts/"+name+"/"+file] = text
 		}
 	}
-	return writeFiles(dir, files)
+	return files
 }
 
 // chart returns an ordinary chart: six objects, helpers, labels.

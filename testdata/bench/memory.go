@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,12 +17,12 @@ type sample struct {
 	tasks, seconds     float64 // tasks finished so far, and the processor time of the process for them
 }
 
-// day simulates a day of many small repositories in a few minutes. In each round, every repository gets a merge
-// request with its comment, a chat command, and the merge, after which the trunk is rendered. day reads the service's
-// memory after each round.
-func (b *bench) day(repositories, rounds int) error {
+// growth sends rounds of events to many small repositories. In each round, every repository gets a merge request with
+// its comment, a chat command, and the merge, after which the trunk is rendered. growth reads the service's memory
+// after each round.
+func (b *bench) growth(repositories, rounds int) error {
 	fmt.Printf("\n== memory: %d repositories, %d rounds of merge request, chat command and merge for each; sweeps and promotions every 30 s\n", repositories, rounds)
-	s, err := b.site("day")
+	s, err := b.site("memory")
 	if err != nil {
 		return err
 	}
@@ -164,26 +162,8 @@ func (s *site) memory() (sample, error) {
 	if out.seconds, err = s.metric("process_cpu_seconds_total"); err != nil {
 		return out, err
 	}
-	pid := s.server.Process.Pid
-	if out.resident, err = resident(pid); err != nil {
-		return out, err
-	}
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return out, err
-	}
-	for _, t := range threads {
-		list, _ := os.ReadFile(t) // a thread that ended has none
-		for child := range strings.FieldsSeq(string(list)) {
-			id, err := strconv.Atoi(child)
-			if err != nil {
-				return out, err
-			}
-			one, _ := resident(id) // a child that ended has none either
-			out.children += one
-		}
-	}
-	return out, nil
+	out.resident, out.children, err = familyMemory(s.server.Process.Pid)
+	return out, err
 }
 
 // resident returns VmRSS of a process, in bytes.

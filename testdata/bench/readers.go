@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// disk returns the bytes of a repository's objects.
-func disk(gitDir string) (int64, error) {
+// disk returns the bytes of all files in a folder.
+func disk(dir string) (int64, error) {
 	var sum int64
-	return sum, filepath.WalkDir(filepath.Join(gitDir, "objects"), func(_ string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -21,6 +21,7 @@ func disk(gitDir string) (int64, error) {
 		}
 		return err
 	})
+	return sum, err
 }
 
 // readers measures what large branches cost those who read them.
@@ -115,7 +116,7 @@ func (b readers) growth(src string, hydrations int) error {
 	}
 	fmt.Printf("%d hydrations of one value, each committed and pushed: %.0f ms each\n", hydrations, milliseconds(time.Since(began))/float64(hydrations))
 	for _, dir := range []string{filepath.Join(src, ".git"), src + ".git"} {
-		before, err := disk(dir)
+		before, err := disk(filepath.Join(dir, "objects"))
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (b readers) growth(src string, hydrations int) error {
 		if err := b.git(dir, "gc", "-q", "--prune=now"); err != nil {
 			return err
 		}
-		after, err := disk(dir)
+		after, err := disk(filepath.Join(dir, "objects"))
 		if err != nil {
 			return err
 		}

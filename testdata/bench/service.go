@@ -23,7 +23,7 @@ func (b *bench) service(sizes []int, apps, rounds int) error {
 	if err := b.comments(sizes, apps); err != nil {
 		return fmt.Errorf("comments: %w", err)
 	}
-	if err := b.day(50, rounds); err != nil {
+	if err := b.growth(50, rounds); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
 	return nil

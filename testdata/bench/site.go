@@ -38,7 +38,7 @@ type site struct {
 	hub      *fakegithub.Server
 	api, git *httptest.Server
 	client   *http.Client
-	seen     func(method, path string) // called for each request that GitHub answered; may be nil
+	seen     func(method, path string) // called for each request that the API or Git answered; may be nil
 	mu       sync.Mutex
 	sent     time.Time // when the last webhook was sent
 	count    atomic.Int64
@@ -46,6 +46,7 @@ type site struct {
 	listen   string
 	debug    string
 	metrics  string
+	traffic  struct{ api, git meter }
 }
 
 func (b *bench) site(name string) (*site, error) {
@@ -57,15 +58,21 @@ func (b *bench) site(name string) (*site, error) {
 	if err := os.MkdirAll(s.root(), 0o755); err != nil {
 		return nil, err
 	}
-	s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now})
+	s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now, Quota: 1 << 30}) // figures are compared with the real one
 	_, s.token = s.hub.AddUser("sluice-bot")
 	s.hub.AddUser("ada")
-	s.git = httptest.NewServer(&cgi.Handler{
+	s.git = httptest.NewServer(watched(s, &s.traffic.git, &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(backend)), "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + s.root(), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
-	})
-	s.api = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.hub.ServeHTTP(w, r)
+	}))
+	s.api = httptest.NewServer(watched(s, &s.traffic.api, s.hub))
+	return s, nil
+}
+
+// watched counts the bytes of a handler, and shows each request that it answered to seen.
+func watched(s *site, m *meter, h http.Handler) http.Handler {
+	return m.count(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
 		s.mu.Lock()
 		seen := s.seen
 		s.mu.Unlock()
@@ -73,7 +80,6 @@ func (b *bench) site(name string) (*site, error) {
 			seen(r.Method, r.URL.Path)
 		}
 	}))
-	return s, nil
 }
 
 func (s *site) root() string { return filepath.Join(s.dir, "git") }
@@ -86,7 +92,7 @@ func (s *site) close() {
 	s.git.Close()
 }
 
-// look sets the function that is called for each request that GitHub answered.
+// look sets the function that is called for each request that the API or Git answered.
 func (s *site) look(seen func(method, path string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

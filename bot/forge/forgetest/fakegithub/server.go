@@ -7,6 +7,7 @@ package fakegithub
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -29,6 +30,8 @@ type Options struct {
 	URL, APIURL string
 	// OnEvent receives each webhook: the name of the event and the payload. It may call the server.
 	OnEvent func(event string, payload []byte)
+	// Quota is the number of requests that an hour allows; 0 is GitHub's 5,000.
+	Quota int
 }
 
 // Server is the fake. All methods are safe for concurrent use.
@@ -199,6 +202,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // quotaLimit is the number of requests that GitHub allows in an hour.
 const quotaLimit = 5000
 
+func (s *Server) quota() int { return cmp.Or(s.o.Quota, quotaLimit) }
+
 // unchanged reports whether the client has the answer already. GitHub's ETags depend on the credential too.
 func unchanged(h http.Header, r *http.Request, a answer, data []byte) bool {
 	if r.Method != http.MethodGet || a.code != http.StatusOK {
@@ -224,9 +229,9 @@ func (s *Server) count(h http.Header, changed, graph bool) {
 	if changed {
 		s.counted++
 	}
-	h.Set("X-RateLimit-Limit", fmt.Sprint(quotaLimit))
+	h.Set("X-RateLimit-Limit", fmt.Sprint(s.quota()))
 	if h.Get("X-RateLimit-Remaining") == "" {
-		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(quotaLimit-s.counted, 0)))
+		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(s.quota()-s.counted, 0)))
 		h.Set("X-RateLimit-Reset", fmt.Sprint(s.peek().Add(time.Hour).Unix()))
 	}
 	h.Set("X-RateLimit-Resource", "core")
