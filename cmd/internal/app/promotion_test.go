@@ -54,14 +54,19 @@ func (s *story) reports(branch, state string) {
 		s.t.Fatalf("%s has the apps %v: %v", branch, apps, err)
 	}
 	for _, app := range apps {
-		name := "kustomization/" + app + strings.TrimPrefix(branch, "cluster")
-		if s.hub == nil {
-			s.lab.SetStatus(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
-			continue
-		}
-		if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: name, State: state}); err != nil {
-			s.t.Fatal(err)
-		}
+		s.posts(sha, "kustomization/"+app+strings.TrimPrefix(branch, "cluster"), state)
+	}
+}
+
+// posts writes a status of a commit: success or failure.
+func (s *story) posts(sha, name, state string) {
+	s.t.Helper()
+	if s.hub == nil {
+		s.lab.SetStatus(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
+		return
+	}
+	if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: name, State: state}); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
