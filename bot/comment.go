@@ -244,7 +244,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	outcome, err := j.space.Environments.Order(ctx, o)
 	if err != nil {
-		j.noteRefused(j.place, o.By.User.Login, err)
+		j.noteRefused(j.place, o.By.User.Login, o.Command, err)
 		return "", err
 	}
 	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})

@@ -1,8 +1,10 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,8 +20,8 @@ type Urgency struct {
 	First   bool // it only freezes or halts: it goes before other commands that wait. A rollback does not: what it restores depends on them
 }
 
-// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. An author whose command was refused for
-// lack of a right a short time ago stops nothing. It changes nothing: processing the comment executes its commands.
+// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. A command that was refused
+// to its author for lack of a right a short time ago stops nothing. It changes nothing: processing the comment executes its commands.
 func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
@@ -32,9 +34,10 @@ func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	commands, _ := command.Parse(c.Body) // mistakes in other commands do not matter here
 	out := Urgency{First: len(commands) > 0}
 	for _, one := range commands {
+		known := one.Stops() && b.lacksRight(t.Place, c.Author.Login, one)
 		out.Cancels = out.Cancels || one.Verb == command.VerbCancel
-		out.Stops = out.Stops || one.Stops()
-		out.First = out.First && one.Holds()
+		out.Stops = out.Stops || one.Stops() && !known
+		out.First = out.First && one.Holds() && !known
 	}
 	if !out.Cancels && !out.Stops {
 		return Urgency{}, nil
@@ -45,9 +48,6 @@ func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	}
 	if err != nil || access < forge.AccessWrite {
 		return Urgency{}, err
-	}
-	if b.lacksRights(t.Place, c.Author.Login) {
-		out.Stops, out.First = false, false
 	}
 	return out, nil
 }
@@ -61,24 +61,25 @@ func (e *NoRightError) Error() string { return ErrRefused.Error() + ": " + e.Rea
 // Unwrap returns ErrRefused.
 func (e *NoRightError) Unwrap() error { return ErrRefused }
 
-// noUrgency is how long the commands of an author without a right to one wait like those of others. The rights are known only once the fleet is
-// read, so the first command goes first, and the next ones do not.
+// noUrgency is how long a command waits like others after its author was refused the same one for lack of a right. The rights are known only once
+// the fleet is read, so the first one goes first, and the next ones do not.
 const noUrgency = 10 * time.Minute
 
-func noUrgencyKey(p hint.Place, login string) string {
-	return p.String() + " no right " + strings.ToLower(login)
+// noUrgencyKey names a stop by verb and target: who may not freeze prod may still be allowed to freeze dev.
+func noUrgencyKey(p hint.Place, login string, c command.Command) string {
+	return fmt.Sprintf("%s no right %s %s %s", p, strings.ToLower(login), c.Verb, cmp.Or(c.Env, c.Target))
 }
 
 // noteRefused remembers that an author lacks the right to a command, if that is why it was refused.
-func (b *Bot) noteRefused(p hint.Place, login string, refused error) {
-	if _, ok := errors.AsType[*NoRightError](refused); ok {
-		b.done.Add(noUrgencyKey(p, login), b.Clock().Format(time.RFC3339))
+func (b *Bot) noteRefused(p hint.Place, login string, c command.Command, refused error) {
+	if _, ok := errors.AsType[*NoRightError](refused); ok && c.Stops() {
+		b.done.Add(noUrgencyKey(p, login, c), b.Clock().Format(time.RFC3339))
 	}
 }
 
-// lacksRights reports whether an author lacked the right to a command a short time ago.
-func (b *Bot) lacksRights(p hint.Place, login string) bool {
-	text, _ := b.done.Get(noUrgencyKey(p, login)) // "" is no time
+// lacksRight reports whether an author lacked the right to a command a short time ago.
+func (b *Bot) lacksRight(p hint.Place, login string, c command.Command) bool {
+	text, _ := b.done.Get(noUrgencyKey(p, login, c)) // "" is no time
 	at, err := time.Parse(time.RFC3339, text)
 	return err == nil && b.Clock().Sub(at) < noUrgency
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -71,7 +72,8 @@ func TestUrgency(t *testing.T) {
 	}
 }
 
-// Who has just been refused for lack of a right stops nothing and goes before nobody. Another refusal, such as of a misspelt name, costs nothing.
+// A freeze that was refused to somebody for lack of a right stops nothing when it is repeated. Another refusal, such as of a misspelt name or of a
+// promotion, costs nothing.
 func TestUrgencyWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	const freeze, place = "/sluice freeze prod --reason fire\n/sluice cancel", hint.Place("hub:acme/fleet")
@@ -86,11 +88,15 @@ func TestUrgencyWithoutTheRight(t *testing.T) {
 			t.Errorf("%+v, %v, want %t", got, err, want)
 		}
 	}
-	b.noteRefused(place, "kim", fmt.Errorf("%w: prd is no environment", ErrRefused))
-	b.noteRefused(place, "mia", &NoRightError{"no right"})
-	b.noteRefused("hub:acme/other", "kim", &NoRightError{"no right"})
+	noRight := fmt.Errorf("order: %w", &NoRightError{"no right"})
+	prod := command.Command{Verb: command.VerbFreeze, Target: "prod"}
+	b.noteRefused(place, "kim", prod, fmt.Errorf("%w: prd is no environment", ErrRefused))
+	b.noteRefused(place, "mia", prod, noRight)
+	b.noteRefused("hub:acme/other", "kim", prod, noRight)
+	b.noteRefused(place, "kim", command.Command{Verb: command.VerbPromote, Env: "prod"}, noRight)
+	b.noteRefused(place, "kim", command.Command{Verb: command.VerbFreeze, Target: "dev"}, noRight)
 	stops(true)
-	b.noteRefused(place, "kim", fmt.Errorf("order: %w", &NoRightError{"no right"}))
+	b.noteRefused(place, "kim", prod, noRight)
 	stops(false)
 	now = now.Add(noUrgency)
 	stops(true)
