@@ -92,13 +92,23 @@ func der(data []byte, depth int) bool {
 	return true
 }
 
-// isStamp reports whether exactly one signer signed the token as a timestamp, with a digest that is not weak.
+// isStamp reports whether exactly one signer signed the token as a timestamp, with digests that are not weak: package pkcs7 also takes a signature
+// over SHA-1, whatever the digest of the content is.
 func isStamp(token *pkcs7.PKCS7) bool {
 	if len(token.Signers) != 1 {
 		return false
 	}
-	digest := token.Signers[0].DigestAlgorithm.Algorithm
-	strong := digest.Equal(pkcs7.OIDDigestAlgorithmSHA256) || digest.Equal(pkcs7.OIDDigestAlgorithmSHA384) || digest.Equal(pkcs7.OIDDigestAlgorithmSHA512)
+	is := func(oid asn1.ObjectIdentifier, of ...asn1.ObjectIdentifier) bool {
+		return slices.ContainsFunc(of, oid.Equal)
+	}
+	one := token.Signers[0]
+	strong := is(one.DigestAlgorithm.Algorithm, pkcs7.OIDDigestAlgorithmSHA256, pkcs7.OIDDigestAlgorithmSHA384, pkcs7.OIDDigestAlgorithmSHA512) &&
+		is(one.DigestEncryptionAlgorithm.Algorithm,
+			pkcs7.OIDDigestAlgorithmECDSASHA256, pkcs7.OIDDigestAlgorithmECDSASHA384, pkcs7.OIDDigestAlgorithmECDSASHA512,
+			pkcs7.OIDEncryptionAlgorithmRSASHA256, pkcs7.OIDEncryptionAlgorithmRSASHA384, pkcs7.OIDEncryptionAlgorithmRSASHA512,
+			// These take the digest of the content.
+			pkcs7.OIDEncryptionAlgorithmRSA, pkcs7.OIDEncryptionAlgorithmECDSAP256, pkcs7.OIDEncryptionAlgorithmECDSAP384, pkcs7.OIDEncryptionAlgorithmECDSAP521,
+			pkcs7.OIDEncryptionAlgorithmEDDSA25519)
 	var content asn1.ObjectIdentifier
 	err := token.UnmarshalSignedAttribute(pkcs7.OIDAttributeContentType, &content)
 	return strong && err == nil && content.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 1, 4}) // id-ct-TSTInfo

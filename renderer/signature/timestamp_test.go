@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // weak signatures are tested
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -96,6 +97,7 @@ type token struct {
 	digest  asn1.ObjectIdentifier // of the timestamp
 	kind    asn1.ObjectIdentifier
 	signers int
+	weak    bool // the signature is over SHA-1, although the digest is another
 }
 
 var oidStamp = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 1, 4}
@@ -131,6 +133,14 @@ func (tok token) sign(s *stamper, message []byte, at time.Time) []byte {
 			s.t.Fatal(err)
 		}
 	}
+	if tok.weak {
+		one := &signed.GetSignedData().SignerInfos[0]
+		sum := sha1.Sum(attributes(s.t, one.AuthenticatedAttributes)) //nolint:gosec // that it is weak is tested
+		if one.EncryptedDigest, err = s.key.Sign(rand.Reader, sum[:], crypto.SHA1); err != nil {
+			s.t.Fatal(err)
+		}
+		one.DigestEncryptionAlgorithm.Algorithm = pkcs7.OIDDigestAlgorithmECDSASHA1
+	}
 	out, err := signed.Finish()
 	if err != nil {
 		s.t.Fatal(err)
@@ -139,6 +149,22 @@ func (tok token) sign(s *stamper, message []byte, at time.Time) []byte {
 		Status struct{ Status int }
 		Token  asn1.RawValue
 	}{Token: asn1.RawValue{FullBytes: out}})
+}
+
+// attributes are signed attributes as they are signed: a set.
+func attributes[T any](tb testing.TB, list []T) []byte {
+	tb.Helper()
+	out, err := asn1.Marshal(struct {
+		List []T `asn1:"set"`
+	}{list})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var outer asn1.RawValue
+	if _, err := asn1.Unmarshal(out, &outer); err != nil {
+		tb.Fatal(err)
+	}
+	return outer.Bytes
 }
 
 const secondHost = "log2.example.com"
@@ -432,16 +458,17 @@ func TestSecondGeneration(t *testing.T) {
 		"of another signature": {stamps(func(s *sigstore, _ []byte) [][]byte {
 			return [][]byte{s.stamper.stamp([]byte("x"), s.now.Add(time.Minute), nil)}
 		}), nil, "of another signature"},
-		"a timestamp with SHA-1":          {other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "does not use SHA-256"},
-		"a timestamp signed with SHA-1":   {other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "not the signed timestamp of one authority"},
-		"another content":                 {other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil, "not the signed timestamp of one authority"},
-		"two signers":                     {other(func(tok *token) { tok.signers = 2 }), nil, "not the signed timestamp of one authority"},
-		"no signer":                       {other(func(tok *token) { tok.signers = 0 }), nil, "not the signed timestamp of one authority"},
-		"a token that is as it should be": {other(func(*token) {}), nil, ""},
-		"a broken timestamp":              {raw(func(b []byte) []byte { return b[:len(b)-9] }), nil, "is not DER"},
-		"an empty timestamp":              {raw(func([]byte) []byte { return nil }), nil, "cannot be read"},
-		"a large timestamp":               {raw(func([]byte) []byte { return bytes.Repeat([]byte{5, 0}, maxStamp) }), nil, "is not DER"},
-		"a deep timestamp":                {raw(func([]byte) []byte { return nest(200) }), nil, "is not DER"},
+		"a timestamp with SHA-1":                {other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "does not use SHA-256"},
+		"a timestamp signed with SHA-1":         {other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "not the signed timestamp of one authority"},
+		"a timestamp whose signature has SHA-1": {other(func(tok *token) { tok.weak = true }), nil, "not the signed timestamp of one authority"},
+		"another content":                       {other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil, "not the signed timestamp of one authority"},
+		"two signers":                           {other(func(tok *token) { tok.signers = 2 }), nil, "not the signed timestamp of one authority"},
+		"no signer":                             {other(func(tok *token) { tok.signers = 0 }), nil, "not the signed timestamp of one authority"},
+		"a token that is as it should be":       {other(func(*token) {}), nil, ""},
+		"a broken timestamp":                    {raw(func(b []byte) []byte { return b[:len(b)-9] }), nil, "is not DER"},
+		"an empty timestamp":                    {raw(func([]byte) []byte { return nil }), nil, "cannot be read"},
+		"a large timestamp":                     {raw(func([]byte) []byte { return bytes.Repeat([]byte{5, 0}, maxStamp) }), nil, "is not DER"},
+		"a deep timestamp":                      {raw(func([]byte) []byte { return nest(200) }), nil, "is not DER"},
 		"another time": {raw(func(b []byte) []byte {
 			return bytes.Replace(b, []byte("20260304050707Z"), []byte("20260304050807Z"), 1)
 		}), nil, "not signed by a timestamp authority"},
