@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/base64"
@@ -85,16 +86,30 @@ func (r *trustedRoot) recorded(c fetch.Cosign, cert *x509.Certificate) (time.Tim
 	return at, about(body, record{message: sum256(c.Payload), signature: signature, certificate: cert.Raw})
 }
 
-// issued requires that a trusted authority issued the certificate and that it was valid at a time.
+// issued requires that a trusted authority issued the certificate, that it was valid at a time, and that a log of certificates knows it.
 func (r *trustedRoot) issued(cert *x509.Certificate, chain *x509.CertPool, at time.Time) error {
+	var unlogged error
 	for _, a := range r.authorities {
 		if !a.valid.has(at) {
 			continue
 		}
-		_, err := cert.Verify(a.accepts(chain, x509.ExtKeyUsageCodeSigning, at))
-		if err == nil {
-			return nil
+		chains, err := cert.Verify(a.accepts(chain, x509.ExtKeyUsageCodeSigning, at))
+		if err != nil {
+			continue
 		}
+		for _, c := range chains {
+			if len(c) < 2 { // the certificate of an authority signs nothing
+				continue
+			}
+			err := r.logged(cert, c[1])
+			if err == nil {
+				return nil
+			}
+			unlogged = cmp.Or(unlogged, err)
+		}
+	}
+	if unlogged != nil {
+		return unlogged
 	}
 	return fmt.Errorf("its certificate was not issued by a trusted authority, or not valid at %s, when it was used", at.UTC().Format(time.RFC3339))
 }

@@ -403,6 +403,10 @@ func TestPublicLog(t *testing.T) {
 	if err := root.issued(cert, x509.NewCertPool(), at.Add(time.Hour)); err == nil {
 		t.Error("the certificate counts after it expired")
 	}
+	root.certificates[0].valid.Start = at.Add(time.Hour)
+	if err := root.issued(cert, x509.NewCertPool(), at); err == nil {
+		t.Error("the certificate counts without a log of certificates")
+	}
 	if got := issuerOf(cert); got != actions {
 		t.Errorf("the issuer is %q", got)
 	}

@@ -18,6 +18,9 @@ type trustedRoot struct {
 	logs        []trustedLog
 	authorities []authority // that issue signers' certificates
 	stampers    []authority // that sign timestamps
+	// certificates are the logs of certificates. transparent means that the file has some, although their keys may not be supported.
+	certificates []trustedLog
+	transparent  bool
 }
 
 type trustedLog struct {
@@ -69,18 +72,14 @@ func readTrustedRoot(data []byte) (*trustedRoot, error) {
 	var file struct {
 		MediaType   string          `json:"mediaType"`
 		Logs        []logFile       `json:"tlogs"`
+		Certificate []logFile       `json:"ctlogs"`
 		Authorities []authorityFile `json:"certificateAuthorities"`
 		Stampers    []authorityFile `json:"timestampAuthorities"`
 	}
 	if err := json.Unmarshal(data, &file); err != nil || !strings.HasPrefix(file.MediaType, "application/vnd.dev.sigstore.trustedroot") {
 		return nil, errors.New("the trusted root is not Sigstore's trusted_root.json: take the one of `cosign trusted-root create` or of Sigstore's TUF repository")
 	}
-	out := &trustedRoot{}
-	for _, l := range file.Logs {
-		if log, ok := l.read(); ok {
-			out.logs = append(out.logs, log)
-		}
-	}
+	out := &trustedRoot{logs: readLogs(file.Logs), certificates: readLogs(file.Certificate), transparent: len(file.Certificate) > 0}
 	for _, list := range []struct {
 		from []authorityFile
 		to   *[]authority
@@ -99,6 +98,17 @@ func readTrustedRoot(data []byte) (*trustedRoot, error) {
 		return nil, errors.New("the trusted root has no transparency log or no certificate authority")
 	}
 	return out, nil
+}
+
+// readLogs returns the logs whose kind of key is supported.
+func readLogs(files []logFile) []trustedLog {
+	var out []trustedLog
+	for _, l := range files {
+		if log, ok := l.read(); ok {
+			out = append(out, log)
+		}
+	}
+	return out
 }
 
 // read returns the log. A log with a kind of key that is not supported vouches for nothing here, and is left out.

@@ -6,7 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // weak signatures are tested
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -135,7 +135,7 @@ func (tok token) sign(s *stamper, message []byte, at time.Time) []byte {
 	}
 	if tok.weak {
 		one := &signed.GetSignedData().SignerInfos[0]
-		sum := sha1.Sum(attributes(s.t, one.AuthenticatedAttributes)) //nolint:gosec // that it is weak is tested
+		sum := sha1.Sum(attributes(s.t, one.AuthenticatedAttributes))
 		if one.EncryptedDigest, err = s.key.Sign(rand.Reader, sum[:], crypto.SHA1); err != nil {
 			s.t.Fatal(err)
 		}
