@@ -68,9 +68,11 @@ type Dependency struct {
 
 // KustomizeSource is a Kustomize root inside a set of files.
 type KustomizeSource struct {
-	Files  Content
-	Root   string // slash path of the root's directory inside Files
-	Charts []KustomizeChart
+	Files       Content
+	Root        string // slash path of the root's directory inside Files
+	Charts      []KustomizeChart
+	KubeVersion string   // that charts see whose entry names none, instead of the bundle's
+	APIVersions []string // that charts see whose entry names none, instead of the bundle's
 }
 
 // KustomizeChart is the chart of an entry of helmCharts.
@@ -239,6 +241,9 @@ func (d digester) source(s *Source) {
 	case s.Kustomize != nil:
 		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
 		d.charts(s.Kustomize.Charts)
+		d.text(s.Kustomize.KubeVersion)
+		d.number(len(s.Kustomize.APIVersions))
+		d.text(s.Kustomize.APIVersions...)
 	case s.Manifests != nil:
 		d.text("manifests", s.Manifests.Files.Digest)
 	}

@@ -1,6 +1,7 @@
 package renderer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 
 // root builds a Kustomize root, with the charts of its helmCharts.
 func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe bool) ([]Object, bool, error) {
-	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
+	seen := *b
+	seen.KubeVersion, seen.APIVersions = cmp.Or(s.KubeVersion, b.KubeVersion), firstList(s.APIVersions, b.APIVersions)
+	charts := inflation{engine: e, bundle: &seen, probe: probe, left: e.limits.MaxOutput}
 	objects, err := e.kustomize.BuildCharts(ctx, kustomizeFiles(s.Files.Files), s.Root, charts.of(s.Charts))
 	if err != nil {
 		return nil, false, err
@@ -78,9 +81,8 @@ func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart
 	if err != nil {
 		return nil, false, err
 	}
-	o := helm.Options{Namespace: r.Namespace, KubeVersion: b.KubeVersion, APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe}
-	if r.KubeVersion != "" {
-		o.KubeVersion = r.KubeVersion
+	o := helm.Options{
+		Namespace: r.Namespace, KubeVersion: cmp.Or(r.KubeVersion, b.KubeVersion), APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe,
 	}
 	return e.release(ctx, of, chart, o, func(h helm.Hook) bool {
 		return !r.SkipHooks && (h == helm.KeptHook || h == helm.TestHook && !r.SkipTests)

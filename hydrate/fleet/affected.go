@@ -341,7 +341,7 @@ func (s Source) key() string {
 	case s.Helm != nil:
 		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version, strings.Join(s.Helm.Verify, " ")}, "\x00")
 	case s.Kustomize != nil:
-		return "kustomize\x00" + s.Kustomize.Path
+		return "kustomize\x00" + s.Kustomize.Key()
 	case s.Manifests != nil:
 		return "manifests\x00" + s.Manifests.Path
 	case s.Objects != nil:

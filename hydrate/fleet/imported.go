@@ -78,15 +78,23 @@ const (
 	BringsAny     Brings = "any"     // on any cluster
 )
 
-// ImportedSource is a chart with its values, or objects.
+// ImportedRoot is a Kustomize root that lists helmCharts. It is rendered as the root of an app of the fleet is, so that its charts are locked,
+// verified and part of the input digest in the same way.
+type ImportedRoot struct {
+	Path   string
+	Edited []byte `json:",omitempty"` // see PathSource
+}
+
+// ImportedSource is a chart with its values, a Kustomize root with charts, or objects.
 type ImportedSource struct {
-	Helm   *HelmSource
-	Values map[string]any // of the chart, merged
+	Helm      *HelmSource
+	Kustomize *ImportedRoot  `json:",omitempty"`
+	Values    map[string]any // of the chart, merged
 	// Packing of a chart that is in a repository; nil packs it as it is.
 	Packing *Packing `json:",omitempty"`
 	// ValuesFiles are files of the repository that are among Values or the defaults of Packing, lowest precedence first. Explain looks in them.
 	ValuesFiles []string `json:",omitempty"`
-	// KubeVersion and APIVersions that the chart sees, instead of the cluster's; empty for the cluster's.
+	// KubeVersion and APIVersions that the chart or the charts of the root see, instead of the cluster's; empty for the cluster's.
 	KubeVersion string
 	APIVersions []string
 	// Objects is a stream of rendered YAML documents.
@@ -125,6 +133,12 @@ func (l *loader) importAll(ctx context.Context) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
+		}
+		if entry.ArgoCD != nil {
+			if _, err := entry.ArgoCD.Kustomize.EnableHelm(); err != nil {
+				l.errorf(l.file, append(slices.Clone(at), "argocd", "kustomize", "buildOptions"), "leave it out: Sluice accepts --enable-helm only", "%v", err)
+				continue
+			}
 		}
 		tree, request := l.tree, importRequest(l.fleet, entry)
 		if entry.Flux != nil {
@@ -327,6 +341,12 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 		}
 		h.Path, h.Packing = mounted(h.Repository, h.Path), s.Packing
 		return Source{Helm: &h}, nil
+	}
+	if k := s.Kustomize; k != nil {
+		if leavesRepository(k.Path) {
+			return Source{}, fmt.Errorf("the path %q leaves the repository", k.Path)
+		}
+		return Source{Kustomize: &PathSource{Path: k.Path, Edited: k.Edited}}, nil
 	}
 	sum := sha256.Sum256([]byte(s.Objects))
 	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: []byte(s.Objects)}}, nil

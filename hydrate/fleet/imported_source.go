@@ -47,6 +47,9 @@ func (i *Imported) appendKey(dst []byte) ([]byte, error) {
 		}
 		sum := sha256.Sum256([]byte(s.Objects))
 		dst = appendText(dst, string(values), string(sum[:]))
+		if s.Kustomize != nil {
+			dst = appendText(dst, "kustomize", s.Kustomize.Path, string(s.Kustomize.Edited))
+		}
 		if s.KubeVersion != "" || len(s.APIVersions) > 0 {
 			dst = appendText(dst, "capabilities", s.KubeVersion)
 			dst = appendList(dst, s.APIVersions)

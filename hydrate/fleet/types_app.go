@@ -143,6 +143,18 @@ type PathSource struct {
 	Path string `json:"path,omitempty"`
 	// Repository is the name of another repository that the path is in. Default: this one.
 	Repository string `json:"repository,omitempty"`
+	// Edited is the text of the kustomization of Path in place of the file in the repository. It comes from an importer, never from a file of
+	// the fleet. nil takes the file as it is.
+	Edited []byte `json:"-"`
+}
+
+// Key tells folders apart that have different content in one commit.
+func (p *PathSource) Key() string {
+	if p.Edited == nil {
+		return p.Path
+	}
+	sum := sha256.Sum256(p.Edited)
+	return p.Path + "\x00edited " + hex.EncodeToString(sum[:])
 }
 
 // Selector selects by labels, as in Kubernetes. An empty one selects everything.

@@ -1,6 +1,10 @@
 package fleet
 
-import "maps"
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
 
 // Import is one repository layout of another tool: exactly one of flux and argocd is set.
 type Import struct {
@@ -22,6 +26,8 @@ type ArgoCDImport struct {
 	Apps []string `json:"apps,omitempty"`
 	// Repositories are URLs of this repository. Default: the URL that most sources with a path in this repository name.
 	Repositories []string `json:"repositories,omitempty"`
+	// Kustomize has the settings of Argo CD that change what Kustomize renders.
+	Kustomize ArgoCDKustomize `json:"kustomize,omitzero"`
 	// Clusters by the name that Argo CD knows them by.
 	Clusters map[string]ArgoCDCluster `json:"clusters" jsonschema:"required"`
 }
@@ -36,6 +42,29 @@ func (a *ArgoCDImport) LabelsOf(cluster string, registry map[string]string) map[
 	maps.Copy(out, registry)
 	maps.Copy(out, own.Labels)
 	return out
+}
+
+// ArgoCDKustomize has settings of Argo CD's ConfigMap argocd-cm.
+type ArgoCDKustomize struct {
+	// BuildOptions is the value of kustomize.buildOptions in argocd-cm. The only option that Sluice accepts is --enable-helm: kustomizations may
+	// list helmCharts then.
+	BuildOptions string `json:"buildOptions,omitempty"`
+}
+
+// EnableHelm reports whether kustomizations may list helmCharts. An option that Sluice does not support is an error.
+func (k ArgoCDKustomize) EnableHelm() (bool, error) {
+	enabled := false
+	for option := range strings.FieldsSeq(k.BuildOptions) {
+		switch option {
+		case "--enable-helm", "--enable-helm=true":
+			enabled = true
+		case "--enable-helm=false":
+			enabled = false
+		default:
+			return false, fmt.Errorf("the option %q is not supported", option)
+		}
+	}
+	return enabled, nil
 }
 
 // ArgoCDCluster is a cluster of Argo CD. What the registry says of a cluster of the same name holds too.

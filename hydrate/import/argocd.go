@@ -12,6 +12,8 @@ import (
 	"path"
 	"slices"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/argocd"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -34,6 +36,10 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		names[c.Name] = request.Clusters[n].Name
 	}
 	o := i.argocdOptions(tree, clusters)
+	var err error
+	if o.EnableHelm, err = entry.Kustomize.EnableHelm(); err != nil {
+		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error()}}
+	}
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
@@ -143,6 +149,9 @@ func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster
 	}
 	return argocd.Options{
 		Tree: tree, Build: plain.Build,
+		BuildWithoutCharts: func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error) {
+			return plain.BuildCharts(ctx, files, root, func(context.Context, *kustomize.Release) ([]manifest.Object, error) { return nil, nil })
+		},
 		Render: func(ctx context.Context, c *argocd.Chart, u *argocd.Unit) ([]manifest.Object, error) {
 			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"), KubeVersion: versions[u.Cluster], APIVersions: apis[u.Cluster]})
 		},
@@ -167,13 +176,41 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values, ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
 			continue
 		}
+		if r := s.Root; r != nil {
+			out.Sources = append(out.Sources, fleet.ImportedSource{Kustomize: &fleet.ImportedRoot{Path: r.Path, Edited: r.Edited}, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions})
+			continue
+		}
 		objects, err := stream(s.Objects, nil)
 		if out.Err == nil {
 			out.Err = err
 		}
 		out.Sources = append(out.Sources, fleet.ImportedSource{Objects: objects})
 	}
+	component, err := without(u.Followed)
+	if out.Err == nil {
+		out.Component, out.Err = component, err
+	}
 	return out
+}
+
+// without returns the kustomization of a component that removes objects; nil for none.
+func without(objects []manifest.Object) ([]byte, error) {
+	if len(objects) == 0 {
+		return nil, nil
+	}
+	var patches []map[string]string
+	for _, o := range objects {
+		metadata := map[string]any{"name": o.Name()}
+		if o.Namespace() != "" {
+			metadata["namespace"] = o.Namespace()
+		}
+		patch, err := yaml.Marshal(map[string]any{"$patch": "delete", "apiVersion": o.APIVersion(), "kind": o.Kind(), "metadata": metadata})
+		if err != nil {
+			return nil, err
+		}
+		patches = append(patches, map[string]string{"patch": string(patch)})
+	}
+	return yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component", "patches": patches})
 }
 
 // renderChart renders a chart of the repository that may bring Applications.
@@ -237,9 +274,14 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 	return out, nil
 }
 
-// detectArgoCD finds the clusters of a repository of Applications; none if there are no Applications.
-func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (map[string]fleet.ArgoCDCluster, error) {
-	found, err := argocd.Servers(ctx, i.argocdOptions(tree, nil))
+// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no Applications.
+func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (*fleet.ArgoCDImport, error) {
+	o := i.argocdOptions(tree, nil)
+	found, err := argocd.Servers(ctx, o)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	enabled, err := argocd.EnablesHelm(o)
 	if err != nil {
 		return nil, err
 	}
@@ -256,5 +298,9 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (map[strin
 			out[one.Environment] = one
 		}
 	}
-	return out, nil
+	entry := &fleet.ArgoCDImport{Clusters: out}
+	if enabled {
+		entry.Kustomize.BuildOptions = "--enable-helm"
+	}
+	return entry, nil
 }

@@ -31,16 +31,16 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 			return nil, err
 		}
 	}
-	if len(found.flux)+len(found.argocd) == 0 {
+	if len(found.flux) == 0 && found.argocd == nil {
 		return nil, nil
 	}
 	return found.fleet()
 }
 
-// detected are the clusters of a repository without sluice.yaml, by name.
+// detected is what a repository without sluice.yaml describes.
 type detected struct {
-	flux   map[string]fleet.ImportedCluster
-	argocd map[string]fleet.ArgoCDCluster
+	flux   map[string]fleet.ImportedCluster // by name
+	argocd *fleet.ArgoCDImport              // nil if there are clusters of Flux
 }
 
 // fluxClusters names clusters. Those that would share a name get their path in it.
@@ -91,8 +91,8 @@ func (d detected) fleet() ([]byte, error) {
 	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
 	environments := slices.Sorted(maps.Keys(d.flux))
 	if len(d.flux) == 0 {
-		sync, entry = "argocd", map[string]any{"argocd": map[string]any{"clusters": d.argocd}}
-		environments = slices.Sorted(maps.Keys(d.argocd))
+		sync, entry = "argocd", map[string]any{"argocd": d.argocd}
+		environments = slices.Sorted(maps.Keys(d.argocd.Clusters))
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": "fleet"},

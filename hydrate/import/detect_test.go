@@ -46,6 +46,26 @@ func TestDetectedClustersHaveNames(t *testing.T) {
 	}
 }
 
+// What tells Argo CD to render helmCharts is part of the entry: the ConfigMap, a patch, and values of Argo CD's chart, but no comment.
+func TestDetectedBuildOptions(t *testing.T) {
+	t.Parallel()
+	const apps = "-- apps.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a}\nspec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: app}, destination: {name: prod}}\n"
+	for text, want := range map[string]bool{
+		"kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata:\n  kustomize.buildOptions: --enable-helm\n": true,
+		"configs:\n  cm:\n    kustomize.buildOptions: \"--load-restrictor X --enable-helm\" # yes\n":     true,
+		"data: {\"kustomize.buildOptions\": '--enable-helm=true'}\n":                                     true,
+		"data:\n  # kustomize.buildOptions: --enable-helm\n  a: b\n":                                     false,
+		"data:\n  kustomize.buildOptions: --load-restrictor X # not --enable-helm\n":                     false,
+		"data:\n  kustomize.buildOptions: --enable-helm=false\n":                                         false,
+		"data:\n  kustomize.buildOptions: --enable-helmet\n":                                             false,
+	} {
+		got, err := New(nil).Detect(t.Context(), tree(apps+"-- install/cm.yaml --\n"+text))
+		if err != nil || strings.Contains(string(got), "buildOptions: --enable-helm") != want {
+			t.Errorf("%s: %v: %s", text, err, got)
+		}
+	}
+}
+
 // An Application for a cluster that only a cluster Secret describes fails: the fleet has no branch for it.
 func TestClusterOfSecretAlone(t *testing.T) {
 	t.Parallel()

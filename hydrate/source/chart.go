@@ -199,7 +199,7 @@ func (v *View) Versions(t fleet.Target) ([]string, error) {
 		case s.Objects != nil:
 			out = append(out, t.Locate(s.Objects.Name))
 		case s.Kustomize != nil:
-			out = append(out, t.Locate(s.Kustomize.Path)+helmCharts(v.contents, s.Kustomize.Path))
+			out = append(out, t.Locate(s.Kustomize.Path)+helmCharts(v.contents, v.contents.root(s.Kustomize)))
 		default:
 			out = append(out, t.Locate(s.Manifests.Path))
 		}

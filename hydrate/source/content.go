@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
-	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // contents identifies the sources of one commit's apps without reading them, and reads their bytes, each source once.
@@ -27,16 +26,17 @@ type contents struct {
 	snap     *gitstore.Snapshot
 	archives Archives
 	lock     *fetch.Lock
-	bases    *remoteBases // wraps snap for all files that Kustomize reads
-	walker   *kustomize.Walker
-	trust    *Trust   // signers of charts
-	demanded []string // names of signers that the fleet of the commit demands by default
+	bases    *remoteBases      // wraps snap for all files that Kustomize reads
+	walker   *kustomize.Walker // of roots that are not edited
+	trust    *Trust            // signers of charts
+	demanded []string          // names of signers that the fleet of the commit demands by default
 
 	dependsOn sync.Map // folder of a chart → []dependency
 
 	mu           sync.Mutex
 	descriptions map[string]description
 	loads        map[string]*load
+	edited       map[string]*kustomize.Walker // of roots whose kustomization an importer has edited, by their key
 }
 
 // load holds the bytes of one source.
@@ -49,14 +49,14 @@ type load struct {
 func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository) (*contents, error) {
 	c := &contents{
 		snap: snap, archives: archives,
-		descriptions: map[string]description{}, loads: map[string]*load{},
+		descriptions: map[string]description{}, loads: map[string]*load{}, edited: map[string]*kustomize.Walker{},
 	}
 	var err error
 	if c.lock, err = readLock(snap); err != nil {
 		return nil, err
 	}
 	c.bases = newRemoteBases(snap, repositories, c.lock)
-	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget()).Charts().Mounts(fleet.MountDir)
+	c.walker = newWalker(c.bases)
 	return c, nil
 }
 
@@ -186,16 +186,16 @@ func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content
 }
 
 // kustomizeFiles reads all files that the build of a Kustomize root or a component uses.
-func (c *contents) kustomizeFiles(root string) (renderer.Content, error) {
-	return c.once("kustomize\x00"+root, func() (renderer.Content, error) {
-		names, err := c.walker.Closure(root)
+func (c *contents) kustomizeFiles(r root) (renderer.Content, error) {
+	return c.once("kustomize\x00"+r.Key(), func() (renderer.Content, error) {
+		names, err := r.walker.Closure(r.Path)
 		if err != nil {
 			return renderer.Content{}, err
 		}
-		d := c.kustomizeID(root)
-		out := renderer.Content{Name: root, Digest: d.id}
+		d := c.kustomizeID(r)
+		out := renderer.Content{Name: r.Path, Digest: d.id}
 		for _, name := range names {
-			data, err := c.bases.ReadFile(name)
+			data, err := r.tree.ReadFile(name)
 			if err != nil {
 				return out, err
 			}

@@ -56,7 +56,7 @@ func (c *contents) describe(src fleet.Source) description {
 	case src.Objects != nil:
 		d = description{id: "objects " + src.Objects.Digest}
 	case src.Kustomize != nil:
-		d = c.kustomizeID(src.Kustomize.Path)
+		d = c.kustomizeID(c.root(src.Kustomize))
 	default:
 		d = c.dirID(src.Manifests.Path)
 	}
@@ -77,7 +77,7 @@ func sourceKey(src fleet.Source) string {
 	case src.Objects != nil:
 		return "objects\x00" + src.Objects.Digest
 	case src.Kustomize != nil:
-		return "kustomize\x00" + src.Kustomize.Path
+		return "kustomize\x00" + src.Kustomize.Key()
 	default:
 		return "manifests\x00" + src.Manifests.Path
 	}
@@ -111,26 +111,26 @@ func (c *contents) remoteID(ref fetch.Ref, h *fleet.HelmSource) description {
 	return description{id: "archive " + locked.Digest + signed, reach: []string{fetch.LockFile}}
 }
 
-func (c *contents) kustomizeID(root string) description {
-	files, err := c.walker.Closure(root)
+func (c *contents) kustomizeID(r root) description {
+	files, err := r.walker.Closure(r.Path)
 	if err != nil {
 		return description{err: err}
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n", root)
+	fmt.Fprintf(h, "%s\n", r.Path)
 	for _, f := range files {
-		e, err := c.snap.Entry(f)
+		id, err := r.fileID(c, f)
 		if err != nil {
 			return description{err: err}
 		}
-		fmt.Fprintf(h, "%s %s\n", e.Hash, f)
+		fmt.Fprintf(h, "%s %s\n", id, f)
 	}
-	dirs, err := c.walker.Directories(root)
+	dirs, err := r.walker.Directories(r.Path)
 	if err != nil {
 		return description{err: err}
 	}
 	out := description{reach: append(files, kustomizationNames(dirs)...)}
-	charts, err := c.walker.ChartsOf(root)
+	charts, err := r.walker.ChartsOf(r.Path)
 	if err != nil {
 		return description{err: err}
 	}

@@ -57,23 +57,23 @@ func withoutReferences(c *kustomize.Chart) error {
 }
 
 // root reads the files and charts of a Kustomize root that the target may read.
-func (t *Target) root(ctx context.Context, path string) (*renderer.KustomizeSource, error) {
+func (t *Target) root(ctx context.Context, of root) (*renderer.KustomizeSource, error) {
 	c := t.view.contents
-	files, err := c.kustomizeFiles(path)
+	files, err := c.kustomizeFiles(of)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.mayRead(files); err != nil {
 		return nil, err
 	}
-	out := &renderer.KustomizeSource{Files: files, Root: path}
-	out.Charts, err = c.kustomizeCharts(ctx, t.Target, path)
+	out := &renderer.KustomizeSource{Files: files, Root: of.Path}
+	out.Charts, err = c.kustomizeCharts(ctx, t.Target, of)
 	return out, err
 }
 
 // kustomizeCharts reads the charts of a Kustomize root or component, which a target may use.
-func (c *contents) kustomizeCharts(ctx context.Context, t fleet.Target, root string) ([]renderer.KustomizeChart, error) {
-	charts, err := c.walker.ChartsOf(root)
+func (c *contents) kustomizeCharts(ctx context.Context, t fleet.Target, of root) ([]renderer.KustomizeChart, error) {
+	charts, err := of.walker.ChartsOf(of.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (c *contents) kustomizeChart(ctx context.Context, t fleet.Target, chart *ku
 }
 
 // kustomizeRefs returns the remote charts of a Kustomize root.
-func kustomizeRefs(c *contents, t fleet.Target, root string) ([]fetch.Ref, error) {
-	charts, err := c.walker.ChartsOf(root)
+func kustomizeRefs(c *contents, t fleet.Target, of root) ([]fetch.Ref, error) {
+	charts, err := of.walker.ChartsOf(of.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,8 @@ func kustomizeChartRefs(c *contents, t fleet.Target, chart *kustomize.Chart) ([]
 }
 
 // helmCharts returns the charts of a Kustomize root with their versions, for messages. It is empty if the root lists none or has errors.
-func helmCharts(c *contents, root string) string {
-	charts, err := c.walker.ChartsOf(root)
+func helmCharts(c *contents, of root) string {
+	charts, err := of.walker.ChartsOf(of.Path)
 	if err != nil {
 		return "" // rendering reports it
 	}

@@ -80,7 +80,7 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 	for i, s := range resolved.Sources {
 		switch {
 		case s.Kustomize != nil:
-			refs, err := kustomizeRefs(v.contents, t, s.Kustomize.Path)
+			refs, err := kustomizeRefs(v.contents, t, v.contents.root(s.Kustomize))
 			if err != nil {
 				return nil, t.SourceError(i, err)
 			}
@@ -104,7 +104,7 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 		owner := ownerOf(t, layer)
 		key := [2]string{fleet.WorkspaceOf(owner.App.Name), "component " + layer.Path}
 		if _, known := charts[key]; !known {
-			refs, err := kustomizeRefs(v.contents, owner, layer.Path)
+			refs, err := kustomizeRefs(v.contents, owner, componentRoot(v.contents, layer.Path))
 			if err != nil {
 				return nil, fmt.Errorf("component %s: %w", layer.Path, err)
 			}

@@ -59,7 +59,7 @@ func (v *View) paths(t fleet.Target) ([]string, error) {
 		out = append(out, d.reach...)
 	}
 	for _, layer := range selection.Components {
-		d := v.contents.kustomizeID(layer.Path)
+		d := v.contents.kustomizeID(componentRoot(v.contents, layer.Path))
 		if d.err != nil {
 			return nil, d.err
 		}

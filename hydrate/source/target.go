@@ -63,7 +63,7 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 		key = append(key, id...)
 	}
 	for _, layer := range out.Components { // the digest covers the folder itself, but not the files that it refers to
-		r := v.contents.kustomizeID(layer.Path)
+		r := v.contents.kustomizeID(componentRoot(v.contents, layer.Path))
 		if r.err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
 		}
@@ -123,17 +123,18 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		if err == nil {
 			err = t.mayReadChart(src.Helm, helm)
 		}
-		if i := t.Imported(); i != nil && err == nil {
-			if from := i.Source(src.Name); from != nil {
-				helm.KubeVersion, helm.APIVersions = from.KubeVersion, from.APIVersions
-			}
+		if from := t.importedSource(src.Name); from != nil && err == nil {
+			helm.KubeVersion, helm.APIVersions = from.KubeVersion, from.APIVersions
 		}
 		return renderer.Source{Helm: helm}, err
 	case src.Objects != nil:
 		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest, Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
-		root, err := t.root(ctx, src.Kustomize.Path)
+		root, err := t.root(ctx, c.root(src.Kustomize))
+		if from := t.importedSource(src.Name); from != nil && err == nil {
+			root.KubeVersion, root.APIVersions = from.KubeVersion, from.APIVersions
+		}
 		return renderer.Source{Kustomize: root}, err
 	default:
 		content, err := c.manifests(src.Manifests.Path, t.App)
@@ -141,12 +142,20 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 	}
 }
 
+// importedSource returns the importer's description of a source; nil for an app that the fleet itself declares.
+func (t *Target) importedSource(name string) *fleet.ImportedSource {
+	if i := t.Imported(); i != nil {
+		return i.Source(name)
+	}
+	return nil
+}
+
 // component reads a layer's component, the files that it refers to, and its charts. It replaces references for the
 // target's cluster, but only in files of the component's own folder.
 func (t *Target) component(ctx context.Context, layer fleet.LayerFile) (renderer.Component, error) {
 	dir := layer.Path
 	out := renderer.Component{Root: dir}
-	content, err := t.view.contents.kustomizeFiles(dir)
+	content, err := t.view.contents.kustomizeFiles(componentRoot(t.view.contents, dir))
 	if err == nil && layer.OfWorkspace() {
 		err = t.mayRead(content)
 	}
@@ -166,6 +175,6 @@ func (t *Target) component(ctx context.Context, layer fleet.LayerFile) (renderer
 		fmt.Fprintf(h, "%d %s %d\n%s", len(f.Path), f.Path, len(data), data)
 	}
 	out.Files.Digest = "component " + hex.EncodeToString(h.Sum(nil))
-	out.Charts, err = t.view.contents.kustomizeCharts(ctx, ownerOf(t.Target, layer), dir)
+	out.Charts, err = t.view.contents.kustomizeCharts(ctx, ownerOf(t.Target, layer), componentRoot(t.view.contents, dir))
 	return out, err
 }

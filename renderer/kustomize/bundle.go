@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // File is one file of a bundle, with its slash path from the bundle's root.
@@ -26,6 +28,23 @@ type File struct {
 type Tree interface {
 	ReadFile(name string) ([]byte, error)
 	Stat(name string) (fs.FileInfo, error)
+}
+
+// EditedTree is a tree in which a tool has edited kustomizations. Messages have the lines of the text that people wrote.
+type EditedTree interface {
+	Tree
+	// Written returns a file as it was before the edit.
+	Written(name string) ([]byte, error)
+}
+
+// written returns the text of a file whose lines messages have. data is the content of the file.
+func (w *Walker) written(name string, data []byte) []byte {
+	if edited, ok := w.tree.(EditedTree); ok {
+		if text, err := edited.Written(name); err == nil && manifest.Check(text, w.budget) == nil {
+			return text
+		}
+	}
+	return data
 }
 
 func lstat(tree Tree, name string) (fs.FileInfo, error) {

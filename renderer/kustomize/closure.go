@@ -270,7 +270,7 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area, mounts: w.mounts}}
+	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: w.written(name, data), area: w.area, mounts: w.mounts}}
 	s.kustomization(&k)
 	s.targets(&k)
 	slices.Sort(d.files)

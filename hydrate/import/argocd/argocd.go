@@ -34,6 +34,10 @@ type Options struct {
 	Tree Tree
 	// Build returns the objects of `kustomize build root`, where a kustomization may read any file of files. They are not changed.
 	Build func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
+	// BuildWithoutCharts is Build for a root with helmCharts. It returns the objects that are not those of a chart.
+	BuildWithoutCharts func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
+	// EnableHelm says that kustomizations may list helmCharts.
+	EnableHelm bool
 	// Render renders a chart of the repository that may bring Applications. The unit has the cluster and the namespace.
 	Render func(ctx context.Context, c *Chart, u *Unit) ([]manifest.Object, error)
 	// Apps are patterns of the files that hold Applications, ApplicationSets and cluster Secrets; none is every file.
@@ -74,6 +78,8 @@ type Unit struct {
 	Parent    string // the Application whose objects this one, or its ApplicationSet, is among
 	Set       string // what Problem.App is if the ApplicationSet that generates it cannot be generated
 	Sources   []Source
+	// Followed are Applications and ApplicationSets that a build of a Root among the sources returns, and that are units of their own.
+	Followed []manifest.Object
 
 	Prune  bool // Argo CD removes objects that disappear
 	Orphan bool // Argo CD leaves the objects in the cluster when the Application is deleted
@@ -82,10 +88,19 @@ type Unit struct {
 	Brings bool  // the unit fails, and its files may describe other Applications, which are missing
 }
 
-// Source is a chart or objects.
+// Source is a chart, a Kustomize root or objects.
 type Source struct {
 	Chart   *Chart
+	Root    *Root
 	Objects []manifest.Object
+}
+
+// Root is a Kustomize root that lists helmCharts.
+type Root struct {
+	Path        string
+	Edited      []byte   // the text of its kustomization with the fields of the source; nil for none
+	KubeVersion string   // instead of the cluster's
+	APIVersions []string // instead of the cluster's
 }
 
 // Chart is a Helm source.

@@ -3,9 +3,11 @@ package argocd
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,30 +32,70 @@ func (o overlay) ReadFile(name string) ([]byte, error) {
 	return o.Tree.ReadFile(name)
 }
 
-// kustomize builds a directory after the edits that a source asks for, as `kustomize edit` makes them.
-func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string, env map[string]string) ([]manifest.Object, error) {
-	name := ""
-	for _, base := range kustomize.FileNames() {
-		if i.isFile(path.Join(dir, base)) {
-			name = path.Join(dir, base)
-			break
-		}
-	}
+// Written implements kustomize.EditedTree.
+func (o overlay) Written(name string) ([]byte, error) { return o.Tree.ReadFile(name) }
+
+// kustomize builds a directory after the edits that a source asks for, as `kustomize edit` makes them. A root with helmCharts is not built:
+// its objects are only those that may be Applications.
+func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string, env map[string]string) (Source, error) {
+	name := kustomizationOf(i, dir)
 	if name == "" {
-		return nil, fmt.Errorf("%s has no kustomization.yaml", dir)
+		return Source{}, fmt.Errorf("%s has no kustomization.yaml", dir)
 	}
 	data, err := i.Tree.ReadFile(name)
 	if err != nil {
-		return nil, err
+		return Source{}, err
 	}
-	tree := i.Tree
+	tree, root := i.Tree, &Root{Path: dir}
 	if k != nil {
 		if data, err = i.edited(data, k, dir, env); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return Source{}, fmt.Errorf("%s: %w", name, err)
 		}
-		tree = overlay{i.Tree, name, data}
+		tree, root.Edited, root.KubeVersion, root.APIVersions = overlay{i.Tree, name, data}, data, k.KubeVersion, k.APIVersions
 	}
-	names, err := kustomize.NewWalker(tree, manifest.DefaultBudget()).Closure(dir)
+	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).Charts()
+	charts, err := walker.ChartsOf(dir)
+	if err != nil {
+		return Source{}, err
+	}
+	if len(charts) > 0 && !i.EnableHelm {
+		return Source{}, charts[0].Error(errHelmDisabled)
+	}
+	files, err := closure(tree, walker, dir)
+	if err != nil {
+		return Source{}, err
+	}
+	if len(charts) == 0 {
+		objects, err := i.Build(ctx, files, dir)
+		return Source{Objects: objects}, err
+	}
+	if !slices.ContainsFunc(files, func(f kustomize.File) bool { return describes(f.Data) }) {
+		return Source{Root: root}, nil
+	}
+	objects, err := i.BuildWithoutCharts(ctx, files, dir)
+	if err != nil {
+		return Source{}, fmt.Errorf("looking for Applications in %s, without the objects of its helmCharts: %w (move the charts to a kustomization that another Application names)", name, err)
+	}
+	return Source{Root: root, Objects: objects}, nil
+}
+
+// errHelmDisabled says how to accept helmCharts.
+var errHelmDisabled = errors.New("the kustomization lists helmCharts, which Argo CD renders only with --enable-helm " +
+	"(if kustomize.buildOptions in its ConfigMap argocd-cm has this option, set spec.import[].argocd.kustomize.buildOptions in sluice.yaml to --enable-helm)")
+
+// kustomizationOf is the kustomization file of a directory; "" if it has none.
+func kustomizationOf(i *importer, dir string) string {
+	for _, base := range kustomize.FileNames() {
+		if name := path.Join(dir, base); i.isFile(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// closure reads the files of a build.
+func closure(tree Tree, walker *kustomize.Walker, dir string) ([]kustomize.File, error) {
+	names, err := walker.Closure(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +107,7 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 		}
 		files[n] = kustomize.File{Path: name, Data: content}
 	}
-	return i.Build(ctx, files, dir)
+	return files, nil
 }
 
 // edited is a kustomization with the fields of a source.

@@ -93,6 +93,8 @@ type kustomizeSource struct {
 	Namespace                 string            `json:"namespace"`
 	Components                []string          `json:"components"`
 	IgnoreMissingComponents   bool              `json:"ignoreMissingComponents"`
+	KubeVersion               string            `json:"kubeVersion"`
+	APIVersions               []string          `json:"apiVersions"`
 	Replicas                  []struct {
 		Name  string `json:"name"`
 		Count any    `json:"count"`

@@ -14,7 +14,6 @@ import (
 	"github.com/gobwas/glob"
 	"sigs.k8s.io/yaml"
 
-	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -52,6 +51,12 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 		var more []located
 		out.Objects, more = i.divide(out.Objects, u)
 		children = append(children, more...)
+		if out.Root != nil {
+			out.Objects = nil
+			for _, child := range more {
+				u.Followed = append(u.Followed, child.object)
+			}
+		}
 		u.Sources = append(u.Sources, out)
 	}
 	return children, nil
@@ -145,8 +150,7 @@ func (i *importer) source(ctx context.Context, app *application, s *source, all 
 		chart, err := i.chart(app, s, all, dir, env)
 		return Source{Chart: chart}, err
 	case kind == "kustomize":
-		objects, err := i.kustomize(ctx, s.Kustomize, dir, env)
-		return Source{Objects: objects}, err
+		return i.kustomize(ctx, s.Kustomize, dir, env)
 	default:
 		objects, err := i.directory(s.Directory, dir)
 		return Source{Objects: objects}, err
@@ -174,10 +178,8 @@ func (i *importer) kind(s *source, dir string) (string, error) {
 	if len(named) == 1 {
 		return named[0], nil
 	}
-	for _, name := range kustomize.FileNames() {
-		if i.isFile(path.Join(dir, name)) {
-			return "kustomize", nil
-		}
+	if kustomizationOf(i, dir) != "" {
+		return "kustomize", nil
 	}
 	if i.isFile(path.Join(dir, "Chart.yaml")) {
 		return "helm", nil

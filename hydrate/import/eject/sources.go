@@ -28,6 +28,12 @@ func (a *App) sources(files map[string][]byte) (appSources, error) {
 		if len(a.targets[0].Sources) > 1 {
 			name = "source-" + strconv.Itoa(n)
 		}
+		if a.targets[0].Sources[n].Kustomize != nil {
+			if err := a.roots(lists, n, name); err != nil {
+				return appSources{}, err
+			}
+			continue
+		}
 		if a.targets[0].Sources[n].Helm == nil {
 			if err := a.manifests(lists, n, name, files); err != nil {
 				return appSources{}, err
@@ -76,25 +82,56 @@ func (a *App) values(list []map[string]any, source string, files map[string][]by
 	return nil
 }
 
+// roots describes Kustomize roots with helmCharts where they are.
+func (a *App) roots(lists [][]fleet.Source, n int, name string) error {
+	for i, t := range a.targets {
+		k := t.Sources[n].Kustomize
+		if k == nil {
+			return refusal(t, "its source has no helmCharts, and the one on %s has some", a.targets[0].Cluster)
+		}
+		if k.Edited != nil {
+			return refusal(t, "its kustomization in %s has helmCharts, and the Application changes it (move the fields of spec.source.kustomize to the kustomization first)", k.Path)
+		}
+		lists[i] = append(lists[i], fleet.Source{Name: name, Kustomize: &fleet.PathSource{Path: k.Path}})
+	}
+	return nil
+}
+
+// texts returns the rendered objects of a source of a target.
+func (a *App) texts(t *fleet.Imported, n int) ([]string, error) {
+	if t.Sources[n].Helm != nil {
+		return nil, refusal(t, "its source is a chart, and none on %s", a.targets[0].Cluster)
+	}
+	if t.Sources[n].Kustomize != nil {
+		return nil, refusal(t, "its source has helmCharts, and the one on %s has none", a.targets[0].Cluster)
+	}
+	objects, err := manifest.Decode([]byte(t.Sources[n].Objects), manifest.DefaultBudget())
+	if err != nil {
+		return nil, refusal(t, "%v", err)
+	}
+	var out []string
+	for _, o := range objects {
+		text, err := manifest.Encode(o)
+		if err != nil {
+			return nil, refusal(t, "%v", err)
+		}
+		out = append(out, string(text))
+	}
+	return out, nil
+}
+
 // manifests writes the rendered objects of a source: those that are equal on all clusters once, the others for each cluster.
 func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[string][]byte) error {
 	count, documents := map[string]int{}, make([][]string, len(a.targets))
 	for i, t := range a.targets {
-		if t.Sources[n].Helm != nil {
-			return refusal(t, "its source is a chart, and none on %s", a.targets[0].Cluster)
-		}
-		objects, err := manifest.Decode([]byte(t.Sources[n].Objects), manifest.DefaultBudget())
+		texts, err := a.texts(t, n)
 		if err != nil {
-			return refusal(t, "%v", err)
+			return err
 		}
-		for _, o := range objects {
-			text, err := manifest.Encode(o)
-			if err != nil {
-				return refusal(t, "%v", err)
-			}
-			documents[i] = append(documents[i], string(text))
-			count[string(text)]++
+		for _, text := range texts {
+			count[text]++
 		}
+		documents[i] = texts
 	}
 	dir := path.Join(a.dir, "manifests", name)
 	own := make([][]string, len(a.targets))

@@ -163,7 +163,7 @@ var refused = map[string]string{
 func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, objects int) {
 	t.Helper()
 	initialize(t, dir)
-	o := argoref.Options{Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url}}
+	o := argoref.Options{Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url}, BuildOptions: "--enable-helm"}
 	for _, server := range slices.Sorted(maps.Keys(clusters)) {
 		o.Clusters = append(o.Clusters, argoref.Cluster{Name: clusters[server], Server: server})
 	}

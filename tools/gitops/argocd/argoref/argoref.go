@@ -35,6 +35,7 @@ type Options struct {
 	Repositories []string
 	Trunk        string // a revision that means the commit, besides HEAD; "" is main or master
 	Clusters     []Cluster
+	BuildOptions string // of Kustomize, as kustomize.buildOptions in argocd-cm
 }
 
 // Cluster is a cluster that is registered in Argo CD.

@@ -1,6 +1,7 @@
 package argoref
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 		objects, err := b.source(ctx, files, &apiclient.ManifestRequest{
 			Repo: &v1alpha1.Repository{Repo: s.RepoURL}, AppName: app.Name, Namespace: app.Spec.Destination.Namespace, ApplicationSource: &s,
 			NoCache: true, RefSources: refs, HasMultipleSources: app.Spec.HasMultipleSources(), ProjectName: app.Spec.Project, ProjectSourceRepos: []string{"*"},
-			KubeVersion: cluster.KubeVersion, ApiVersions: cluster.APIVersions,
+			KubeVersion: cluster.KubeVersion, ApiVersions: cluster.APIVersions, KustomizeOptions: &v1alpha1.KustomizeOptions{BuildOptions: b.BuildOptions},
 		}, paths)
 		if err != nil {
 			var why skip
@@ -142,7 +143,7 @@ func vendored(files, dir string) error {
 	return nil
 }
 
-// inRepository reports a resource of a kustomization that is not in the repository: Kustomize fetches it.
+// inRepository reports a resource or a chart of a kustomization that is not in the repository: Kustomize fetches it.
 func inRepository(files, dir string, seen map[string]bool) error {
 	if seen[dir] {
 		return nil
@@ -155,9 +156,21 @@ func inRepository(files, dir string, seen map[string]bool) error {
 		}
 		var k struct {
 			Resources, Bases, Components, Crds, Generators, Transformers, Validators []string
+
+			HelmGlobals struct{ ChartHome string }
+			HelmCharts  []struct{ Name, Repo, Version string }
 		}
 		if yaml.Unmarshal(data, &k) != nil {
 			return nil // Kustomize reports it
+		}
+		for _, c := range k.HelmCharts {
+			home := filepath.Join(dir, cmp.Or(k.HelmGlobals.ChartHome, "charts"))
+			if c.Repo != "" && c.Version != "" {
+				home = filepath.Join(home, c.Name+"-"+c.Version)
+			}
+			if info, err := os.Stat(filepath.Join(home, c.Name)); c.Repo != "" && (err != nil || !info.IsDir()) {
+				return skip(fmt.Sprintf("%s needs the chart %s from %s", relative(files, filepath.Join(dir, name)), c.Name, c.Repo))
+			}
 		}
 		for _, r := range slices.Concat(k.Resources, k.Bases, k.Components, k.Crds, k.Generators, k.Transformers, k.Validators) {
 			full := filepath.Join(dir, r)

@@ -28,6 +28,9 @@ type request struct {
 		ArgoCD *struct {
 			Apps         []string `json:"apps"`
 			Repositories []string `json:"repositories"`
+			Kustomize    struct {
+				BuildOptions string `json:"buildOptions"`
+			} `json:"kustomize"`
 		} `json:"argocd"`
 	} `json:"entry"`
 	Clusters map[string]cluster `json:"clusters"` // of the fleet
@@ -75,7 +78,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := os.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return err
 	}
-	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore, Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk}
+	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore, Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk, BuildOptions: r.Entry.ArgoCD.Kustomize.BuildOptions}
 	for _, name := range slices.Sorted(maps.Keys(r.Clusters)) {
 		c := r.Clusters[name]
 		o.Clusters = append(o.Clusters, argoref.Cluster{
