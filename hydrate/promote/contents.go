@@ -99,7 +99,7 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 		if h.Tree == "" {
 			continue
 		}
-		f := fates{went: map[string]bool{}, same: map[string]bool{}, exists: map[string]bool{}}
+		f := newFates()
 		err := h.each(members, func(cluster string) error { return f.look(h.Tree, promotedTree, tree, cluster, read) })
 		if errors.Is(err, ErrNoTree) {
 			continue
@@ -110,66 +110,6 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 		out.Holds = append(out.Holds, HoldChange{Hold: h, Apps: f.changed(h)})
 	}
 	return out, nil
-}
-
-// fates are what became of apps on the clusters of a hold.
-type fates struct {
-	went   map[string]bool // the rollback changed them
-	same   map[string]bool // of these, the promoted tree has them as the held one on a cluster
-	exists map[string]bool // in the held or the promoted tree
-}
-
-// look adds what became of the apps of a cluster.
-func (f fates) look(held, promoted, tree, cluster string, read Contents) error {
-	back, err := differ(held, tree, cluster, read)
-	if err != nil {
-		return err
-	}
-	changed, err := differ(held, promoted, cluster, read)
-	if err != nil {
-		return err
-	}
-	for app := range back {
-		f.went[app] = true
-		if !changed[app] {
-			f.same[app] = true
-		}
-	}
-	for _, tree := range []string{held, promoted} {
-		has, err := read(tree, cluster)
-		if err != nil {
-			return err
-		}
-		for app := range has {
-			f.exists[app] = true
-		}
-	}
-	return nil
-}
-
-// changed returns the apps of the hold that count as changed. If there is one, these include the apps that only the rollback brought back, as
-// the old names of those that come.
-func (f fates) changed(h Hold) []string {
-	apps := h.Apps // the manifests of an app that was not rolled back do not matter
-	if len(apps) == 0 {
-		apps = slices.Sorted(maps.Keys(f.went))
-	}
-	var out []string
-	for _, app := range apps {
-		if !f.same[app] {
-			out = append(out, app)
-		}
-	}
-	if !h.Whole && len(out) > 0 {
-		for _, app := range apps {
-			if !f.exists[app] && !slices.Contains(out, app) {
-				out = append(out, app)
-			}
-		}
-	}
-	out = h.together(out)
-	slices.Sort(out)
-	return out
 }
 
 // RolledBackError refuses a rollback of a scope that is rolled back already.

@@ -264,23 +264,6 @@ func (x *facts) before() (PastState, bool) {
 	return PastState{}, false
 }
 
-// together adds to the changed apps of a hold the others of their workspaces, if these went back as a whole. A workspace comes as it went: its changes may
-// rename an app, or move an object from one of its apps to another, so one side alone would delete the object, or give it two owners.
-func (h Hold) together(changed []string) []string {
-	if len(h.Workspaces) == 0 {
-		return changed
-	}
-	var out []string
-	for _, app := range h.Apps {
-		w := fleet.WorkspaceOf(app)
-		whole := slices.Contains(h.Workspaces, w) && hasAppOf(changed, w)
-		if whole || slices.Contains(changed, app) {
-			out = append(out, app)
-		}
-	}
-	return out
-}
-
 // ownStates returns how many of the newest past states, the one that runs included, belong to the last rollout. What it had until a workspace went
 // back was never complete, so nothing goes back to it. Without a known state before the rollout, it returns 0.
 func (x *facts) ownStates(newestFirst []PastState) int {

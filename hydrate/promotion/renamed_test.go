@@ -113,3 +113,63 @@ func TestRollbackOfWhatOthersNeed(t *testing.T) {
 	}
 	w.has("both", "team-b", "cart", "cart", "bounds", "bounds")
 }
+
+// After a rollback of everything, the old name of an app that the bad commit renamed goes when the repair brings the new one.
+func TestRenamedAppAfterARollbackOfEverything(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	t.Parallel()
+	w := newTenants(t)
+	w.Git("rm", "-q", "-r", "workspaces/team-a/apps/cart", "workspaces/team-a/m")
+	w.app("team-a", "basket")
+	w.object("team-a", "basket", "two")
+	w.says("fine", "team-b")
+	w.passes()
+	w.has("renamed", "team-a", "basket", "basket", "two", "two")
+	if refused := w.rollBack("r", nil); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	w.has("rolled back", "team-a", "cart", "cart", "one", "one")
+	w.has("rolled back", "team-a", "basket", "basket", "-", "-")
+	w.says("better", "team-b")
+	w.passes()
+	w.has("another commit", "team-a", "cart", "cart", "one", "one")
+	w.has("another commit", "team-a", "basket", "basket", "-", "-")
+	w.object("team-a", "basket", "three")
+	w.says("best", "team-b")
+	last := w.passes()
+	w.has("a repair", "team-a", "cart", "cart", "-", "-")
+	w.has("a repair", "team-a", "basket", "basket", "three", "three")
+	if len(last.Decision.Record.Holds) > 0 {
+		t.Errorf("something is still held: %+v", last.Decision.Record.Holds)
+	}
+}
+
+// Two workspaces rename an app in a commit that is rolled back. The repair of one of them brings nothing of the other.
+func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	t.Parallel()
+	w := newTenants(t)
+	for _, team := range []string{"team-a", "team-b"} {
+		w.Git("rm", "-q", "-r", "workspaces/"+team+"/apps/cart", "workspaces/"+team+"/m")
+		w.app(team, "basket")
+		w.object(team, "basket", "two")
+	}
+	w.Commit("renamed")
+	w.hydrateThe("dev")
+	w.passes()
+	if refused := w.rollBack("r", func(c *promotion.Command) { c.Workspaces = []string{"team-a", "team-b"} }); len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	w.object("team-a", "basket", "three")
+	w.Commit("repaired")
+	w.hydrateThe("dev")
+	w.passes()
+	w.has("a repair", "team-a", "cart", "cart", "-", "-")
+	w.has("a repair", "team-a", "basket", "basket", "three", "three")
+	w.has("no repair", "team-b", "cart", "cart", "one", "one")
+	w.has("no repair", "team-b", "basket", "basket", "-", "-")
+}
