@@ -56,6 +56,9 @@ type Workspace struct {
 type Commits interface {
 	// Revision fetches a ref, a branch or a commit, and returns the commit.
 	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
+	// Trunk fetches the commit of the default branch, asks named for a branch by that commit, and returns the branch's commit; that of
+	// the default branch if named returns "" or there is no such branch.
+	Trunk(ctx context.Context, named func(ctx context.Context, head gitstore.Commit) string) (gitstore.Commit, error)
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
 	// Line returns a commit and its first-parent ancestors, newest first.
 	Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
@@ -258,6 +261,7 @@ type job struct {
 	settings Settings
 	log      *slog.Logger
 	space    *Workspace // nil until open
+	trunkIs  string     // name of the trunk, for the whole task; "" is not known yet
 	text     string     // digest of the text of the hint's comment
 	moves    moves
 }

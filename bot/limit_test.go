@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -45,11 +46,35 @@ type bombSpace struct {
 	review  *report.Review // nil: the review has no report
 }
 
+// trunkOf is Commits.Trunk by Commits.Revision.
+func trunkOf(ctx context.Context, c interface {
+	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
+}, named func(context.Context, gitstore.Commit) string,
+) (gitstore.Commit, error) {
+	head, err := c.Revision(ctx, "HEAD")
+	if err != nil {
+		return head, err
+	}
+	name := named(ctx, head)
+	if name == "" {
+		return head, nil
+	}
+	tip, err := c.Revision(ctx, "refs/heads/"+name)
+	if errors.Is(err, gitstore.ErrNoRef) {
+		return head, nil
+	}
+	return tip, err
+}
+
 func (b *bombSpace) Revision(_ context.Context, revision string) (gitstore.Commit, error) {
 	if revision == "head" {
 		return gitstore.Commit{Hash: b.head}, nil
 	}
 	return gitstore.Commit{Hash: gitstore.Hash{9, b.trunk}, Tree: gitstore.Hash{8, b.trunk}}, nil
+}
+
+func (b *bombSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit, error) {
+	return trunkOf(ctx, b, named)
 }
 
 func (b *bombSpace) MergeBase(_ context.Context, a, _ gitstore.Commit) (gitstore.Commit, error) {

@@ -45,6 +45,10 @@ func (m *movingFleets) Revision(context.Context, string) (gitstore.Commit, error
 	return gitstore.Commit{}, nil
 }
 
+func (m *movingFleets) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit, error) {
+	return trunkOf(ctx, m, named)
+}
+
 // TestTrunkCommits: which commits of the trunk concern a reviewed merge request.
 func TestTrunkCommits(t *testing.T) {
 	t.Parallel()

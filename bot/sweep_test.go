@@ -40,6 +40,10 @@ func (s *quietSpace) Revision(_ context.Context, rev string) (gitstore.Commit, e
 	return gitstore.Commit{Hash: s.tips[rev]}, nil
 }
 
+func (s *quietSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit, error) {
+	return trunkOf(ctx, s, named)
+}
+
 func (s *quietSpace) Previews(context.Context, string) ([]string, error) { return nil, nil }
 
 // A sweep over 100 unchanged reviewed merge requests sends two requests and enqueues no review. It enqueues merge

@@ -143,22 +143,23 @@ func (j *job) backfill(ctx context.Context, tip gitstore.Commit) (reported, err 
 // writes a red status on the commit and returns the last commit before it with a readable fleet, so that a mistake on
 // the trunk stops neither promotions nor rollbacks.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
-	tip, err := j.space.Commits.Revision(ctx, "HEAD")
-	if err != nil {
+	var head gitstore.Hash
+	var f *fleet.Fleet
+	var broken error
+	tip, err := j.space.Commits.Trunk(ctx, func(ctx context.Context, c gitstore.Commit) string {
+		head = c.Hash
+		if f, _, broken = j.space.Fleets.Fleet(ctx, c.Tree); broken != nil {
+			return ""
+		}
+		return f.Spec.Trunk
+	})
+	if err != nil { // a failed fetch must not make policy and rights come from another branch
 		return tip, nil, err
 	}
-	f, _, err := j.space.Fleets.Fleet(ctx, tip.Tree)
-	if err == nil && f.Spec.Trunk != "" {
-		trunk, missing := j.space.Commits.Revision(ctx, "refs/heads/"+f.Spec.Trunk)
-		switch {
-		case missing == nil && trunk.Hash != tip.Hash:
-			tip = trunk
-			f, _, err = j.space.Fleets.Fleet(ctx, tip.Tree)
-		case missing != nil && !errors.Is(missing, gitstore.ErrNoRef): // a failed fetch must not make policy and rights come from another branch
-			return tip, nil, missing
-		}
+	if tip.Hash != head {
+		f, _, broken = j.space.Fleets.Fleet(ctx, tip.Tree)
 	}
-	return j.readable(ctx, tip, f, err)
+	return j.readable(ctx, tip, f, broken)
 }
 
 func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit, *fleet.Fleet, error) {

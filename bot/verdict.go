@@ -41,6 +41,9 @@ func ownTrunk(ctx context.Context, j *job) string {
 	if j.space == nil {
 		return j.recall(trunkKey)
 	}
+	if j.trunkIs != "" {
+		return j.trunkIs
+	}
 	tip, err := j.space.Commits.Revision(ctx, "HEAD")
 	if err != nil {
 		return j.recall(trunkKey)
@@ -52,6 +55,7 @@ func ownTrunk(ctx context.Context, j *job) string {
 		}
 	}
 	j.remember(trunkKey, f.Spec.Trunk)
+	j.trunkIs = f.Spec.Trunk
 	return f.Spec.Trunk
 }
 

@@ -1,12 +1,15 @@
 package gitstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -242,6 +245,44 @@ func TestReadOnlyRepository(t *testing.T) {
 	temp := s.side.dir
 	if err := s.Close(); err != nil || isFolder(temp) {
 		t.Errorf("%s is still there: %v", temp, err)
+	}
+}
+
+// The default branch and the trunk that its commit names come from one listing of refs. The trunk is listed again only if it is another
+// branch whose commit must be fetched.
+func TestTrunkFromOneListing(t *testing.T) {
+	t.Parallel()
+	origin := source(t)
+	runGit(t, origin, "branch", "same")
+	runGit(t, origin, "checkout", "-q", "-b", "other")
+	write(t, origin, "a.txt", "another trunk")
+	runGit(t, origin, "commit", "-qam", "another trunk")
+	runGit(t, origin, "checkout", "-q", "main")
+	main, other := runGit(t, origin, "rev-parse", "main"), runGit(t, origin, "rev-parse", "other")
+	server := backend(t, filepath.Dir(origin), "", "")
+	var listed atomic.Int64
+	next := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info/refs") {
+			listed.Add(1)
+		}
+		next.ServeHTTP(w, r)
+	})
+	s := open(t, Options{URL: server.URL + "/" + filepath.Base(origin) + "/.git"})
+	for _, c := range []struct {
+		trunk, want string
+		listings    int64
+	}{{"", main, 1}, {"main", main, 1}, {"same", main, 1}, {"gone", main, 1}, {"other", other, 2}, {"other", other, 1}, {"HEAD", main, 1}} {
+		listed.Store(0)
+		tip, err := FetchTrunk(t.Context(), s, func(_ context.Context, head Commit) string {
+			if head.Hash.String() != main {
+				t.Errorf("HEAD is %s", head.Hash)
+			}
+			return c.trunk
+		})
+		if err != nil || tip.Hash.String() != c.want || listed.Load() != c.listings {
+			t.Errorf("%q: %s after %d listings, %v; expected %s after %d", c.trunk, tip.Hash, listed.Load(), err, c.want, c.listings)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package gitstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -20,33 +21,69 @@ const recent = 50
 // FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and returns its commit. History is
 // fetched when it is read. It returns ErrNoRef if the server has no such branch or tag.
 func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
+	c, _, err := fetchNamed(ctx, s, rev)
+	return c, err
+}
+
+// FetchTrunk fetches the commit of the remote's HEAD, asks trunk for the name of a branch by that commit, and fetches and returns the
+// commit of that branch. Both are as one listing of the remote's refs has them. It returns the commit of HEAD if trunk returns "" or if
+// there is no such branch, and ErrNoRef if there is no HEAD.
+func FetchTrunk(ctx context.Context, s *Store, trunk func(ctx context.Context, head Commit) string) (Commit, error) {
+	head, refs, err := fetchNamed(ctx, s, "HEAD")
+	if err != nil {
+		return head, err
+	}
+	name := trunk(ctx, head)
+	if name == "" {
+		return head, nil
+	}
+	h, ok := refs[heads+name]
+	switch {
+	case !ok || h == head.Hash:
+		return head, nil
+	case s.Has(h):
+		c, err := s.peel(ctx, h)
+		if err == nil {
+			s.remember(c.Hash)
+		}
+		return c, err
+	}
+	tip, _, err := fetchNamed(ctx, s, heads+name) // the session of the listing has been used
+	if errors.Is(err, ErrNoRef) {
+		return head, nil // it was deleted meanwhile
+	}
+	return tip, err
+}
+
+// fetchNamed fetches a revision of the remote, and returns the refs that the remote listed.
+func fetchNamed(ctx context.Context, s *Store, rev string) (Commit, map[string]Hash, error) {
 	s.mu.RLock()
 	sources := s.sources
 	s.mu.RUnlock()
 	if len(sources) == 0 {
-		return Commit{}, fmt.Errorf("%w: %q: the repository has no remote to fetch it from", ErrNotFound, rev)
+		return Commit{}, nil, fmt.Errorf("%w: %q: the repository has no remote to fetch it from", ErrNotFound, rev)
 	}
 	e := sources[0]
 	session, advertised, err := e.upload(ctx)
 	if err != nil {
-		return Commit{}, err
+		return Commit{}, nil, err
 	}
 	defer func() { _ = session.Close() }() // every answer that counts has been read
 	refs := refsOf(advertised)
 	h, err := choose(e, refs, rev)
 	if err != nil {
-		return Commit{}, err
+		return Commit{}, nil, err
 	}
 	if !s.Has(h) {
 		if err := s.fetchTip(ctx, e, session, advertised, h); err != nil {
-			return Commit{}, err
+			return Commit{}, nil, err
 		}
 	}
 	c, err := s.peel(ctx, h)
 	if err == nil {
 		s.remember(c.Hash)
 	}
-	return c, err
+	return c, refs, err
 }
 
 // fetchTip fetches a commit with its files. If the server provides only tips of refs, it fetches the history of HEAD,

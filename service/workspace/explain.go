@@ -37,7 +37,7 @@ func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.trunk(ctx); err != nil { // the trunk declares which other repositories the clone may fetch from
+	if _, err := trunkTree(ctx, w); err != nil { // the trunk declares which other repositories the clone may fetch from
 		return "", err
 	}
 	s := w.Session

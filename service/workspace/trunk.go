@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"errors"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -10,20 +9,15 @@ import (
 // TrunkTip returns the newest commit of the remote's trunk whose fleet can be read, and the name of the trunk. The
 // fleet of the remote's HEAD names the trunk. If no commit of HEAD has a fleet, TrunkTip returns HEAD and "".
 func (s *Session) TrunkTip(ctx context.Context) (gitstore.Commit, string, error) {
-	tip, err := s.Store.FetchRevision(ctx, "HEAD")
-	if err != nil {
-		return tip, "", err
-	}
 	name := ""
-	if f, _, err := s.Fleet(ctx, tip.Tree); err == nil && f.Spec.Trunk != "" {
-		name = f.Spec.Trunk
-		trunk, err := s.Store.FetchRevision(ctx, "refs/heads/"+name)
-		switch {
-		case err == nil:
-			tip = trunk
-		case !errors.Is(err, gitstore.ErrNoRef): // a failed fetch must not make policy and rights come from another branch
-			return tip, "", err
+	tip, err := gitstore.FetchTrunk(ctx, s.Store, func(ctx context.Context, head gitstore.Commit) string {
+		if f, _, err := s.Fleet(ctx, head.Tree); err == nil {
+			name = f.Spec.Trunk
 		}
+		return name
+	})
+	if err != nil {
+		return tip, "", err // a failed fetch must not make policy and rights come from another branch
 	}
 	if good, f, err := s.Readable(ctx, tip); err == nil {
 		tip = good

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
@@ -70,7 +71,8 @@ type Workspace struct {
 	*Session
 	config  Config
 	repo    Repository
-	pushers map[gitstore.Hash]*Session // keyed by the tree whose fleet names the output repository
+	pushers map[gitstore.Hash]*Session      // keyed by the tree whose fleet names the output repository
+	seen    atomic.Pointer[gitstore.Commit] // the trunk as it was fetched last; nil before the first fetch
 	release func()
 }
 
@@ -108,6 +110,15 @@ func (w *Workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, 
 	return w.Store.FetchRevision(ctx, rev)
 }
 
+// Trunk implements bot.Commits.
+func (w *Workspace) Trunk(ctx context.Context, named func(ctx context.Context, head gitstore.Commit) string) (gitstore.Commit, error) {
+	tip, err := gitstore.FetchTrunk(ctx, w.Store, named)
+	if err == nil {
+		w.seen.Store(&tip)
+	}
+	return tip, err
+}
+
 // pushing returns a session whose branches are in the output repository of a tree's fleet, with the credential that
 // may push there.
 func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, error) {
@@ -140,7 +151,7 @@ func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, 
 
 // pushingTrunk calls pushing for the trunk.
 func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
-	tree, err := w.trunk(ctx)
+	tree, err := trunkTree(ctx, w)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +161,7 @@ func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
 // Review compares two commits and judges the difference by the trunk's policy. For an untrusted change, it fetches
 // charts without credentials.
 func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
-	trunk, err := w.trunk(ctx)
+	trunk, err := trunkTree(ctx, w)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -245,17 +256,26 @@ func (w *Workspace) Previews(ctx context.Context, prefix string) ([]string, erro
 	return compare.Previews(ctx, s.Branches, prefix)
 }
 
-// trunk returns the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. Only this
+// trunkTree returns the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. Only this
 // tree decides where branches are: anybody may be able to push to another branch, and a mistake on the trunk must not
 // move the output elsewhere.
-func (w *Workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
+func trunkTree(ctx context.Context, w *Workspace) (gitstore.Hash, error) {
 	tip, _, err := w.TrunkTip(ctx)
+	if err == nil {
+		w.seen.Store(&tip)
+	}
 	return tip.Tree, err
 }
 
-// Output returns the repository of the rendered branches, and whether it is on the forge.
+// Output returns the repository of the rendered branches, and whether it is on the forge, for links and statuses: by the trunk as the
+// task saw it last.
 func (w *Workspace) Output(ctx context.Context) (forge.Repository, bool, error) {
-	tree, err := w.trunk(ctx)
+	if seen := w.seen.Load(); seen != nil {
+		if tip, _, err := w.Readable(ctx, *seen); err == nil {
+			return w.outputPlace(ctx, tip.Tree)
+		}
+	}
+	tree, err := trunkTree(ctx, w)
 	if err != nil {
 		return w.repo.Place.Repo(), false, err
 	}

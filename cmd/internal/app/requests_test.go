@@ -31,6 +31,16 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// listed counts the listings of refs of a Git server, each of which is a round trip that a task waits for.
+func (s *story) listed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info/refs") {
+			s.listings.Add(1)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // take returns the requests that counted since the last call.
 func (c *counter) take() []string {
 	c.mu.Lock()
@@ -90,10 +100,14 @@ func TestRequestsOfACheckedReview(t *testing.T) {
 	s.countReviews(8+4, 5)
 }
 
+// mostListings is how often a review with a preview may list refs: those of the source for the target, the name of the trunk, the head,
+// the target again, and the policy; those of the output for the comparison, for the preview before it is pushed, and for the push.
+const mostListings = 8
+
 // countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
 func (s *story) countReviews(first, push int) {
 	s.t.Helper()
-	s.config = strings.ReplaceAll(s.config, "sweep: 5s", "sweep: 1h")
+	s.config = strings.NewReplacer("sweep: 5s", "sweep: 1h", "promote: 5s", "promote: 1h").Replace(s.config)
 	c := &counter{}
 	s.options.Transport = c
 	s.start()
@@ -106,10 +120,14 @@ func (s *story) countReviews(first, push int) {
 		s.t.Helper()
 		s.drained()
 		c.take()
+		before := s.listings.Load()
 		change()
 		s.drained()
-		got := c.take()
-		s.t.Logf("%s: %d requests", what, len(got))
+		got, listings := c.take(), int(s.listings.Load()-before)
+		s.t.Logf("%s: %d requests, %d listings of refs", what, len(got), listings)
+		if listings > mostListings {
+			s.t.Errorf("%s: refs were listed %d times, expected at most %d", what, listings, mostListings)
+		}
 		verdict := func(r string) bool {
 			return strings.HasPrefix(r, http.MethodPost) && (strings.Contains(r, "status") || strings.Contains(r, "check"))
 		}

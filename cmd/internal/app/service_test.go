@@ -68,21 +68,22 @@ var ownBranches = []string{"env/*", "cluster/*", "sluice/*"}
 
 // story is a forge with real Git, and a service that receives its webhooks.
 type story struct {
-	t       *testing.T
-	dir     string
-	kind    string
-	hub     *fakegithub.Server
-	lab     *fakegitlab.Server
-	forge   *httptest.Server
-	git     *httptest.Server
-	hooks   *httptest.Server
-	probes  *httptest.Server // metrics
-	options app.ServiceOptions
-	config  string                  // of the service
-	drop    func(event string) bool // webhooks that are lost
-	self    string                  // login of the bot
-	prepare func(*service.Service)  // called before the service runs
-	ahead   atomic.Int64            // by how much the clock of the forge and of the service is ahead, in nanoseconds
+	t        *testing.T
+	dir      string
+	kind     string
+	hub      *fakegithub.Server
+	lab      *fakegitlab.Server
+	forge    *httptest.Server
+	git      *httptest.Server
+	listings atomic.Int64 // of refs, of s.git
+	hooks    *httptest.Server
+	probes   *httptest.Server // metrics
+	options  app.ServiceOptions
+	config   string                  // of the service
+	drop     func(event string) bool // webhooks that are lost
+	self     string                  // login of the bot
+	prepare  func(*service.Service)  // called before the service runs
+	ahead    atomic.Int64            // by how much the clock of the forge and of the service is ahead, in nanoseconds
 
 	mu      sync.Mutex
 	service *service.Service
@@ -113,7 +114,7 @@ func newStory(t *testing.T, kind string) *story {
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")
 	s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
-	s.git = httptest.NewServer(backend(t, filepath.Join(s.dir, "git")))
+	s.git = httptest.NewServer(s.listed(backend(t, filepath.Join(s.dir, "git"))))
 	t.Cleanup(s.git.Close)
 	token := s.startForge(bare)
 	t.Cleanup(s.forge.Close)
