@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -23,7 +25,7 @@ import (
 // resources: ["https://github.com/acme/components//base?ref=v1.2.0"]
 //
 // to name the directory in fleet.MountDir instead. It leaves URLs that match no declared repository, or ask for
-// another ref than the pinned one; package kustomize refuses them.
+// another ref than the pinned one; package kustomize refuses them, and asks Unpinned for the reason.
 type remoteBases struct {
 	*gitstore.Snapshot
 	repositories []remoteBase
@@ -100,19 +102,50 @@ func depth(dir string) int {
 	return strings.Count(dir, "/") + 1
 }
 
-// find returns the directory of the fleet's tree that a Kustomize URL refers to. See
-// https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
+// find returns the directory of the fleet's tree that a Kustomize URL refers to.
 func (t *remoteBases) find(reference string) (string, bool) {
+	found, ref := t.named(reference)
+	for _, m := range found {
+		if ref == "" || slices.Contains(m.refs, ref) {
+			return path.Join(m.dir, m.rest), true
+		}
+	}
+	return "", false
+}
+
+// Unpinned implements kustomize.Pinned.
+func (t *remoteBases) Unpinned(reference string) string {
+	found, _ := t.named(reference)
+	if len(found) == 0 {
+		return ""
+	}
+	var pins []string
+	for _, m := range found {
+		pins = append(pins, fmt.Sprintf("%s at %s", path.Base(m.dir), safetext.Shorten(m.refs[0], 100)))
+	}
+	return "is not at the pinned commit: sluice.lock pins " + strings.Join(pins, " and ") + "; write the pinned ref, or none"
+}
+
+// remoteMatch is a repository that a URL names, and the path in it.
+type remoteMatch struct {
+	remoteBase
+	rest string
+}
+
+// named returns the repositories that a Kustomize URL can mean, and the ref that it asks for; "" if it asks for none. See
+// https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
+func (t *remoteBases) named(reference string) ([]remoteMatch, string) {
 	address, query, _ := strings.Cut(reference, "?")
 	parameters, err := url.ParseQuery(query)
 	if err != nil || !strings.ContainsAny(address, "/:") {
-		return "", false
+		return nil, ""
 	}
 	ref := parameters.Get("ref")
 	if ref == "" {
 		ref = parameters.Get("version")
 	}
 	address = giturl.Plain(address)
+	var out []remoteMatch
 	for _, r := range t.repositories {
 		rest, ok := strings.CutPrefix(address, r.address)
 		if !ok {
@@ -122,10 +155,7 @@ func (t *remoteBases) find(reference string) (string, bool) {
 		if rest != "" && rest[0] != '/' || slices.Contains(strings.Split(rest, "/"), "..") {
 			continue
 		}
-		if ref != "" && !slices.Contains(r.refs, ref) {
-			continue
-		}
-		return path.Join(r.dir, rest), true
+		out = append(out, remoteMatch{remoteBase: r, rest: rest})
 	}
-	return "", false
+	return out, ref
 }

@@ -38,6 +38,16 @@ func TestRemoteBases(t *testing.T) {
 			t.Errorf("%s: %q", reference, got)
 		}
 	}
+	for reference, want := range map[string]string{
+		"https://github.com/acme/components//base?ref=v9":  "is not at the pinned commit: sluice.lock pins components at v1.2.0 and next at v2.0.0; ",
+		"ssh://git@git.example.com/group/sub/base?ref=dev": "is not at the pinned commit: sluice.lock pins base at main; ",
+		"https://github.com/acme/other//base?ref=v9":       "",
+		"../base?ref=v9": "",
+	} {
+		if got := bases.Unpinned(reference); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", reference, got, want)
+		}
+	}
 	before := `# a comment
 resources:
 - deployment.yaml

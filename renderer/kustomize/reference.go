@@ -126,6 +126,9 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	case ref == "":
 		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
 	case address.MatchString(ref):
+		if pins, ok := tree.(Pinned); ok && pins.Unpinned(ref) != "" {
+			return "", nil, at.refuse(ref, "%s", pins.Unpinned(ref))
+		}
 		return "", nil, at.refuse(ref, "is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `%s`", at.bounds(), pinCommand(ref))
 	case path.IsAbs(ref):
 		return "", nil, at.refuse(ref, "is an absolute path: write it relative to the kustomization's directory")
