@@ -80,7 +80,7 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 	}
 	version, ok := parseMinor(s.Cluster.KubeVersion)
 	if !ok {
-		c.notes.add("schemas were not checked on clusters without a Kubernetes version (set spec.kubeVersion of the Cluster)", s.Cluster.Name)
+		c.notes.add("schemas were not checked on clusters without a Kubernetes version (set kubeVersion of the cluster or its class)", s.Cluster.Name)
 		return nil, nil
 	}
 	what := o.Object.APIVersion() + " " + o.Object.Kind()

@@ -201,8 +201,8 @@ func (w fetchRequest) request(server *capability.List) (*packp.UploadPackRequest
 	return req, nil
 }
 
-var errOnlyTips = errors.New("the server gives only commits that its branches and tags name (use a complete clone, " +
-	"or set uploadpack.allowReachableSHA1InWant on the server)")
+var errOnlyTips = errors.New("the server gives only commits that its branches and tags name (use a clone that was made without " +
+	"--depth, --single-branch and --filter, or set uploadpack.allowReachableSHA1InWant on the server)")
 
 func isTip(refs map[string]Hash, h Hash) bool {
 	for _, at := range refs {
