@@ -48,7 +48,7 @@ func (f fates) look(held, promoted, tree, cluster string, read Contents) error {
 }
 
 // changed returns the apps of the hold that come with the promoted tree. A workspace that went back as a whole comes as a whole, if one of its apps
-// changed: its changes may rename an app, or move an object from one of its apps to another. Old names come as oldNames says.
+// changed: its changes may rename an app, or move an object from one of its apps to another. Old names come as renames.complete says.
 func (f fates) changed(h Hold) []string {
 	apps := h.Apps // the manifests of an app that was not rolled back do not matter
 	if len(apps) == 0 {

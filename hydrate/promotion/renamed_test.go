@@ -173,3 +173,32 @@ func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
 	w.has("no repair", "team-b", "cart", "cart", "one", "one")
 	w.has("no repair", "team-b", "basket", "basket", "-", "-")
 }
+
+// The definition of a kind that nobody else has objects of goes back alone, also if others have objects of other kinds of its group, as when an
+// operator gets a new kind.
+func TestRollbackOfANewKindOfAGroup(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	t.Parallel()
+	definition := func(kind string) string {
+		plural := strings.ToLower(kind) + "s"
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + plural + ".example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: " + kind + ", plural: " + plural + "}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
+	}
+	w := newTenants(t)
+	w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+	w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+	w.Write("workspaces/team-a/m/thing.yaml", definition("Thing"))
+	w.says("kind", "team-a")
+	w.Write("workspaces/team-b/m/needs.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n")
+	w.says("fine", "team-b")
+	w.passes()
+	w.Write("workspaces/team-a/m/other.yaml", definition("Other"))
+	w.says("two", "team-a")
+	w.passes()
+	w.has("promoted", "team-a", "cart", "cart", "two", "two")
+	if refused := w.rollBack("r", func(c *promotion.Command) { c.Workspaces = []string{"team-a"} }); len(refused) > 0 {
+		t.Error(refused)
+	}
+	w.has("rolled back", "team-a", "cart", "cart", "kind", "kind")
+}

@@ -80,7 +80,7 @@ func (t *separation) moves(ctx context.Context, cluster string) (string, error) 
 func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
 	var goes []manifest.Identity
 	for _, id := range ordered(after) {
-		if !before[id] && contains(id) != nil {
+		if !before[id] && t.identities.contains(id) != nil {
 			goes = append(goes, id)
 		}
 	}
@@ -94,14 +94,12 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 		return "", err
 	}
 	for _, id := range goes {
-		within := contains(id)
+		within := t.identities.contains(id)
 		if stays[id] { // another app has it as well
 			continue
 		}
-		for _, other := range ordered(stays) {
-			if within(other) {
-				return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
-			}
+		if other, some := first(stays, within); some {
+			return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
 		}
 	}
 	return "", nil
@@ -142,7 +140,7 @@ func (t *separation) add(ctx context.Context, to map[manifest.Identity]bool, f g
 // loses returns why the workspaces would lose objects that they have in the state before; "" if they would not. If another app
 // removes a namespace, or the definition of a kind, the cluster deletes all objects in it, or of that kind.
 func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
-	gone, err := t.removed(ctx, cluster, mayContain, func(id manifest.Identity) bool { return contains(id) != nil })
+	gone, err := t.removed(ctx, cluster, mayContain, func(id manifest.Identity) bool { return t.identities.contains(id) != nil })
 	if err != nil || len(gone) == 0 {
 		return "", err
 	}
@@ -153,11 +151,9 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 		return "", err
 	}
 	for _, id := range gone {
-		within := contains(id)
-		for _, other := range ordered(own) {
-			if within(other) {
-				return fmt.Sprintf("%s %s on %s is removed, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
-			}
+		within := t.identities.contains(id)
+		if other, some := first(own, within); some {
+			return fmt.Sprintf("%s %s on %s is removed, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
 		}
 	}
 	return "", nil
@@ -239,22 +235,21 @@ func mayContain(file string) bool {
 	return strings.Contains(file, "namespace") || strings.Contains(file, "customresourcedefinition") || !strings.Contains(file, "-")
 }
 
-// contains returns which objects a cluster deletes together with id: those in a namespace, or of a kind whose definition id is.
-// It returns nil for an object of another kind.
-func contains(id manifest.Identity) func(manifest.Identity) bool {
-	switch {
-	case id.Group == "" && id.Kind == "Namespace":
-		return func(other manifest.Identity) bool { return other.Namespace == id.Name }
-	case id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition":
-		_, group, _ := strings.Cut(id.Name, ".")
-		return func(other manifest.Identity) bool { return other.Group == group }
-	}
-	return nil
-}
-
 // ordered returns objects in an order that is always the same, so that the record is.
 func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
 	return slices.SortedFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// first returns the first object in this order that is wanted. There can be very many, so it does not order them.
+func first(ids map[manifest.Identity]bool, wanted func(manifest.Identity) bool) (manifest.Identity, bool) {
+	var out manifest.Identity
+	some := false
+	for id := range ids {
+		if wanted(id) && (!some || id.String() < out.String()) {
+			out, some = id, true
+		}
+	}
+	return out, some
 }
 
 func union[K comparable, V any](a, b map[K]V) map[K]V {
