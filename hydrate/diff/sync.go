@@ -85,6 +85,9 @@ func pruneOutcomes(o manifest.Object, sync Sync) []outcome {
 	return []outcome{argo, flux}
 }
 
+// Stays reports whether a sync tool, or both if it is not known, leaves an object in the cluster that the branch no longer has.
+func Stays(o manifest.Object, sync Sync) bool { return all(pruneOutcomes(o, sync), outcomeKept) }
+
 // argoApply follows Argo CD 3: pkg/sync of gitops-engine for hooks and their delete policies, and kubectl's --force
 // for the sync option Force=true. Replace=true alone updates in place, which the API server refuses too.
 func argoApply(o manifest.Object) outcome {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -19,10 +20,12 @@ type identities struct {
 	store   *gitstore.Store
 	known   map[gitstore.Hash]manifest.Identity // by blob
 	defines map[manifest.Identity]string        // the kinds that the definitions of kinds define, as far as they say it
+	sync    diff.Sync
+	stay    map[gitstore.Hash]bool // the blobs of objects that the sync tool leaves in the cluster when they go
 }
 
 func newIdentities(store *gitstore.Store) identities {
-	return identities{store: store, known: map[gitstore.Hash]manifest.Identity{}, defines: map[manifest.Identity]string{}}
+	return identities{store: store, known: map[gitstore.Hash]manifest.Identity{}, defines: map[manifest.Identity]string{}, stay: map[gitstore.Hash]bool{}}
 }
 
 // of returns the identity of the object in a file; errNoObject if the file does not hold exactly one.
@@ -40,6 +43,9 @@ func (i identities) of(ctx context.Context, f gitstore.Entry) (manifest.Identity
 	}
 	id := o.Identity()
 	i.known[f.Hash] = id
+	if diff.Stays(o, i.sync) {
+		i.stay[f.Hash] = true
+	}
 	if spec, _ := o["spec"].(map[string]any); isDefinition(id) {
 		names, _ := spec["names"].(map[string]any)
 		if kind, _ := names["kind"].(string); kind != "" {

@@ -175,8 +175,8 @@ func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
 }
 
 // The definition of a kind that nobody else has objects of goes back alone, also if others have objects of other kinds of its group, as when an
-// operator gets a new kind.
-func TestRollbackOfANewKindOfAGroup(t *testing.T) {
+// operator gets a new kind. So does one that the sync tools leave in the cluster.
+func TestRollbackOfAKindThatNobodyLoses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
 	}
@@ -194,6 +194,9 @@ func TestRollbackOfANewKindOfAGroup(t *testing.T) {
 	w.says("fine", "team-b")
 	w.passes()
 	w.Write("workspaces/team-a/m/other.yaml", definition("Other"))
+	w.Write("workspaces/team-a/m/stays.yaml", strings.Replace(definition("Stay"), "metadata: {",
+		"metadata: {annotations: {kustomize.toolkit.fluxcd.io/prune: disabled, argocd.argoproj.io/sync-options: Prune=false}, ", 1))
+	w.Write("workspaces/team-b/m/stays.yaml", "apiVersion: example.com/v1\nkind: Stay\nmetadata: {name: two}\n")
 	w.says("two", "team-a")
 	w.passes()
 	w.has("promoted", "team-a", "cart", "cart", "two", "two")

@@ -106,7 +106,7 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 }
 
 // goes returns why the apps cannot go back on a cluster while everything else stays: that would remove a namespace, or the
-// definition of a kind, that others need. It returns "" if they can.
+// definition of a kind, that others need. One that the sync tool leaves in the cluster does not go. It returns "" if they can.
 func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
 	var sides [2]map[manifest.Identity]bool
 	for i, st := range []*branch.State{t.before, t.now} {
@@ -116,7 +116,12 @@ func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
 			if !mayContain(f.Name) {
 				return nil
 			}
-			return t.add(ctx, sides[i], f)
+			one := map[manifest.Identity]bool{}
+			if err := t.add(ctx, one, f); err != nil || t.identities.stay[f.Hash] {
+				return err
+			}
+			maps.Copy(sides[i], one)
+			return nil
 		})
 		if err != nil {
 			return "", err

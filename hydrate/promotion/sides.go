@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -33,6 +34,7 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 		return err
 	}
 	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store), others: appSet{}}
+	m.identities.sync = diff.Sync(l.fleet.SyncOf(e.Name))
 	now := l.states[e.Name]
 	needs := newSeparation(l.hydrator.Store, c.Workspaces, old, now)
 	needs.apps, needs.identities, needs.lenient = c.Apps, m.identities, true
