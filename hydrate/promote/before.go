@@ -16,6 +16,9 @@ func (r *Record) before(e Event) error {
 			}
 			r.Before[e.Target] = w
 		}
+		if e.Forgets >= 0 && len(w.Ran) >= maxRan {
+			w.Ran = slices.Delete(w.Ran, e.Forgets, e.Forgets+1)
+		}
 		w.Ran = append(w.Ran, PastState{Source: e.Source.tidy(), At: e.At})
 		return nil
 	}

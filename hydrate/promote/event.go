@@ -76,6 +76,7 @@ type Event struct {
 	Target     string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
 	Until      time.Time
 	Current    int    // clusters: number of moved clusters
+	Forgets    int    // before: index of the upstream state that the record need not remember any more; -1 for none
 	Holds      []Hold // holds
 }
 

@@ -197,7 +197,7 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if w == nil && !b.Since.IsZero() && b.Since.Before(at) {
 			at = b.Since
 		}
-		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at}); err != nil {
+		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at, Forgets: x.upstreams.thin(b.Name)}); err != nil {
 			return err
 		}
 	}
