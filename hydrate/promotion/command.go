@@ -227,13 +227,21 @@ func counts(s promote.Situation, event promote.Event, authors []string) error {
 func (l *commands) source(c Command, s *promote.Situation) (promote.Source, error) {
 	switch {
 	case c.Revision != "":
-		for _, commit := range slices.Backward(l.trunk.order) {
-			if strings.HasPrefix(commit, c.Revision) && len(c.Revision) >= leastDigits {
-				return promote.Source{Commit: commit}, nil
-			}
-		}
 		if len(c.Revision) < leastDigits {
 			return promote.Source{}, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", c.Revision, leastDigits)
+		}
+		var found []string // somebody can make a commit whose id begins as another one's
+		for _, commit := range slices.Backward(l.trunk.order) {
+			if strings.HasPrefix(commit, c.Revision) {
+				found = append(found, commit)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return promote.Source{Commit: found[0]}, nil
+		default:
+			return promote.Source{}, fmt.Errorf("%s names %d commits of the trunk: %s: give more digits", c.Revision, len(found), promote.Few(found))
 		}
 		return promote.Source{}, fmt.Errorf("%s is not on the trunk, or older than all that environments run: push a newer commit to the trunk first; `%s rollback %s --to %s` goes back to an older one",
 			c.Revision, cmp.Or(s.CommandPrefix, "/sluice"), c.Environment, c.Revision)

@@ -34,3 +34,16 @@ func TestNeededCommits(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Whoever makes commits can find one whose id begins as that of another. Then more digits are needed: the newest one is not what was meant.
+func TestAmbiguousCommit(t *testing.T) {
+	t.Parallel()
+	const good, evil, other = "abcdef1234567890", "abcdef1999999999", "1234567aaaaaaaaa"
+	l := &commands{snapshot: &snapshot{trunk: &trunk{order: promote.Trunk{other, good, evil}}}}
+	for revision, want := range map[string]string{"abcdef1": "", "abcdef12": good, "abcdef19": evil, "1234567": other, good: good, "123456": ""} {
+		got, err := l.source(Command{Revision: revision}, &promote.Situation{})
+		if (err == nil) != (want != "") || got.Commit != want {
+			t.Errorf("%s: %s, %v, want %q", revision, got.Commit, err, want)
+		}
+	}
+}
