@@ -70,7 +70,7 @@ func simulate(b *bench, d day) error {
 	if err := i.hours(d); err != nil {
 		return err
 	}
-	if err := i.rest(d); err != nil {
+	if err := i.rest(); err != nil {
 		return err
 	}
 	size, err := disk(filepath.Join(s.dir, "data"))
@@ -148,7 +148,7 @@ func (i *installation) hours(d day) error {
 	events := d.hours * (hourlyRequests + hourlyPushes)
 	gap := time.Duration(float64(time.Hour) / float64(hourlyRequests+hourlyPushes) / d.speed)
 	const backlog = 10 // merge requests that were open before
-	for n := range backlog {
+	for n := range min(backlog, d.repositories/2) {
 		if err := i.one(i.choose(opened), opened, -1-n); err != nil {
 			return err
 		}
@@ -187,8 +187,13 @@ func quantiles(what string, took []time.Duration) {
 }
 
 // rest measures sweeps of repositories of which none moves, and checks of their promotions. Both cost the same however fast time passes.
-func (i *installation) rest(d day) error {
-	every := max(10*time.Second, time.Duration(d.repositories)*30*time.Millisecond)
+func (i *installation) rest() error {
+	const tasks = 2 // of each repository in a round: the sweep, and the check of its promotions
+	all := 0
+	for _, places := range i.places {
+		all += len(places)
+	}
+	every := max(20*time.Second, time.Duration(all)*120*time.Millisecond) // a round must end before the next begins
 	if err := i.stop(os.Interrupt); err != nil {
 		return err
 	}
@@ -198,14 +203,18 @@ func (i *installation) rest(d day) error {
 	if err := i.phase("start with all that is in data/", i.settled); err != nil {
 		return err
 	}
-	const times = 2
-	return i.phase(fmt.Sprintf("%d sweeps and checks of promotions, nothing moved", times), func() error {
-		select {
-		case <-i.b.ctx.Done():
-			return i.b.ctx.Err()
-		case <-time.After(times * every):
-			return i.idle(5 * time.Minute)
+	return i.phase("a sweep and a check of promotions of each, nothing moved", func() error {
+		before, err := i.metric("sluice_task_seconds_count")
+		if err != nil {
+			return err
 		}
+		if err := i.until("the next sweep has begun", 2*every, func() bool {
+			n, err := i.metric("sluice_task_seconds_count")
+			return err == nil && int(n-before) >= tasks*all
+		}); err != nil {
+			return err
+		}
+		return i.idle(5 * time.Minute)
 	})
 }
 
