@@ -69,7 +69,7 @@ func (u *uses) of(p hint.Place) []use {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
+	slices.SortStableFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
 	return out[:min(len(out), maxUses)]
 }
 

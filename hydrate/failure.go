@@ -52,7 +52,7 @@ func failures(environment string, outcomes []*render.Outcome) []Failure {
 }
 
 func sortFailures(list []Failure) {
-	slices.SortFunc(list, func(a, b Failure) int {
+	slices.SortStableFunc(list, func(a, b Failure) int {
 		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.App, b.App))
 	})
 }

@@ -310,7 +310,7 @@ func (l *loader) finish(ctx context.Context) error {
 			l.errorf(l.at[id].file, l.at[id].line, message, id)
 		}
 	}
-	slices.SortFunc(l.problems, func(a, b Problem) int {
+	slices.SortStableFunc(l.problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
 	})
 	return nil
@@ -325,7 +325,7 @@ func (e *Engine) Rules() []Rule {
 		}
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -73,6 +73,6 @@ func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 		}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b TestResult) int { return strings.Compare(a.File+a.Name, b.File+b.Name) })
+	slices.SortStableFunc(out, func(a, b TestResult) int { return strings.Compare(a.File+a.Name, b.File+b.Name) })
 	return out, nil
 }

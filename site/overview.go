@@ -175,7 +175,7 @@ func newFold(f *Fleet, label string, dots int) fold {
 	for _, r := range rows {
 		out.Rows = append(out.Rows, *r)
 	}
-	slices.SortFunc(out.Rows, func(a, b foldRow) int {
+	slices.SortStableFunc(out.Rows, func(a, b foldRow) int {
 		return cmp.Or(cmp.Compare(b.Bad(), a.Bad()), strings.Compare(a.Value, b.Value))
 	})
 	out.More = max(0, len(out.Rows)-foldRows)

@@ -134,7 +134,7 @@ func newClusterView(c *Cluster) *clusterView {
 	for k, v := range c.Labels {
 		out.Labels = append(out.Labels, conform.Label{Key: k, Value: v})
 	}
-	slices.SortFunc(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
 	out.Commands = []action{
 		{"Show what the branch should hold", command{Terminal: "sluice render --cluster " + shell(c.Name)}},
 		{"Print the objects that sync the branch", command{Terminal: "sluice bootstrap flux --cluster " + shell(c.Name)}},

@@ -170,7 +170,7 @@ func (q *Queue) Parked(ctx context.Context) ([]Parked, error) {
 		}
 		list = append(list, p)
 	}
-	slices.SortFunc(list, func(a, b Parked) int {
+	slices.SortStableFunc(list, func(a, b Parked) int {
 		if c := a.Since.Compare(b.Since); c != 0 {
 			return c
 		}

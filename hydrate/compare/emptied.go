@@ -40,7 +40,7 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
+	slices.SortStableFunc(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
 	return out
 }
 

@@ -59,7 +59,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 		}
 		out = append(out, Reach{Environment: environment, Pattern: pattern, Clusters: len(names), Names: names})
 	}
-	slices.SortFunc(out, func(a, b Reach) int { return cmp.Compare(a.Pattern, b.Pattern) })
+	slices.SortStableFunc(out, func(a, b Reach) int { return cmp.Compare(a.Pattern, b.Pattern) })
 	return out
 }
 

@@ -21,7 +21,7 @@ type template struct {
 
 func newTemplate(facts []Fact) *template {
 	facts = slices.Clone(facts)
-	slices.SortFunc(facts, func(a, b Fact) int {
+	slices.SortStableFunc(facts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Reference, b.Reference))
 	})
 	return &template{h: sha256.New(), facts: facts, hits: map[string]bool{}}

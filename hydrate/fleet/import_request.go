@@ -39,7 +39,7 @@ func importRequest(f *Fleet, entry Import) ImportRequest {
 	for _, c := range f.Clusters {
 		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
 	}
-	slices.SortFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

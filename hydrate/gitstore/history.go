@@ -103,7 +103,7 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 			return nil, fmt.Errorf("there are more than %d commits between %s and %s", most, from.Short(), to.Short())
 		}
 	}
-	slices.SortFunc(out, func(a, b Commit) int {
+	slices.SortStableFunc(out, func(a, b Commit) int {
 		return cmp.Or(b.Committer.When.Compare(a.Committer.When), bytes.Compare(a.Hash[:], b.Hash[:]))
 	})
 	return out, nil

@@ -181,7 +181,7 @@ func (p parts) encode(today uint32) []byte {
 		all = append(all, entry{key, one})
 		size += len(key) + len(one.data) + maxHead
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
 	out := make([]byte, 0, min(size, maxKeptFile))
 	for _, one := range all {
 		if len(out)+len(one.key)+len(one.data)+maxHead > maxKeptFile || today > one.day+uint32(maxPartAge) {

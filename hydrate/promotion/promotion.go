@@ -205,7 +205,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	place := func(s Status) int {
 		return slices.IndexFunc(p.fleet.Spec.Environments, func(e fleet.Environment) bool { return e.Name == s.Environment })
 	}
-	slices.SortFunc(out, func(a, b Status) int { return place(a) - place(b) })
+	slices.SortStableFunc(out, func(a, b Status) int { return place(a) - place(b) })
 	return out, errors.Join(failed...)
 }
 

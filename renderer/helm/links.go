@@ -48,7 +48,7 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(t.out, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(t.out, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return t.out, nil
 }
 

@@ -271,7 +271,7 @@ func (s *Store) shrink() error {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b stored) int {
+	slices.SortStableFunc(all, func(a, b stored) int {
 		return cmp.Or(a.head.At.Compare(b.head.At), cmp.Compare(a.head.Commit, b.head.Commit))
 	})
 	for _, one := range all {

@@ -265,7 +265,7 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortStableFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 

@@ -93,7 +93,7 @@ func (c *comparison) against(ctx context.Context, reader *objects.Reader, name s
 	for ref, n := range variables {
 		out.Variables = append(out.Variables, Reference{ref, n})
 	}
-	slices.SortFunc(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -198,7 +198,7 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 			}
 		}
 	}
-	slices.SortFunc(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
+	slices.SortStableFunc(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
 	v.Causes = c.causes(before, after)
 	return v, facts.names(), nil
 }

@@ -58,6 +58,6 @@ func repositories(all []*github.Repository, writes func(*github.Repository) bool
 			out = append(out, forge.Repository{Path: r.GetFullName()})
 		}
 	}
-	slices.SortFunc(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
+	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
 	return slices.Compact(out)
 }

@@ -149,7 +149,7 @@ func (p *graphPipelines) statuses() ([]forge.Status, bool) {
 	for _, s := range newest {
 		out = append(out, s)
 	}
-	slices.SortFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
+	slices.SortStableFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
 	return out, true
 }
 

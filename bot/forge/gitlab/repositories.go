@@ -31,6 +31,6 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	for _, p := range all {
 		out = append(out, forge.Repository{Path: p.PathWithNamespace})
 	}
-	slices.SortFunc(out, func(a, b forge.Repository) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.Compact(out), nil
 }

@@ -65,7 +65,7 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 			Author:  forge.User{ID: int64(s.Author.ID), Login: s.Author.Username, Bot: machine(s.Author.Username)},
 		})
 	}
-	slices.SortFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
+	slices.SortStableFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
 	return out, nil
 }
 

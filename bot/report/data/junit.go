@@ -97,7 +97,7 @@ func JUnit(w io.Writer, r *report.Review) error {
 		out.Suites = append(out.Suites, *s)
 		out.Tests, out.Failures, out.Errors = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors
 	}
-	slices.SortFunc(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

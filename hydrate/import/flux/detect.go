@@ -33,7 +33,7 @@ func (i *Importer) Detect() ([]Root, error) {
 			out = append(out, Root{Cluster: clusterName(r.Dir), Path: r.Dir, Origin: i.place(r.Name, name)})
 		}
 	}
-	slices.SortFunc(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(out, func(a, b Root) bool { return a.Path == b.Path }), nil
 }
 
