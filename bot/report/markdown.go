@@ -91,7 +91,7 @@ func (m *markdown) body(limit int) string {
 	m.left += 3 * roomForMore
 	findings := m.findings()
 	resolved := m.take(m.resolved(), 4)
-	companions := m.take(m.companions(), 4)
+	companions := m.take(m.companions(), 4) + m.take(pinsPart(m.r.Pins), 4)
 	warnings := m.take(m.warnings(), 4)
 	log := m.take(m.log(), 4)
 	groups := m.groups()

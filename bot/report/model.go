@@ -38,6 +38,8 @@ type Review struct {
 	Scope []fleet.AffectedTarget `json:"-"`
 	// Companions are the merge requests that this one depends on.
 	Companions []Companion `json:"companions,omitempty"`
+	// Pins are the other repositories that the change of sluice.lock pins to other commits, by name.
+	Pins []Pin `json:"pins,omitempty"`
 	// Waits is what the merge request waits for although the change itself may be merged; "" if it waits for nothing.
 	Waits  string      `json:"waits,omitempty"`
 	Marker *MarkerInfo `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
@@ -59,6 +61,16 @@ type Companion struct {
 	// Repository, as FORGE:PATH, is one that a reader of the report must be able to read, because the report has its content; "" if there is
 	// none. It is not part of the report.
 	Repository string `json:"-"`
+}
+
+// Pin is another repository whose pinned commit a change moves.
+type Pin struct {
+	Name string `json:"name"`
+	From string `json:"from"` // commits, in full
+	To   string `json:"to"`
+	// Targets is the number of targets whose inputs this move alone changes; absent if it is not known. A target that several moves change
+	// counts for each of them.
+	Targets *int `json:"targets,omitempty"`
 }
 
 // Verdict says whether the change may be merged.

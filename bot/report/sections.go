@@ -197,6 +197,16 @@ func (m *markdown) companions() *part {
 	return p
 }
 
+func pinsPart(pins []Pin) *part {
+	p := &part{head: "### Repositories\n\n" + row("Repository", "From", "To", "Changes inputs of") + "|---|---|---|---|\n", tail: "\n"}
+	for i := range pins {
+		one := &pins[i]
+		p.items = append(p.items, row(code(one.Name), code(abbreviated(one.From)), code(abbreviated(one.To)), one.Changes()))
+	}
+	p.more = func(shown int) string { return "\nAnd " + Number(len(p.items)-shown) + " more.\n" }
+	return p
+}
+
 func (m *markdown) warnings() *part {
 	list := GroupMessages(m.r.Warnings)
 	p := &part{head: "\n<details><summary>⚠️ " + Count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}

@@ -32,6 +32,7 @@ func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	}
 	t := &terminal{r: r, o: o}
 	t.top()
+	t.pins()
 	t.errors()
 	t.cautions()
 	t.withheld()

@@ -7,6 +7,18 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
+// pins writes the repositories that are pinned to other commits.
+func (t *terminal) pins() {
+	for i := range t.r.Pins {
+		p := &t.r.Pins[i]
+		changes := p.Changes()
+		if changes != "" {
+			changes = ": changes the inputs of " + changes
+		}
+		t.line("repository ", safetext.Line(p.Name), " ", safetext.Line(abbreviated(p.From)), " → ", safetext.Line(abbreviated(p.To)), changes)
+	}
+}
+
 // errors writes why the review failed, equal messages once.
 func (t *terminal) errors() {
 	for _, g := range GroupMessages(t.r.Errors) {

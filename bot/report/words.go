@@ -36,6 +36,14 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
+// Changes writes the number of targets whose inputs a pin changes; "" if it is not known.
+func (p *Pin) Changes() string {
+	if p.Targets == nil {
+		return ""
+	}
+	return Count(*p.Targets, "target")
+}
+
 // ChangeCounts writes the number of objects: `2 added, 240 changed, 1 no longer managed`.
 func ChangeCounts(c diff.Counts) string {
 	var parts []string

@@ -117,7 +117,7 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 	}
 	var out reviewAnswer
 	if out.Review, out.Preview, err = session.Review(ctx, ReviewOptions{
-		Compare: compared, Policy: task.Policy, BoundsOnly: task.BoundsOnly, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
+		Compare: compared, Policy: task.Policy, BoundsOnly: task.BoundsOnly, Whole: task.Whole, FindingsOnly: task.FindingsOnly, Pins: task.Pins,
 	}); err != nil {
 		return nil, err
 	}

@@ -72,6 +72,11 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.Compare.Against == "" {
+		if r.Pins, err = movedPins(ctx, s, o.Compare, o.Pins.Head); err != nil {
+			return nil, nil, err
+		}
+	}
 	if len(broken)+len(own) > 0 {
 		r.Errors = append(append(r.Errors, broken.Strings()...), own...)
 		r.Verdict = review.Verdict(r)
