@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -34,5 +35,22 @@ func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
 	h = judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "empty"}, Tree: "x", Apps: []string{}}})
 	if h.state != Green {
 		t.Errorf("a cluster without apps is %s: %s", h.state, h.reason)
+	}
+}
+
+func TestRedClustersAreJudgedOnce(t *testing.T) {
+	const apps = 200
+	c := ClusterState{}
+	for i := range apps {
+		c.Apps = append(c.Apps, fmt.Sprintf("team-%d/shop", i))
+		c.Statuses = append(c.Statuses, Status{Name: fmt.Sprintf("kustomization/team-%d.shop/x", i), State: "failure"})
+	}
+	allocated := testing.AllocsPerRun(1, func() {
+		if red := redOn([]string{"kustomization/${app}/*"}, c); len(red) != apps {
+			t.Errorf("%d workspaces are red, want %d", len(red), apps)
+		}
+	})
+	if allocated > 20*apps {
+		t.Errorf("%.0f allocations for %d apps", allocated, apps)
 	}
 }

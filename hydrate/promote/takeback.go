@@ -169,14 +169,18 @@ func redOn(patterns []string, c ClusterState) []string {
 		return nil
 	}
 	each := ofApps(patterns)
+	own := make([][]string, len(c.Apps)) // the patterns of each app
+	for i, app := range c.Apps {
+		own[i] = eachApp(each, []string{app})
+	}
 	var out []string
 	for _, s := range c.Statuses {
 		if s.State != "failure" && s.State != "error" {
 			continue
 		}
 		var owners []string
-		for _, app := range c.Apps {
-			if slices.ContainsFunc(eachApp(each, []string{app}), func(p string) bool { return glob(p, s.Name) }) {
+		for i, app := range c.Apps {
+			if slices.ContainsFunc(own[i], func(p string) bool { return glob(p, s.Name) }) {
 				owners = append(owners, fleet.WorkspaceOf(app))
 			}
 		}
