@@ -2,6 +2,8 @@ package objects
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -29,8 +31,9 @@ type Inventory struct {
 
 	mu       sync.Mutex
 	clusters map[string]contents
+	alike    map[[sha256.Size]byte]contents // by Cluster.sum: most clusters of a large fleet have the same as others
 	files    map[gitstore.Hash]map[string]gitstore.Hash
-	kept     int                // entries in clusters and files
+	kept     int                // entries in clusters, alike and files
 	limit    int                // of kept
 	cluster  string             // of index
 	indexed  contents           // what index has
@@ -39,11 +42,24 @@ type Inventory struct {
 	calls    int                // of Owners about it
 }
 
-// contents are the apps of a cluster. They do not change. Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet
+// contents are the apps of a cluster. They do not change, apart from the cache. Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet
 // has hundreds of them.
 type contents struct {
 	apps    map[string]gitstore.Hash // by app
 	folders map[string]gitstore.Hash // by workspace: the folder of its apps
+	places  map[string][]place       // cache of placesOf, by name
+}
+
+// sum identifies what a cluster has.
+func (c Cluster) sum() [sha256.Size]byte {
+	text := append(make([]byte, 0, len(c.Tree)+64*len(c.Apps)), c.Tree[:]...)
+	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+		text = binary.BigEndian.AppendUint64(text, uint64(len(app)))
+		text = append(text, app...)
+		tree := c.Apps[app]
+		text = append(text, tree[:]...)
+	}
+	return sha256.Sum256(text)
 }
 
 // maxKept limits the names of apps and files that an Inventory caches, about 100 bytes each.
@@ -53,14 +69,15 @@ const maxKept = 1 << 19
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
 		reader: reader, apps: apps, limit: maxKept,
-		clusters: map[string]contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		clusters: map[string]contents{}, alike: map[[sha256.Size]byte]contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
 	}
 }
 
-// reserve counts n more entries of the caches, and empties both if the limit does not allow them.
+// reserve counts n more entries of the caches, and empties them if the limit does not allow them.
 func (v *Inventory) reserve(n int) {
 	if v.kept += n; v.kept > v.limit {
 		clear(v.clusters)
+		clear(v.alike)
 		clear(v.files)
 		v.kept = n
 	}
@@ -74,17 +91,23 @@ func (v *Inventory) contentsOf(ctx context.Context, cluster string) (contents, e
 	if err != nil {
 		return contents{}, err
 	}
-	out, err := v.list(ctx, c)
-	if err == nil {
+	sum := c.sum()
+	out, ok := v.alike[sum]
+	if !ok {
+		if out, err = v.list(ctx, c); err != nil {
+			return out, err
+		}
 		v.reserve(len(out.apps) + len(out.folders) + 1)
-		v.clusters[cluster] = out
+		v.alike[sum] = out
 	}
-	return out, err
+	v.reserve(1)
+	v.clusters[cluster] = out
+	return out, nil
 }
 
 // list reads the contents of a cluster.
 func (v *Inventory) list(ctx context.Context, c Cluster) (contents, error) {
-	out := contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}}
+	out := contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}, places: map[string][]place{}}
 	if !c.Tree.IsZero() {
 		own, folders, err := branch.Parts(ctx, v.reader.store, c.Tree)
 		if err != nil {

@@ -85,9 +85,56 @@ func TestInventoryIsBounded(t *testing.T) {
 				t.Fatalf("cluster %d, call %d: the index is that of %q", c, call, v.cluster)
 			}
 		}
-		if have := len(v.clusters) + len(v.files); have > v.limit || len(v.index) != 1 {
+		if have := len(v.clusters) + len(v.alike) + len(v.files); have > v.limit || len(v.index) != 1 {
 			t.Fatalf("%d clusters and trees, %d names in the index", have, len(v.index))
 		}
+	}
+}
+
+// Clusters with the same tree and the same differing apps share what is read of them. One that lacks an app has its own answer.
+func TestAlikeClustersShareWhatIsRead(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := w.Blob([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: team}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := w.Tree([]gitstore.Entry{{Name: "configmap-x.yaml", Mode: gitstore.ModeFile, Hash: blob}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := map[string]gitstore.Hash{"app-1": app, "app-2": app}
+	alike := clusterBeside(t, w, both, both)
+	without := clusterBeside(t, w, both, map[string]gitstore.Hash{"app-2": app})
+	asked := 0
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) {
+		asked++
+		if cluster == "13" {
+			return without, nil
+		}
+		return Cluster{Tree: alike.Tree, Apps: maps.Clone(alike.Apps)}, nil
+	})
+	const clusters = 40
+	one := 0
+	for c := range clusters {
+		want := []string{"app-1", "app-2"}
+		if c == 13 {
+			want = []string{"app-2"}
+		}
+		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: "x"})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("cluster %d: %v %v, want %v", c, got, err, want)
+		}
+		if c == 0 {
+			one = v.kept
+		}
+	}
+	if most := 2*one + clusters; len(v.alike) != 2 || v.kept > most || asked != clusters {
+		t.Errorf("%d kinds of clusters, %d entries for %d clusters, expected 2 and at most %d; asked %d times", len(v.alike), v.kept, clusters, most, asked)
 	}
 }
 

@@ -60,7 +60,7 @@ func (v *Inventory) finder(ctx context.Context, cluster string) (func(ctx contex
 	}
 	indexed := v.index != nil && v.cluster == cluster
 	if !indexed && v.calls <= fewCalls && len(c.folders) == 0 {
-		return func(ctx context.Context, name string) ([]place, error) { return v.placesOf(ctx, c.apps, name) }, nil
+		return func(ctx context.Context, name string) ([]place, error) { return v.placesOf(ctx, c, name) }, nil
 	}
 	if err := v.indexFiles(ctx, cluster); err != nil {
 		return nil, err
@@ -68,10 +68,13 @@ func (v *Inventory) finder(ctx context.Context, cluster string) (func(ctx contex
 	return func(_ context.Context, name string) ([]place, error) { return v.index[name], nil }, nil
 }
 
-// placesOf returns the files of a name that apps have.
-func (v *Inventory) placesOf(ctx context.Context, apps map[string]gitstore.Hash, name string) ([]place, error) {
-	var out []place
-	for app, tree := range apps {
+// placesOf returns the files of a name that the apps of a cluster without workspaces have.
+func (v *Inventory) placesOf(ctx context.Context, c contents, name string) ([]place, error) {
+	out, known := c.places[name]
+	if known {
+		return out, nil
+	}
+	for app, tree := range c.apps {
 		files, err := v.filesOf(ctx, tree)
 		if err != nil {
 			return nil, err
@@ -80,6 +83,8 @@ func (v *Inventory) placesOf(ctx context.Context, apps map[string]gitstore.Hash,
 			out = append(out, place{app, hash})
 		}
 	}
+	v.reserve(len(out) + 1)
+	c.places[name] = out
 	return out, nil
 }
 
