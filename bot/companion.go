@@ -67,13 +67,14 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 	if err := c.deps.fetch(ctx, c.job, mr.Number); err != nil {
 		return err
 	}
-	newer := false
+	newer, lacks := false, false
 	worst, stopped, err := c.each(ctx, mr.TargetBranch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
 		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 		options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, c.uses), URL: mr.URL}
 		if c.fleetless && i == 0 {
 			options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
 		}
+		lacks = lacks || review.Unreached
 		keepFor(c.job, u.fleet, mr, review)
 		rememberCompanionScope(c.job, mr.Number, u, review, c.deps)
 		return commenting(ctx, c.job, mr.Number, func(ctx context.Context) error {
@@ -94,6 +95,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		return err
 	}
 	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
+	noteUnreached(c.job, mr, verdictFleets, lacks)
 	limited := ""
 	if stopped {
 		limited = limitState(mr, c.deps.identity()) // the same head would exceed the limit again

@@ -66,7 +66,7 @@ func companionsUnchanged(ctx context.Context, j *job, mr *forge.MergeRequest, ta
 	if j.seen(companionLimitKey(mr.Number), limitState(mr, identity)) {
 		return true
 	}
-	if state != companionState(mr, target, uses, identity) {
+	if state != companionState(mr, target, uses, identity) || repeatsUnreached(j, mr, verdictFleets) {
 		return false
 	}
 	for _, u := range uses {

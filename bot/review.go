@@ -145,7 +145,7 @@ func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitst
 	if j.hint.Force {
 		return false, nil
 	}
-	if j.reviewedAt(ctx, mr, target, identity) || j.seen(limitKey(mr.Number), limitState(mr, identity)) {
+	if !repeatsUnreached(j, mr, verdictOwn) && j.reviewedAt(ctx, mr, target, identity) || j.seen(limitKey(mr.Number), limitState(mr, identity)) {
 		if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || same {
 			return same, err
 		}
@@ -275,6 +275,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 	if err != nil || outcome == publish.Superseded {
 		return outcome, err
 	}
+	noteUnreached(j, mr, verdictOwn, review.Unreached)
 	limited := "" // a retry may have stayed within the limits
 	if review.Stopped {
 		limited = limitState(mr, deps.identity())

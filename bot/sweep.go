@@ -82,7 +82,7 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 	if limited && len(j.uses.of(j.place)) == 0 {
 		return true
 	}
-	if !limited && j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
+	if !limited && (j.recall(reviewKey(mr.Number)) == "" || repeatsUnreached(j, mr, verdictOwn)) || j.open(ctx) != nil { // the review reports why the repository cannot be opened
 		return false
 	}
 	tip, known := tips[mr.TargetBranch]

@@ -36,6 +36,9 @@ type Review struct {
 	Log          []CommandEntry  `json:"log,omitempty"`
 	// Scope are the targets that the change can affect; nil if they are unknown. It is not part of the report.
 	Scope []fleet.AffectedTarget `json:"-"`
+	// Unreached says that the review is incomplete because a server with content could not be reached: another review can be complete. It is not
+	// part of the report.
+	Unreached bool `json:"-"`
 	// Companions are the merge requests that this one depends on.
 	Companions []Companion `json:"companions,omitempty"`
 	// Pins are the other repositories that the change of sluice.lock pins to other commits, by name.

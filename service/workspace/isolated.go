@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -80,6 +81,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
 	out.Review.Stopped = host.budget.Over()
+	out.Review.Unreached = host.lacks() && out.Review.Verdict == report.VerdictError
 	return out.Review, out.Preview, nil
 }
 
@@ -179,8 +181,16 @@ type parent struct {
 	schemaFolder string
 	trust        *source.Trust // of the policy's commit
 
-	mu     sync.Mutex
-	failed error // the first error of an answer; the worker knows only its text
+	mu        sync.Mutex
+	failed    error // the first error of an answer; the worker knows only its text
+	unreached bool  // an answer lacks content that a server may have
+}
+
+// lacks reports whether an answer lacked content that a server may have later.
+func (p *parent) lacks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unreached
 }
 
 func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, error) {
@@ -232,6 +242,7 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.failed = cmp.Or(p.failed, err)
+		p.unreached = p.unreached || errors.Is(err, fetch.ErrUnavailable) || name == askObjects && errors.Is(err, gitstore.ErrNotFound)
 	}
 	return out, err
 }

@@ -165,6 +165,32 @@ func TestParentRefuses(t *testing.T) {
 	}
 }
 
+// A review lacks what a server may have later, but not what it refuses.
+func TestParentLacks(t *testing.T) {
+	t.Parallel()
+	s, base, head := demo(t)
+	for name, c := range map[string]struct {
+		question string
+		input    []byte
+		want     bool
+	}{
+		"an object that does not exist":    {askObjects, make([]byte, 20), true},
+		"half a hash":                      {askObjects, make([]byte, 19), false},
+		"an archive whose digest is wrong": {askArchive, []byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`), false},
+		"a server that does not answer":    {askArchive, []byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:` + strings.Repeat("0", 64) + `"}}`), true},
+	} {
+		p, err := s.newParent(t.Context(), ReviewOptions{Compare: compare.Request{Base: base, Head: head}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.answer(t.Context(), c.question, c.input)
+		if p.lacks() != c.want || err == nil {
+			t.Errorf("%s: lacks content: %t: %v", name, p.lacks(), err)
+		}
+		p.close()
+	}
+}
+
 // A supplier cannot replace an object.
 func TestSuppliedContentIsChecked(t *testing.T) {
 	t.Parallel()

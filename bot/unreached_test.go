@@ -1,0 +1,88 @@
+package bot
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// blankForge has no commit statuses.
+type blankForge struct{ quietForge }
+
+func (*blankForge) CommitStatuses(context.Context, forge.Repository, string) ([]forge.Status, error) {
+	return nil, nil
+}
+
+// A sweep repeats a review that lacked something, with a growing wait, a bounded number of times, and not after one that lacked nothing.
+func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	space := &quietSpace{tips: map[string]gitstore.Hash{"refs/heads/main": {1}}}
+	b := New(Config{
+		Clock: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Reports: &keeper{},
+		Forges:   func(string) (Forge, bool) { return &blankForge{}, true },
+		Settings: func(hint.Place) Settings { return Settings{} },
+		Open: func(context.Context, hint.Place) (*Workspace, error) {
+			return &Workspace{Commits: space, Reviews: space, Close: func() {}}, nil
+		},
+	})
+	j := &job{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses}, trunkIs: "main"}
+	mr := &forge.MergeRequest{Number: 1, Head: "head", State: forge.Open, TargetBranch: "main"}
+	reviewed := func(lacks bool) {
+		t.Helper()
+		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}, ""))
+		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Failure, verdictBasis(mr, "")); err != nil {
+			t.Fatal(err)
+		}
+		noteUnreached(j, mr, verdictOwn, lacks)
+	}
+	due := func() bool {
+		skip, err := j.reviewed(t.Context(), mr, gitstore.Commit{Hash: gitstore.Hash{1}}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unchanged := j.unchanged(t.Context(), mr, map[string]gitstore.Commit{})
+		if skip != unchanged {
+			t.Errorf("the sweep says unchanged: %t, and the review skips it: %t", unchanged, skip)
+		}
+		return !unchanged
+	}
+	repeats := func() (waits []time.Duration) {
+		const step, most = 5 * time.Minute, 60 * 24 * time.Hour
+		for wait := time.Duration(0); wait < most; wait += step {
+			if due() {
+				waits = append(waits, wait)
+				reviewed(true)
+				wait = 0
+			}
+			now = now.Add(step)
+		}
+		return waits
+	}
+	reviewed(false)
+	if due() {
+		t.Error("a review that lacked nothing is repeated")
+	}
+	reviewed(true)
+	if due() {
+		t.Error("a review is repeated at once")
+	}
+	if waits := repeats(); len(waits) != mostRepeats || waits[len(waits)-1] < 100*waits[0] {
+		t.Errorf("repeated after %v", waits)
+	}
+	mr.Head = "newer"
+	reviewed(true)
+	now = now.Add(firstRepeat)
+	if !due() {
+		t.Error("the review of a newer head is not repeated")
+	}
+	reviewed(false)
+	if now = now.Add(24 * time.Hour); due() {
+		t.Error("a review that no longer lacks something is repeated")
+	}
+}
