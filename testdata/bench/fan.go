@@ -58,15 +58,15 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 	if err := s.add(repo, src); err != nil {
 		return 0, "", err
 	}
-	listens := make([]string, replicas)
+	metrics := make([]string, replicas)
 	began := time.Now()
 	for i := range replicas {
-		stop, listen, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo) // a single replica needs no shards
+		stop, address, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo) // a single replica needs no shards
 		if err != nil {
 			return 0, "", err
 		}
 		defer stop()
-		listens[i] = listen
+		metrics[i] = address
 	}
 	ref := filepath.Join(s.bare(repo), "refs", "heads", "env", "prod")
 	if err := s.until("the branch is there", 10*time.Minute, func() bool {
@@ -77,28 +77,30 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 	}
 	took := time.Since(began)
 	var shards []string
-	for _, listen := range listens {
-		s.listen = listen
+	for _, s.metrics = range metrics {
 		n, err := s.metric("sluice_shards_total", `result="ok"`)
 		if err != nil {
 			return 0, "", err
 		}
 		shards = append(shards, fmt.Sprint(n))
 	}
-	s.listen = ""
 	return took, strings.Join(shards, " and "), nil
 }
 
-// replica starts a service, pinned to one processor together with its render processes.
-func (s *site) replica(i int, queue, repo string) (stop func(), listen string, err error) {
-	if listen, err = freePort(); err != nil {
+// replica starts a service, pinned to one processor together with its render processes. It returns the address of its metrics.
+func (s *site) replica(i int, queue, repo string) (stop func(), metrics string, err error) {
+	listen, err := freePort()
+	if err != nil {
+		return nil, "", err
+	}
+	if metrics, err = freePort(); err != nil {
 		return nil, "", err
 	}
 	name := fmt.Sprint("replica-", i)
 	file := filepath.Join(s.dir, name+".yaml")
-	text := fmt.Sprintf("listen: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: %s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
+	text := fmt.Sprintf("listen: %s\nmetrics: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: %s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
 		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [%s]}\n",
-		listen, filepath.Join(s.dir, name), queue, s.api.URL, s.git.URL, repo)
+		listen, metrics, filepath.Join(s.dir, name), queue, s.api.URL, s.git.URL, repo)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
@@ -116,5 +118,5 @@ func (s *site) replica(i int, queue, repo string) (stop func(), listen string, e
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait() // it has drained
 		_ = log.Close()
-	}, listen, nil
+	}, metrics, nil
 }
