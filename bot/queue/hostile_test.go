@@ -17,7 +17,7 @@ func testFull(t *testing.T, o opener) {
 	var full error
 	n := 0
 	for ; n < 20000 && full == nil; n++ {
-		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1", []byte(strings.Repeat(ref, 60))); err != nil {
+		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1", []byte(strings.Repeat(ref, 60))); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine is not full
 			full = err
 		}
 	}
