@@ -22,7 +22,8 @@ func unreachedKey(number int, verdict string) string {
 	return fmt.Sprintf("unreached/%d/%s", number, verdict)
 }
 
-// noteUnreached remembers whether a review of a head lacked something, and when to repeat it.
+// noteUnreached remembers whether a review of a head lacked something, and when to repeat it. A review before that time, such as one of a trunk
+// that moved, is no repetition.
 func noteUnreached(j *job, mr *forge.MergeRequest, verdict string, lacks bool) {
 	key := unreachedKey(mr.Number, verdict)
 	if !lacks {
@@ -30,7 +31,10 @@ func noteUnreached(j *job, mr *forge.MergeRequest, verdict string, lacks bool) {
 		return
 	}
 	repeats := 0
-	if have, _, head, ok := unreached(j, mr.Number, verdict); ok && head == mr.Head {
+	if have, next, head, ok := unreached(j, mr.Number, verdict); ok && head == mr.Head {
+		if j.Clock().Before(next) {
+			return
+		}
 		repeats = have + 1
 	}
 	next := j.Clock().Add(firstRepeat << min(repeats, mostRepeats))
