@@ -93,12 +93,7 @@ func TestEnvironmentAfterALeftOutWorkspace(t *testing.T) {
 	}
 	t.Parallel()
 	w := newTenantsBefore(t)
-	w.Write("clusters/staging-1.yaml", strings.NewReplacer("dev-1", "staging-1", "environment: dev", "environment: staging").Replace(w.Read("clusters/dev-1.yaml")))
-	w.Write("sluice.yaml", strings.ReplaceAll(w.Read("sluice.yaml"), "    - name: prod\n      after: [dev]\n",
-		"    - name: staging\n      after: [dev]\n      promotion: {"+aloneByWorkspace+"}\n    - name: prod\n      after: [staging]\n"))
-	w.Commit("staging")
-	w.hydrateThe("dev", "staging")
-	w.passes()
+	w.addStaging()
 	w.object("team-a", "cart", "two")
 	w.says("fine", "team-b")
 	w.red = "says: two"

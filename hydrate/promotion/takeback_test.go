@@ -51,6 +51,18 @@ func newTenants(t *testing.T) *tenants {
 	return w
 }
 
+// addStaging adds an environment between dev and prod, which lets workspaces fail alone.
+func (w *tenants) addStaging() {
+	w.T.Helper()
+	cluster := strings.NewReplacer("dev-1", "staging-1", "environment: dev", "environment: staging").Replace(w.Read("clusters/dev-1.yaml"))
+	w.Write("clusters/staging-1.yaml", cluster)
+	w.Write("sluice.yaml", strings.ReplaceAll(w.Read("sluice.yaml"), "    - name: prod\n      after: [dev]\n",
+		"    - name: staging\n      after: [dev]\n      promotion: {"+aloneByWorkspace+"}\n    - name: prod\n      after: [staging]\n"))
+	w.Commit("staging")
+	w.hydrateThe("dev", "staging")
+	w.passes()
+}
+
 // app writes an app of a workspace, whose objects are in the folder m.
 func (w *tenants) app(team, name string) {
 	w.Write("workspaces/"+team+"/apps/"+name+"/app.yaml", tenantsKind+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
@@ -161,12 +173,7 @@ func TestEnvironmentAfterARedWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t)
 	w.in = "staging"
-	w.Write("clusters/staging-1.yaml", strings.NewReplacer("dev-1", "staging-1", "environment: dev", "environment: staging").Replace(w.Read("clusters/dev-1.yaml")))
-	w.Write("sluice.yaml", strings.ReplaceAll(w.Read("sluice.yaml"), "    - name: prod\n      after: [dev]\n",
-		"    - name: staging\n      after: [dev]\n      promotion: {"+aloneByWorkspace+"}\n    - name: prod\n      after: [staging]\n"))
-	w.Commit("staging")
-	w.hydrateThe("dev", "staging")
-	w.passes()
+	w.addStaging()
 	w.object("team-a", "cart", "two")
 	w.says("fine", "team-b")
 	w.red = "says: two"

@@ -88,12 +88,8 @@ func TestStopsInterruptHydrations(t *testing.T) {
 		let := make(chan struct{})
 		address, heard := s.chartServer(let)
 		defer close(let)
-		s.setFleet("main", gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		n := s.gatedStep()
 		s.grantRead("zoe")
-		n := s.greet("step")
-		s.says(n, "step")
 		s.useChartOf("main", address)
 		s.until("the hydration waits", func() bool { return heard() != "" })
 		asked := func() int { return strings.Count(heard(), "GET") }

@@ -343,15 +343,21 @@ func (s *story) refusePushes(refuse bool) {
 	s.run(filepath.Join(s.dir, "git", repo+".git"), "config", "http.receivepack", fmt.Sprint(!refuse))
 }
 
+// gatedStep starts the service with the fleet whose prod has gates, and returns a merge request that is reviewed.
+func (s *story) gatedStep() int {
+	s.setFleet("main", gated)
+	s.start()
+	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+	n := s.greet("step")
+	s.says(n, "step")
+	return n
+}
+
 // A command is answered once, even if another command of the same comment fails and the service retries the comment.
 func TestAnswersOnce(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.setFleet("main", gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
-		n := s.greet("step")
-		s.says(n, "step")
+		n := s.gatedStep()
 		s.refusePushes(true)
 		s.say(n, "mia", "/sluice help\n/sluice diff\n/sluice freeze prod --reason slow")
 		s.until("it is answered", func() bool { return len(s.comments(n)) > 2 })
@@ -369,11 +375,7 @@ func TestParkedCommand(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.options.Retry = 10 * time.Millisecond
-		s.setFleet("main", gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
-		n := s.greet("step")
-		s.says(n, "step")
+		n := s.gatedStep()
 		s.refusePushes(true)
 		s.say(n, "mia", "/sluice freeze prod --reason stuck")
 		s.says(n, "failed repeatedly")
@@ -405,11 +407,7 @@ func TestForbiddenCommand(t *testing.T) {
 func TestLostEditedCommand(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.setFleet("main", gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
-		n := s.greet("step")
-		s.says(n, "step")
+		n := s.gatedStep()
 		s.end()
 		s.say(n, "mia", "hello")
 		s.later(2 * time.Second) // forges' times have seconds
@@ -430,12 +428,8 @@ func TestCommandsDoNotWait(t *testing.T) {
 		let := make(chan struct{})
 		address, heard := s.chartServer(let)
 		defer close(let)
-		s.setFleet("main", gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		other := s.gatedStep()
 		s.grantRead("eve")
-		other := s.greet("step")
-		s.says(other, "step")
 		s.useChartOf("slow", address)
 		n := s.open("slow", "ada")
 		s.until("the review takes its time", func() bool { return heard() != "" })
