@@ -198,7 +198,11 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newLocks(), comments: newLocks(), replicas: replicas, uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	return &Bot{
+		Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock),
+		listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newLocks(), comments: newLocks(), replicas: replicas,
+		uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}},
+	}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

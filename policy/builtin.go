@@ -82,12 +82,20 @@ func (c *plainCheck) images(s *Subject, pod map[string]any, at string) []breach 
 		_, tag, tagged := strings.Cut(base, ":")
 		switch {
 		case !tagged || tag == "":
-			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has no tag, so the version that runs can change at any time", image), hint: "use a version, or better a digest"})
+			out = append(out, movingTag(path, fmt.Sprintf("the image %s has no tag", image)))
 		case tag == "latest":
-			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has the tag latest, so the version that runs can change at any time", image), hint: "use a version, or better a digest"})
+			out = append(out, movingTag(path, fmt.Sprintf("the image %s has the tag latest", image)))
 		}
 	})
 	return out
+}
+
+// movingTag is the breach of a container at path whose image has no fixed version.
+func movingTag(path, what string) breach {
+	return breach{
+		rule: RuleImageTag, path: path + ".image", message: what + ", so the version that runs can change at any time",
+		hint: "use a version, or better a digest",
+	}
 }
 
 // privileges finds what the Pod Security Standard `baseline` forbids: https://kubernetes.io/docs/concepts/security/pod-security-standards/.

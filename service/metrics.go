@@ -45,16 +45,40 @@ type metrics struct {
 
 func newMetrics(s *Service) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry(), tracer: noop.NewTracerProvider().Tracer("sluice")}
-	m.hooks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_webhooks_total", Help: "Webhooks received, by forge, event and result."}, []string{"forge", "event", "result"})
-	m.hookTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_webhook_seconds", Help: "Time to answer a webhook, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12)}, []string{"forge"})
-	m.tasks = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_task_seconds", Help: "Duration of tasks in seconds, by kind and result.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"kind", "result"})
-	m.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_forge_request_seconds", Help: "Duration of requests to forges in seconds, by method and status.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 12)}, []string{"forge", "method", "status"})
-	m.limit = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_forge_rate_limit_remaining", Help: "Requests left in the rate limit of the forge, from its last answer."}, []string{"forge"})
-	m.renders = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_render_seconds", Help: "Duration of renderings on this replica in seconds, with the wait for a worker, by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"result"})
-	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or reused from a branch."}, []string{"how"})
-	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first."}, []string{"result"})
-	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
-	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result."}, []string{"result"})
+	m.hooks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_webhooks_total", Help: "Webhooks received, by forge, event and result.",
+	}, []string{"forge", "event", "result"})
+	m.hookTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_webhook_seconds", Help: "Time to answer a webhook, in seconds.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
+	}, []string{"forge"})
+	m.tasks = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_task_seconds", Help: "Duration of tasks in seconds, by kind and result.",
+		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
+	}, []string{"kind", "result"})
+	m.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_forge_request_seconds", Help: "Duration of requests to forges in seconds, by method and status.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+	}, []string{"forge", "method", "status"})
+	m.limit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sluice_forge_rate_limit_remaining", Help: "Requests left in the rate limit of the forge, from its last answer.",
+	}, []string{"forge"})
+	m.renders = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_render_seconds", Help: "Duration of renderings on this replica in seconds, with the wait for a worker, by result.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
+	}, []string{"result"})
+	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or reused from a branch.",
+	}, []string{"how"})
+	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first.",
+	}, []string{"result"})
+	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result.",
+	}, []string{"result"})
+	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
+	}, []string{"result"})
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_isolation_missing_walls", Help: "Walls around worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
 	}, func() float64 {
@@ -63,7 +87,9 @@ func newMetrics(s *Service) *metrics {
 		}
 		return float64(s.isolation.missing())
 	}))
-	m.stretch = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_sweep_stretch", Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low."}, []string{"forge"})
+	m.stretch = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sluice_sweep_stretch", Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low.",
+	}, []string{"forge"})
 	m.registry.MustRegister(m.stretch)
 	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode", Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
 	mode.WithLabelValues(string(s.initial.Isolation)).Set(1)

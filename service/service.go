@@ -142,7 +142,8 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		inFlight = renderer.FarmInFlight
 	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
+		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors,
+		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	shared := bot.Config{}
@@ -152,7 +153,9 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	}
 	s.bot = bot.New(bot.Config{
 		Verdicts: shared.Verdicts, Claims: shared.Claims, Outcomes: queue.NewOutcomes(s.queue),
-		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Forges: s.forge, Open: s.open, Settings: s.settings,
+		PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) },
+		Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
 

@@ -124,7 +124,10 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 	if err != nil {
 		return nil, err
 	}
-	out := &report.Review{Fleet: f.Name, Base: c.Before, Head: c.After, Version: version, Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After), Back: back("History of ", "history.html", c.Environment)}}
+	out := &report.Review{
+		Fleet: f.Name, Base: c.Before, Head: c.After, Version: version,
+		Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After), Back: back("History of ", "history.html", c.Environment)},
+	}
 	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: c.Environment, Before: c.trees[0], After: c.trees[1], Key: key})
 	switch {
 	case errors.Is(err, compare.ErrTooMany):

@@ -135,7 +135,10 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		cache = NewCache()
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
-	l := loader{findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache, fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
+	l := loader{
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache,
+		fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}},
+	}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, unread(err)

@@ -62,8 +62,8 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns p if it contains an error, and nil otherwise. Errors in the files of a workspace do not count: they are in Workspace.Err. If the storage could not be read, the error is that one and no Problems: the
-// fleet may be right.
+// Err returns p if it contains an error, and nil otherwise. Errors in the files of a workspace do not count: they are in
+// Workspace.Err. If the storage could not be read, Err returns that error and no Problems, because the fleet may be right.
 func (p Problems) Err() error {
 	for _, x := range p {
 		if x.fault != nil {

@@ -70,7 +70,10 @@ func (l *loader) repositoriesFrom(documents []document) {
 		}
 		seen[name] = doc
 		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
-			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, Follow: file.Spec.Follow, File: doc.file, Line: doc.line})
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{
+				Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn,
+				Follow: file.Spec.Follow, File: doc.file, Line: doc.line,
+			})
 		}
 	}
 	for _, doc := range seen {

@@ -154,7 +154,10 @@ func (x *decider) promote(w Proposal) bool {
 // rollback executes a rollback that a command or a failure requested. It waits for no gate.
 func (x *rollout) rollback() {
 	b := x.rec.Rollback
-	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, Stopped: b.Stopped, Continues: b.Continues, Later: b.Later, By: b.By, Reason: b.Reason}
+	a := Action{
+		Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces,
+		Stopped: b.Stopped, Continues: b.Continues, Later: b.Later, By: b.By, Reason: b.Reason,
+	}
 	for _, name := range x.names() {
 		if x.frozen(name) {
 			a.Frozen = append(a.Frozen, name)

@@ -28,7 +28,8 @@ func (w *workers) bundle(i int) (*renderer.Bundle, error) {
 }
 
 // isolation measures what worker processes cost: a warm pool of them renders the targets of a fleet, and so does the engine in this
-// process, on as many processors. As in a hydration, more targets wait than there are processes. The rounds alternate, and the least of each counts, because noise only adds.
+// process, on as many processors. As in a hydration, more targets wait than there are processes. The rounds alternate, and the
+// least of each counts, because noise only adds.
 func isolation(b *bench, clusters, apps int) error {
 	w := &workers{bench: b, clusters: clusters, apps: apps, jobs: runtime.NumCPU(), contents: make([]renderer.Content, apps)}
 	targets := clusters * apps

@@ -29,7 +29,8 @@ func addCompletions(root *cobra.Command, o IO) {
 	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Promoted, f.PromotedClusters) })
 	classes := n.of(func(f *fleetNames) []string { return f.Classes })
 	flags := map[string]completion{
-		"cluster": clusters, "class": classes, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }), "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
+		"cluster": clusters, "class": classes, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }),
+		"env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
 		"wave": waves, "commit": n.revisions, "to": n.revisions, "against": n.against,
 		"remote": completeNothing, "by": completeNothing, "reason": completeNothing, "until": completeNothing, "value": completeNothing,
 		"jobs": completeNothing, "render-timeout": completeNothing, "render-memory": completeNothing,

@@ -123,7 +123,10 @@ func getProtection(c *call) answer {
 		return problem(http.StatusNotFound, "Branch not protected")
 	}
 	u := c.s.o.APIURL + strings.TrimSuffix(c.r.URL.Path, "/")
-	out := fields{"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true}, "lock_branch": fields{"enabled": p.Locked}, "allow_deletions": fields{"enabled": p.Deletions}, "allow_force_pushes": fields{"enabled": p.Forced}}
+	out := fields{
+		"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true}, "lock_branch": fields{"enabled": p.Locked},
+		"allow_deletions": fields{"enabled": p.Deletions}, "allow_force_pushes": fields{"enabled": p.Forced},
+	}
 	if p.Restricted {
 		out["restrictions"] = fields{
 			"url": u + "/restrictions", "users_url": u + "/restrictions/users", "teams_url": u + "/restrictions/teams", "apps_url": u + "/restrictions/apps",
