@@ -227,8 +227,8 @@ func counts(s promote.Situation, event promote.Event, authors []string) error {
 func (l *commands) source(c Command, s *promote.Situation) (promote.Source, error) {
 	switch {
 	case c.Revision != "":
-		if len(c.Revision) < leastDigits {
-			return promote.Source{}, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", c.Revision, leastDigits)
+		if err := checkID(c.Revision); err != nil {
+			return promote.Source{}, err
 		}
 		var found []string // somebody can make a commit whose id begins as another one's
 		for _, commit := range slices.Backward(l.trunk.order) {

@@ -9,13 +9,24 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
+// checkID returns an error for what cannot name one commit: a branch or a tag, because it can move, and too few digits of an id.
+func checkID(revision string) error {
+	if strings.Trim(revision, "0123456789abcdef") != "" {
+		return fmt.Errorf("%q is not the id of a commit: give at least %d of its digits, as `git rev-parse` prints them", revision, leastDigits)
+	}
+	if len(revision) < leastDigits {
+		return fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
+	}
+	return nil
+}
+
 // named finds the state that --to names. The history is newest first. A commit of the branch names its own state. A source
 // commit names the newest state in which everything in the scope runs that commit. If there are only states in which some apps
 // or clusters run another commit, named returns an error that lists the branch's commits of these states.
 func named(entries []HistoryEntry, s *promote.Situation, c Command, read promote.Contents) (*promote.PastState, error) {
 	revision := c.Revision
-	if len(revision) < leastDigits {
-		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
+	if err := checkID(revision); err != nil {
+		return nil, err
 	}
 	var sources []string // source commits that the revision names
 	var partial []HistoryEntry
