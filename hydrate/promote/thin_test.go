@@ -120,7 +120,7 @@ func TestFullHistoryForgetsNoProof(t *testing.T) {
 			}
 		}
 		if promoted == 0 || moves == 0 {
-			t.Logf("seed %d: %d proposals, %d moves", seed, promoted, moves)
+			t.Errorf("seed %d proves nothing: %d proposals, %d moves", seed, promoted, moves)
 		}
 	}
 }
