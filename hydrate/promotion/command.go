@@ -30,18 +30,22 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *promote.
 		if c.Environment != e.Name {
 			continue
 		}
+		refuse := func(why string) {
+			out.Refused = append(out.Refused, why)
+			out.stays = out.stays || c.Kind == promote.EventFreeze || c.Kind == promote.EventHalt || c.Kind == promote.EventRollback
+		}
 		if !c.CLI {
 			why, err := l.refusal(ctx, e, &c, s)
 			if err != nil {
 				return false, err
 			}
 			if why != "" {
-				out.Refused = append(out.Refused, why)
+				refuse(why)
 				continue
 			}
 			if c.Now {
 				if ok, why := promote.Allowed(e, "now", c.Person); !ok {
-					out.Refused = append(out.Refused, why)
+					refuse(why)
 					continue
 				}
 			}
@@ -54,7 +58,7 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *promote.
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		out.Refused = append(out.Refused, err.Error())
+		refuse(err.Error())
 	}
 	return changed, nil
 }

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -71,6 +72,12 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		out.Decision.Record, out.Decision.WaitsFor = s.Record, p.request.stopped(e.Name, s.Record)
 		return out, nil
 	}
+	if (out.stays || slices.Contains(p.request.stay, e.Name)) && !p.request.DryRun {
+		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
+			return nil, err
+		}
+		return out, p.stay(ctx, e, &s, out)
+	}
 	if p.request.stops(e.Name) && !p.request.DryRun {
 		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
 			return nil, err
@@ -81,6 +88,20 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		return nil, err
 	}
 	return out, nil
+}
+
+// stay decides in a situation and carries nothing out: somebody wanted the environment to stop or to go back, and was refused. What it waited for
+// must not come because they asked.
+func (p *pass) stay(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) error {
+	err := p.proposals.complete(ctx, e, s)
+	if err != nil {
+		return err
+	}
+	if out.Decision, err = promote.Decide(*s); err != nil {
+		return err
+	}
+	out.Decision.Actions = nil
+	return nil
 }
 
 // proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record.

@@ -111,10 +111,11 @@ type Request struct {
 	DryRun       bool   // decide and plan, and change nothing
 	Changes      Differ // of a dry run: makes Plan.Changes; nil makes none
 	PerPush      int
-	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
-	Recreate     bool // create branches again that somebody deleted
-	Overwrite    bool // put what is promoted on top of commits that Sluice did not make
-	OnlyStop     bool // the commands freeze or halt: store that, and decide and move nothing
+	MaxDeletions int      // objects that may go from one environment; 0: what the fleet says
+	Recreate     bool     // create branches again that somebody deleted
+	Overwrite    bool     // put what is promoted on top of commits that Sluice did not make
+	OnlyStop     bool     // the commands freeze or halt: store that, and decide and move nothing
+	stay         []string // environments in which Run was refused a stop or a rollback
 	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }
@@ -147,6 +148,7 @@ type Status struct {
 	Decision    promote.Decision
 	Done        []string // what was done, in words
 	Refused     []string // commands that were not carried out, and why
+	stays       bool     // one of them is a stop or a rollback: nothing moved
 	Candidate   string   // tree of the proposal
 	Foreign     string
 	Plan        *Plan // of a dry run, what the proposal would do
@@ -209,7 +211,8 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	return out, errors.Join(failed...)
 }
 
-// Run looks at all environments until nothing more is due. It looks again at a branch that somebody else moved meanwhile.
+// Run looks at all environments until nothing more is due. It looks again at a branch that somebody else moved meanwhile. An environment that was to
+// stop or to go back stays as it is if that was refused.
 func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
 	const most = 40
 	var all []Status
@@ -230,6 +233,9 @@ func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) 
 		}
 		for i := range list {
 			e := &list[i]
+			if e.stays {
+				r.stay = append(r.stay, e.Environment)
+			}
 			more = more || len(e.Done) > 0
 			done[e.Environment] = append(done[e.Environment], e.Done...)
 			refused[e.Environment] = append(refused[e.Environment], e.Refused...)

@@ -1,0 +1,44 @@
+package promotion_test
+
+import (
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// Somebody wants prod to stop or to go back and is refused: what was due does not come because they asked. It comes with the next call.
+func TestRefusedStopMovesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]promotion.Command{
+		"rollback": ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Revision = "0123456789012345678901234567890123456789" }),
+		"freeze":   ordered(promote.EventFreeze, "f", func(c *promotion.Command) { c.CLI = false }),
+		"halt":     ordered(promote.EventHalt, "h", func(c *promotion.Command) { c.CLI = false }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			s.release("new")
+			before := s.Git("rev-parse", "env/prod")
+			run := func(commands ...promotion.Command) promotion.Status {
+				t.Helper()
+				list, err := promotion.Run(t.Context(), s.Hydrator(2), promotion.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list[len(list)-1]
+			}
+			got := run(c)
+			if len(got.Refused) != 1 || len(got.Done) != 0 || got.Decision.Proposal == nil {
+				t.Errorf("refused %q, done %q, proposal %v", got.Refused, got.Done, got.Decision.Proposal)
+			}
+			if s.Git("rev-parse", "env/prod") != before {
+				t.Error("prod moved")
+			}
+			run()
+			if s.Git("rev-parse", "env/prod") == before {
+				t.Error("prod does not move afterwards")
+			}
+		})
+	}
+}
