@@ -316,6 +316,10 @@ func (x *upstreams) leaveOut(w *Proposal) {
 
 // gate is the gate of an upstream environment that is green but for workspaces that are red there, or were.
 func (x *upstreams) gate(w Proposal, environment string, g Gate) Gate {
+	if until := x.bakesUntil(environment, w.Apps); !x.p.SeparatesWorkspaces() && x.s.Now.Before(until) {
+		g.State, g.Until, g.Reason = Waiting, until, "a workspace that was red alone bakes in "+environment+" until "+Stamp(until)
+		return g
+	}
 	var left []lateWorkspace
 	for _, late := range x.late(environment, w.Promoted) {
 		switch out := slices.Contains(w.Without, late.name); {
@@ -334,6 +338,20 @@ func (x *upstreams) gate(w Proposal, environment string, g Gate) Gate {
 		g.Reason, g.Until = "left out: "+reasons(left), x.firstUntil(left)
 	}
 	return g
+}
+
+// bakesUntil returns when the last workspace of some apps that was red alone in an upstream environment has baked there; zero if there is none. It
+// counts after onWorkspaceFailure is removed: the health of the whole environment has not been red meanwhile, so its own time is older.
+func (x *upstreams) bakesUntil(environment string, apps []string) time.Time {
+	var out time.Time
+	if watch := x.rec.Before[environment]; watch != nil {
+		for name, h := range watch.Workspaces {
+			if until := h.Since.Add(x.bake); (len(apps) == 0 || hasAppOf(apps, name)) && until.After(out) {
+				out = until
+			}
+		}
+	}
+	return out
 }
 
 // reasons lists at most five reasons.
