@@ -60,10 +60,16 @@ func table(t *testing.T, rows []Row) string {
 			if r.Class != c.Name {
 				continue
 			}
-			if runs[r.Table] == "" {
+			where := runs[r.Table]
+			switch only := r.Rest["only"]; {
+			case where == "":
 				t.Fatalf("nothing runs %s.yaml", r.Table)
+			case only == "cli" || r.Rest["run"] != nil:
+				where = "command line"
+			case only == "service":
+				where = "service"
 			}
-			lines = append(lines, fmt.Sprintf("| %s | %s | %s |\n", strings.ReplaceAll(r.Name, "|", `\|`), runs[r.Table], r.Outcome))
+			lines = append(lines, fmt.Sprintf("| %s | %s | %s |\n", strings.ReplaceAll(r.Name, "|", `\|`), where, r.Outcome))
 		}
 		if len(lines) == 0 {
 			t.Errorf("the class %s has no case", c.Name)
