@@ -72,12 +72,7 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		out.Decision.Record, out.Decision.WaitsFor = s.Record, p.request.stopped(e.Name, s.Record)
 		return out, nil
 	}
-	if (out.stays || slices.Contains(p.request.stay, e.Name)) && !p.request.DryRun {
-		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
-			return nil, err
-		}
-		return out, p.stay(ctx, e, &s, out)
-	}
+	out.stays = out.stays || slices.Contains(p.request.stay, e.Name)
 	if p.request.stops(e.Name) && !p.request.DryRun {
 		if err := p.recorder.store(ctx, s.Record, changed); err != nil {
 			return nil, err
@@ -90,21 +85,13 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 	return out, nil
 }
 
-// stay decides in a situation and carries nothing out: somebody wanted the environment to stop or to go back, and was refused. What it waited for
-// must not come because they asked.
-func (p *pass) stay(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) error {
-	err := p.proposals.complete(ctx, e, s)
-	if err != nil {
-		return err
-	}
-	if out.Decision, err = promote.Decide(*s); err != nil {
-		return err
-	}
-	out.Decision.Actions = nil
-	return nil
+// goesBack reports whether a rollback of an environment is under way.
+func goesBack(r promote.Record) bool {
+	return r.Rollback != nil || r.Progress != nil && r.Progress.Rollback && r.Progress.Done.IsZero()
 }
 
-// proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record.
+// proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record. If somebody wanted
+// the environment to stop or to go back and was refused, only a rollback is carried out: nothing may come because they asked.
 func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status, changed bool) error {
 	err := p.proposals.complete(ctx, e, s)
 	if err != nil {
@@ -118,6 +105,10 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *promote.Situ
 	}
 	if p.request.DryRun {
 		return p.preview.plan(ctx, e, s, out)
+	}
+	if out.stays && !goesBack(out.Decision.Record) {
+		out.Decision.Actions = nil
+		return p.recorder.store(ctx, s.Record, changed)
 	}
 	if err := p.recorder.store(ctx, out.Decision.Record, changed); err != nil {
 		return err

@@ -42,3 +42,26 @@ func TestRefusedStopMovesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A rollback that was interrupted goes on in the call in which another one is refused, and nothing is promoted afterwards.
+func TestRefusedRollbackContinuesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	old := s.Git("rev-parse", "cluster/prod-eu-1:shop")
+	s.release("new")
+	s.look(nil)
+	if s.Git("rev-parse", "cluster/prod-eu-1:shop") == old {
+		t.Fatal("prod did not get the release")
+	}
+	s.look(func(r *promotion.Request) { r.OnlyStop = true }, ordered(promote.EventRollback, "r", nil)) // stored, and then interrupted
+	part := ordered(promote.EventRollback, "p", func(c *promotion.Command) { c.Apps = []string{"shop"} })
+	list, err := promotion.Run(t.Context(), s.Hydrator(2), promotion.Request{Trunk: s.tip(), Commands: []promotion.Command{part}, Now: s.now, Adapters: s.adapters()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := list[len(list)-1]
+	wants(t, "the second rollback", got.Refused, "it continues by itself")
+	if s.Git("rev-parse", "cluster/prod-eu-1:shop") != old || got.Decision.Record.Rollback != nil {
+		t.Errorf("the first rollback did not go on: %q", got.Done)
+	}
+}
