@@ -108,10 +108,10 @@ type Halt struct {
 	By     string    `yaml:"by,omitempty"` // empty if Sluice halted it because of its health
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
-	Said   time.Time `yaml:"said,omitempty"` // as of a Freeze
+	Said   time.Time `yaml:"said,omitempty"` // like Freeze.Said
 }
 
-// Asked returns when the person wrote it, to be compared with times of the same clock.
+// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of comments.
 func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
 
 // Resumed records who lifted a halt, when, and why.

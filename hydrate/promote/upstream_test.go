@@ -264,7 +264,7 @@ func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 			for _, commit := range []string{"c2", "c3"} {
 				asked := &upstream{&tenancy{w.t, w.s}}
 				asked.s.Record.Request = &promote.Request{Source: promote.Source{Commit: commit}, By: "kim", At: w.s.Now}
-				next, gate := asked.proposes("") // a request of which nothing more can come is done, and what is automatic comes then
+				next, gate := asked.proposes("") // the request is done, because nothing more of it can come: the automatic promotion is next
 				if next == nil || gate.State != promote.Green || next.Source.Of(cart) == "c2" || next.Promoted.Commit == "c3" && next.Source.Of(cart) != "c3" {
 					t.Errorf("%s: %+v %+v", commit, next, gate)
 				}

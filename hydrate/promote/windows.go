@@ -16,11 +16,11 @@ type Freeze struct {
 	Until  time.Time `yaml:"until,omitempty"` // zero: until it is lifted
 	Reason string    `yaml:"reason"`
 	By     string    `yaml:"by,omitempty"`
-	// Said is when the person wrote it by the forge's clock, if that is ahead of From, which is by Sluice's then.
+	// Said is the forge's time of the comment. It is set only if the forge's clock is ahead, and From is Sluice's time then.
 	Said time.Time `yaml:"said,omitempty"`
 }
 
-// Asked returns when the person wrote it, to be compared with times of the same clock.
+// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of comments.
 func (f Freeze) Asked() time.Time { return later(f.From, f.Said) }
 
 // later returns the later of two times.

@@ -69,11 +69,7 @@ func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Com
 	if len(c.Clusters) == 0 {
 		return nil
 	}
-	hash, err := gitstore.ParseHash(tree)
-	if err != nil {
-		return err
-	}
-	old, err := l.past[e.Name].state(ctx, hash)
+	old, err := l.past[e.Name].stateOf(ctx, tree)
 	if err != nil {
 		return err
 	}

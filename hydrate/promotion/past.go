@@ -39,6 +39,15 @@ func (p *past) history(ctx context.Context) ([]HistoryEntry, error) {
 	return p.entries, nil
 }
 
+// stateOf is state for a tree whose name is in a record or a command.
+func (p *past) stateOf(ctx context.Context, tree string) (*branch.State, error) {
+	hash, err := gitstore.ParseHash(tree)
+	if err != nil {
+		return nil, err
+	}
+	return p.state(ctx, hash)
+}
+
 // state reads a tree of the branch. It returns promote.ErrNoTree for a tree that the history of the branch does not have.
 func (p *past) state(ctx context.Context, tree gitstore.Hash) (*branch.State, error) {
 	if st := p.states[tree]; st != nil {

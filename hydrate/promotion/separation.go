@@ -245,7 +245,7 @@ func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
 	return slices.SortedFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// first returns the first object in this order that is wanted. There can be very many, so it does not order them.
+// first returns the wanted object whose text sorts first. It looks at each object once, because sorting very many would take long.
 func first(ids map[manifest.Identity]bool, wanted func(manifest.Identity) bool) (manifest.Identity, bool) {
 	var out manifest.Identity
 	some := false

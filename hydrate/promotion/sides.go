@@ -25,11 +25,7 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 	if len(c.Apps) == 0 {
 		return nil
 	}
-	hash, err := gitstore.ParseHash(tree)
-	if err != nil {
-		return err
-	}
-	old, err := l.past[e.Name].state(ctx, hash)
+	old, err := l.past[e.Name].stateOf(ctx, tree)
 	if err != nil {
 		return err
 	}

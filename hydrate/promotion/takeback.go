@@ -55,12 +55,9 @@ type takeBack struct {
 
 // prepare finds the state before the rollout and what the rollout changes in the workspaces. It returns why they cannot go back alone.
 func (t *takeBack) prepare(ctx context.Context, s *promote.Situation) (string, error) {
-	hash, err := gitstore.ParseHash(t.red.Before.Tree)
-	if err != nil {
-		return "", err
-	}
 	past := t.past[t.environment.Name]
-	if t.before, err = past.state(ctx, hash); err != nil {
+	var err error
+	if t.before, err = past.stateOf(ctx, t.red.Before.Tree); err != nil {
 		return "", err
 	}
 	if t.before.Foreign != "" {

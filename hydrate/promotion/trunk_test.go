@@ -35,7 +35,7 @@ func TestNeededCommits(t *testing.T) {
 	}
 }
 
-// Whoever makes commits can find one whose id begins as that of another. Then more digits are needed: the newest one is not what was meant.
+// An attacker can make a commit whose id begins like that of another one. A short id that fits both is refused: the newest need not be meant.
 func TestAmbiguousCommit(t *testing.T) {
 	t.Parallel()
 	const good, evil, other = "abcdef1234567890", "abcdef1999999999", "1234567aaaaaaaaa"

@@ -115,7 +115,7 @@ func (t *remoteBases) find(reference string) (string, bool) {
 
 // Unpinned implements kustomize.Pinned.
 func (t *remoteBases) Unpinned(reference string) string {
-	found, _ := t.named(reference)
+	found, _ := t.named(reference) // whichever ref it asks for
 	if len(found) == 0 {
 		return ""
 	}
