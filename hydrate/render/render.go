@@ -63,6 +63,7 @@ type Outcome struct {
 
 	work   *rendering
 	result *written // nil if the target cannot be rendered, and before Complete for objects of custom kinds
+	first  *Outcome // of the first target with the same rendering; nil for that one
 }
 
 // Tree returns the tree of the target; zero if it could not be rendered.
@@ -105,22 +106,64 @@ func (o *Outcome) Defines() branch.Kinds {
 	return out
 }
 
-// Render renders jobs in parallel and writes their trees into w. Each outcome has the error of its job; Render itself
-// returns only the error of the context. Several goroutines call progress with the number of jobs that are done.
-// Complete must follow.
+// Render renders jobs in parallel and writes their trees into w. It renders equal targets once: a change of a whole fleet has thousands of
+// them. Each outcome has the error of its job; Render itself returns only the error of the context. Several goroutines call progress with the
+// number of jobs that are done. Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
 	out := make([]*Outcome, len(jobs))
 	var done atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(t.inFlight())
-	for i, j := range jobs {
-		group.Go(func() error {
-			out[i] = t.job(ctx, j, w)
-			progress(int(done.Add(1)))
-			return ctx.Err()
-		})
+	render := func(indices []int) error {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(t.inFlight())
+		for _, i := range indices {
+			group.Go(func() error {
+				out[i] = t.job(ctx, jobs[i], w)
+				progress(int(done.Add(1)))
+				return ctx.Err()
+			})
+		}
+		return group.Wait()
 	}
-	return out, group.Wait()
+	like := alike(jobs)
+	var first, left []int
+	for i := range jobs {
+		if like[i] == i {
+			first = append(first, i)
+		}
+	}
+	if err := render(first); err != nil {
+		return out, err
+	}
+	for i, j := range jobs {
+		switch one := out[like[i]]; {
+		case like[i] == i:
+		case one.Err != nil: // an error can name its target
+			left = append(left, i)
+		default:
+			out[i] = &Outcome{Job: j, work: one.work, result: one.result, first: one}
+		}
+	}
+	progress(int(done.Add(int64(len(jobs) - len(first) - len(left)))))
+	return out, render(left)
+}
+
+// alike returns the index of the first job with the same rendering, for each job.
+func alike(jobs []Job) []int {
+	out := make([]int, len(jobs))
+	seen := map[source.Rendering]int{}
+	for i, j := range jobs {
+		out[i] = i
+		rendering, ok := j.Target.Rendering()
+		if !ok {
+			continue
+		}
+		if first, known := seen[rendering]; known {
+			out[i] = first
+		} else {
+			seen[rendering] = i
+		}
+	}
+	return out
 }
 
 func (t *Targets) job(ctx context.Context, j Job, w *gitstore.Writer) *Outcome {
@@ -208,10 +251,15 @@ func scopeUnknown(o renderer.Object) bool {
 	return o.ID.Namespace == "" && o.Scope == manifest.ScopeUnknown
 }
 
-// Complete writes the objects of outcomes that waited for the scopes of custom kinds.
+// Complete writes the objects of outcomes that waited for the scopes of custom kinds. outcomes are those of one or several calls of Render,
+// in its order.
 func Complete(w *gitstore.Writer, outcomes []*Outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
-		if o.Err == nil && o.result == nil {
+		switch {
+		case o.Err != nil || o.result != nil:
+		case o.first != nil:
+			o.result, o.Err = o.first.result, o.first.Err
+		default:
 			o.result, o.Err = writeObjects(w, o.work.objects, o.Target, scopes)
 		}
 	}
