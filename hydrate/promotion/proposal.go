@@ -84,8 +84,14 @@ func (p *proposals) compose(ctx context.Context, environment string, source prom
 	}, source)
 }
 
-// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch.
+// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch. It fails as well if
+// the trunk no longer has a commit of the source.
 func (p *proposals) decided(ctx context.Context, e fleet.Environment, a promote.Action) (*composition, error) {
+	if reason, err := p.merged.recheck(ctx, p.states[e.Name].Source(), a.Source); err != nil {
+		return nil, err
+	} else if reason != "" {
+		return nil, &MovedError{reason}
+	}
 	one, err := p.compose(ctx, e.Name, a.Source)
 	if err != nil {
 		return nil, err
