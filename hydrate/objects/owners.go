@@ -15,7 +15,7 @@ type place struct {
 }
 
 // Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
-// each other, or if the cluster has the same apps as one that was asked about before.
+// each other, or if the cluster has the same apps as one that was asked about before. The caller does not change the list.
 func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -24,7 +24,7 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 		return nil, err
 	}
 	if known, ok := c.owners[id]; ok {
-		return slices.Clone(known), nil
+		return known, nil
 	}
 	find, err := v.finder(ctx, c)
 	if err != nil {
@@ -50,7 +50,7 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 	out = slices.Compact(out)
 	v.reserve(len(out) + 1)
 	c.owners[id] = out
-	return slices.Clone(out), nil
+	return out, nil
 }
 
 // namesOf returns the names that a file with an object can have.
