@@ -268,7 +268,9 @@ type job struct {
 	space    *Workspace // nil until open
 	trunkIs  string     // name of the trunk, for the whole task; "" is not known yet
 	text     string     // digest of the text of the hint's comment
-	moves    moves
+	// unsettled means that the task of the trunk changed something, or left something that the next one may mend.
+	unsettled bool
+	moves     moves
 }
 
 func (j *job) do(ctx context.Context) error {

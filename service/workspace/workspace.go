@@ -2,9 +2,13 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -327,6 +331,26 @@ func (f Fleets) Changed(ctx context.Context, from, to gitstore.Hash) ([]string, 
 		paths[i] = c.Path
 	}
 	return paths, err
+}
+
+// Branches implements bot.Branches.
+type Branches struct{ *Workspace }
+
+// Refs implements bot.Branches.
+func (b Branches) Refs(ctx context.Context) (string, error) {
+	source, err := b.sourceRemote("")
+	if err != nil {
+		return "", err
+	}
+	refs, err := source.List(ctx, "HEAD", "")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		_, _ = fmt.Fprintf(sum, "%s %s\n", refs[name], name) // a hash returns no error
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // observedBranches measures pushes.
