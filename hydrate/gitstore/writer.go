@@ -22,12 +22,15 @@ type Writer struct {
 	store *Store
 	file  packFile
 	pool  sync.Pool // of *deflater
+	reads sync.Pool // of *inflater
 
 	mu      sync.RWMutex
 	out     *bufio.Writer
 	offset  int64
 	objects map[Hash]packed
 	order   []Hash
+	trees   map[Hash][]byte // the first trees, because each is read again when its branch is written and judged
+	held    int             // bytes of trees
 	sealed  bool
 	stored  bool // the file has its final name in a folder of objects
 }
@@ -39,7 +42,12 @@ type packed struct {
 	size   int
 }
 
-const packHeader = 12
+const (
+	packHeader = 12
+	heldTrees  = 32 << 20 // bytes of trees that a Writer keeps in memory: those of 100,000 usual targets
+)
+
+var errComplete = errors.New("the packfile is already complete")
 
 // NewWriter returns a Writer without objects.
 func (s *Store) NewWriter() (*Writer, error) {
@@ -53,7 +61,7 @@ func (s *Store) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
-	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader, objects: map[Hash]packed{}}
+	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader, objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
 	w.pool.New = newDeflater
 	if _, err := w.out.Write(make([]byte, packHeader)); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -157,16 +165,32 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 		return h, nil
 	}
 	if w.sealed {
-		return h, errors.New("the packfile is already complete")
+		return h, errComplete
 	}
 	if _, err := w.out.Write(d.buf.Bytes()); err != nil {
 		return h, fmt.Errorf("write a packfile: %w", err)
 	}
+	w.added(h, p, d.buf.Len())
+	if kind == "tree" {
+		w.hold(h, data)
+	}
+	return h, nil
+}
+
+// added notes an object whose bytes were written. The caller holds mu.
+func (w *Writer) added(h Hash, p packed, length int) {
 	p.offset = w.offset
 	w.objects[h] = p
 	w.order = append(w.order, h)
-	w.offset += int64(d.buf.Len())
-	return h, nil
+	w.offset += int64(length)
+}
+
+// hold keeps a tree in memory while there is room. The caller holds mu, and does not change data afterwards.
+func (w *Writer) hold(h Hash, data []byte) {
+	if w.held+len(data) <= heldTrees {
+		w.held += len(data)
+		w.trees[h] = data
+	}
 }
 
 // deflater is pooled, because allocating zlib's tables costs more than compressing most objects.
@@ -196,28 +220,42 @@ func writeObjectHeader(buf *bytes.Buffer, kind byte, size int) {
 
 // read returns an object of the Writer, pushed or not.
 func (w *Writer) read(h Hash) (object, bool, error) {
+	w.mu.RLock()
+	tree, held := w.trees[h]
+	_, ok := w.objects[h]
+	w.mu.RUnlock()
+	switch {
+	case held:
+		return object{kind: "tree", data: tree}, true, nil
+	case !ok:
+		return object{}, false, nil
+	}
 	w.mu.Lock()
-	p, ok := w.objects[h]
-	end := w.offset
+	p, end := w.objects[h], w.offset
 	var err error
-	if ok && !w.sealed {
+	if !w.sealed {
 		err = w.out.Flush()
 	}
 	w.mu.Unlock()
-	if !ok || err != nil {
+	if err != nil {
 		return object{}, ok, err
 	}
-	data, err := inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
+	data, err := w.inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
 	if errors.Is(err, os.ErrClosed) { // closed meanwhile: pushed objects are in a repository
 		return object{}, false, nil
 	}
 	return object{kind: kindName(p.kind), data: data}, true, err
 }
 
-func inflate(packed io.Reader, size int) ([]byte, error) {
-	in := bufio.NewReader(packed)
+func (w *Writer) inflate(packed io.Reader, size int) ([]byte, error) {
+	f, ok := w.reads.Get().(*inflater)
+	if !ok {
+		f = &inflater{in: bufio.NewReader(nil)}
+	}
+	defer w.reads.Put(f)
+	f.in.Reset(packed)
 	for {
-		b, err := in.ReadByte()
+		b, err := f.in.ReadByte()
 		if err != nil {
 			return nil, err
 		}
@@ -225,13 +263,7 @@ func inflate(packed io.Reader, size int) ([]byte, error) {
 			break
 		}
 	}
-	z, err := zlib.NewReader(in)
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, size)
-	_, err = io.ReadFull(z, data)
-	return data, err
+	return f.read(size)
 }
 
 // Close removes the temporary file. Objects that were stored in a repository stay.
@@ -239,6 +271,10 @@ func (w *Writer) Close() error {
 	w.store.mu.Lock()
 	w.store.writers = slices.DeleteFunc(slices.Clone(w.store.writers), func(other *Writer) bool { return other == w })
 	w.store.mu.Unlock()
+	w.mu.Lock()
+	w.trees = nil
+	w.held = heldTrees // nothing is held any more
+	w.mu.Unlock()
 	err := w.file.Close()
 	if !w.stored {
 		err = errors.Join(err, w.store.disk.RemoveAll(w.file.Name()))
