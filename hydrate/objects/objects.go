@@ -88,6 +88,9 @@ func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Differen
 			}
 		}
 	}
+	if trees[0].IsZero() { // a new target, as all are at first
+		return &Difference{After: files(lists[1])}, nil
+	}
 	out := &Difference{}
 	for i, list := range lists {
 		have := map[gitstore.Hash]int{}
@@ -110,6 +113,14 @@ func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Differen
 		}
 	}
 	return out, nil
+}
+
+func files(list []gitstore.Entry) []File {
+	out := make([]File, len(list))
+	for i, e := range list {
+		out[i] = File{e.Name, e.Hash}
+	}
+	return out
 }
 
 // IsSecret reports whether a file may hold a Secret, by its name.
