@@ -137,12 +137,15 @@ type Rendering struct {
 }
 
 // Light reports whether the rendering of a light bundle may be this large.
-func (r *Rendering) Light() bool {
+func (r *Rendering) Light() bool { return r.Size() <= LightBytes }
+
+// Size returns the bytes of the YAML of all objects.
+func (r *Rendering) Size() int {
 	total := 0
 	for i := range r.Objects {
 		total += len(r.Objects[i].YAML)
 	}
-	return total <= LightBytes
+	return total
 }
 
 // Object is one rendered object in canonical YAML.

@@ -3,6 +3,5 @@
 // A Bundle (charts, values, Kustomize roots, manifests, the cluster's version) gives a Rendering (objects in
 // canonical YAML). The package knows no Git, no forge and no cluster; it reads no file, no environment and no clock,
 // and opens no connection. Engine renders in this process. Pool renders in confined child processes (see package
-// worker). Farm renders locally, and sends bundles that would have to wait to other machines. All three implement
-// Renderer.
+// worker). Both implement Renderer. A Load carries bundles to another machine.
 package renderer

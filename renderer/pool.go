@@ -103,9 +103,6 @@ func CallerOf(r Renderer) (Caller, bool) {
 	switch r := r.(type) {
 	case *lane:
 		return r.pool, true
-	case *Farm:
-		_, ok := CallerOf(r.local)
-		return r, ok
 	case Caller:
 		return r, true
 	case Wrapper:
@@ -114,12 +111,8 @@ func CallerOf(r Renderer) (Caller, bool) {
 	return nil, false
 }
 
-// The renderers with worker processes implement Caller. An Engine renders in this process, and a Remote is in a
-// worker already.
-var (
-	_ Caller = (*Pool)(nil)
-	_ Caller = (*Farm)(nil)
-)
+// A Pool has worker processes. An Engine renders in this process, and a Remote is in a worker already.
+var _ Caller = (*Pool)(nil)
 
 // Call implements Caller.
 func (p *Pool) Call(ctx context.Context, c worker.Call) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/config"
@@ -73,7 +74,7 @@ func TestRenderersOfAServiceHaveWorkers(t *testing.T) {
 	s := &Service{isolation: i, clock: time.Now, metrics: &metrics{}, initial: &config.Config{}}
 	for _, trust := range []worker.Trust{worker.Trusted, worker.Untrusted} {
 		near := s.renderer("acme", trust)
-		for name, r := range map[string]renderer.Renderer{"alone": near, "with other replicas": renderer.NewFarm(near, 1, nil, "test", "acme")} {
+		for name, r := range map[string]renderer.Renderer{"alone": near, "with other replicas": render.NewFarm(near, nil, "test", "acme", time.Now)} {
 			workers, ok := renderer.CallerOf(r)
 			if !ok {
 				t.Errorf("%s, %s: no worker processes", trust, name)

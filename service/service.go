@@ -27,6 +27,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
+	"github.com/sluice-gitops/sluice/internal/retry"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -62,7 +64,7 @@ type Service struct {
 	clock      func() time.Time
 	jobs       int // render processes
 	isolation  *isolation
-	farms      sync.Map // hint.Place → renderer.Renderer: renderers that share work with other replicas
+	farms      sync.Map // hint.Place → *render.Farm: renderers that share work with other replicas
 	queue      *queue.Queue
 	bot        *bot.Bot
 	metrics    *metrics
@@ -137,12 +139,8 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 // wire connects renderer, workspaces and bot.
 func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
-	inFlight := s.jobs
-	if s.shared() {
-		inFlight = renderer.FarmInFlight
-	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors,
+		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
 		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
@@ -180,8 +178,8 @@ func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	if trust != worker.Trusted || !s.shared() {
 		return near
 	}
-	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion(), p.String())) // an existing farm is as good
-	return farm.(renderer.Renderer)                                                                          //nolint:forcetypeassert // only farms are stored
+	farm, _ := s.farms.LoadOrStore(p, render.NewFarm(near, s.queue, s.shardVersion(), p.String(), s.clock)) // an existing farm is as good
+	return farm.(*render.Farm)                                                                              //nolint:forcetypeassert // only farms are stored
 }
 
 // shared reports whether replicas render large hydrations together.
@@ -198,12 +196,30 @@ func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Ru
 
 // shard renders a part of a replica's hydration.
 func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
-	trunk := func(place string) renderer.Renderer {
+	m := render.Machine{Version: s.shardVersion(), Parallel: s.jobs, Clock: s.clock, Renderers: func(place string) renderer.Renderer {
 		return observedRenderer{s.isolation.renderer(hint.Place(place), worker.Trusted), s.clock, s.metrics}
-	}
-	out, err := renderer.RenderShard(ctx, trunk, s.shardVersion(), job)
+	}}
+	out, err := m.Shard(ctx, job)
 	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
 	return out, err
+}
+
+// helpful waits until no hydration of this replica has targets for other replicas: then the replica has time for theirs.
+func helpful(ctx context.Context, s *Service) error {
+	const pause = 50 * time.Millisecond
+	for {
+		busy := false
+		s.farms.Range(func(_, farm any) bool {
+			busy = farm.(*render.Farm).Busy() //nolint:forcetypeassert // only farms are stored
+			return !busy
+		})
+		if !busy {
+			return ctx.Err()
+		}
+		if err := retry.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
 }
 
 // Run processes hints until the context ends, then drains. It returns an error if the queue is stuck: restart the
@@ -216,8 +232,10 @@ func (s *Service) Run(ctx context.Context) error {
 		return s.queue.Run(ctx, s.initial.Workers, s.do)
 	})
 	if s.shared() {
-		for range s.jobs {
-			group.Go(func() error { return s.queue.RunShards(shards, s.shard) })
+		for range s.jobs + 1 {
+			group.Go(func() error {
+				return s.queue.RunShards(shards, func(ctx context.Context) error { return helpful(ctx, s) }, s.shard)
+			})
 		}
 	}
 	group.Go(func() error { return followReports(ctx, s) })

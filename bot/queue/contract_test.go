@@ -53,6 +53,8 @@ func contract(t *testing.T, o opener) {
 		"full":           testFull,
 		"fan":            testFan,
 		"fan lost":       testFanLostWorker,
+		"fan given up":   testFanGivenUp,
+		"shards wait":    testShardsWaitUntilReady,
 		"fan failing":    testFanFailing,
 		"foreign":        testForeign,
 		"counted deaths": testCountedDeaths,

@@ -23,7 +23,7 @@ type fan struct {
 
 // Fan has jobs rendered by the replicas that run RunShards, including this one, and returns their results in
 // the order of the jobs. Equal jobs are rendered once, and not at all if the result is still stored. It waits
-// until ctx ends. If every attempt of a job fails, the error is a *ShardError.
+// until ctx ends, and then takes back the jobs that no replica has begun. If every attempt of a job fails, the error is a *ShardError.
 func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	if len(jobs) > maxShards {
 		return nil, fmt.Errorf("%d shards, more than %d (make them larger): %w", len(jobs), maxShards, ErrInvalid)
@@ -38,7 +38,7 @@ func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 		f.indexes[id] = append(f.indexes[id], i)
 		f.waiting[id] = true
 	}
-	notes := make(chan *nats.Msg, 2*maxShards)
+	notes := make(chan *nats.Msg, 2*len(jobs)+noteRoom)
 	sub, err := q.nc.ChanSubscribe(q.cfg.Prefix+".note.shard", notes)
 	if err != nil {
 		return nil, fmt.Errorf("listen for results: %w", err)
@@ -46,6 +46,11 @@ func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	defer func() {
 		if err := sub.Unsubscribe(); err != nil {
 			q.log.Debug("queue: unsubscribe", "err", err)
+		}
+	}()
+	defer func() {
+		if ctx.Err() != nil {
+			f.takeBack(context.WithoutCancel(ctx))
 		}
 	}()
 	for id := range f.jobs {
@@ -87,6 +92,23 @@ func (f *fan) put(ctx context.Context, id string) error {
 		return err
 	}
 	return nil
+}
+
+// takeBack removes the jobs that no replica has begun, so that none renders what nobody waits for. Another Fan that waits for the same job
+// puts it again.
+func (f *fan) takeBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for id := range f.waiting {
+		_, revision, ok, err := f.pending().get(ctx, id)
+		if err == nil && ok {
+			err = f.pending().drop(ctx, revision)
+		}
+		if err != nil {
+			f.q.log.Debug("queue: a shard that nobody waits for may be rendered", "err", err)
+			return
+		}
+	}
 }
 
 // pending returns the stream of jobs as a bucket.

@@ -84,7 +84,7 @@ func TestPermissions(t *testing.T) {
 		go func() {
 			_ = q.Run(ctx, 1, func(_ context.Context, h Hint) error { done <- h; return nil })
 		}()
-		go func() { _ = q.RunShards(ctx, upper) }()
+		go func() { _ = q.RunShards(ctx, context.Context.Err, upper) }()
 		if q.Ready(ctx) != nil || q.Put(ctx, review("o/r", 1, "x")) != nil {
 			return true
 		}

@@ -18,6 +18,7 @@ import (
 
 const (
 	maxShards     = 16384    // jobs of one Fan
+	noteRoom      = 256      // notes about jobs of others that a Fan may not have read yet; a lost note costs only time
 	maxShardBytes = 64 << 20 // of one job or one result
 	shardTries    = 5        // deliveries of one job
 	fanPoll       = 2 * time.Second
@@ -44,12 +45,13 @@ func shardID(job []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil.
-// Call it once per core. A job must contain everything that its result depends on, including the version of
+// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil. It takes a job only when ready
+// has returned nil; ready may wait until this replica has time.
+// Call it once per core, and once more, so that a core has work while a result is stored. A job must contain everything that its result depends on, including the version of
 // the program: its digest is the name of the result. If a renderer vanishes, another one gets its job after
 // Config.Lease.
-func (q *Queue) RunShards(ctx context.Context, render func(context.Context, []byte) ([]byte, error)) error {
-	for ctx.Err() == nil {
+func (q *Queue) RunShards(ctx context.Context, ready func(context.Context) error, render func(context.Context, []byte) ([]byte, error)) error {
+	for ctx.Err() == nil && ready(ctx) == nil {
 		fetch, cancel := context.WithTimeout(ctx, fetchWait)
 		m, err := q.workers.Next(jetstream.FetchContext(fetch))
 		cancel()

@@ -16,7 +16,7 @@ func rendering(t *testing.T, q *Queue, render func(context.Context, []byte) ([]b
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- q.RunShards(ctx, render) }()
+	go func() { done <- q.RunShards(ctx, context.Context.Err, render) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
@@ -93,6 +93,74 @@ func testFanLostWorker(t *testing.T, o opener) {
 	a := receive(t, "the result", answers)
 	if a.err != nil || string(a.results[0]) != "X" {
 		t.Errorf("%q, %v", a.results, a.err)
+	}
+}
+
+// Nobody renders what nobody waits for: a call that ends takes back the jobs that no replica has begun.
+func testFanGivenUp(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := q.Fan(ctx, [][]byte{[]byte("x"), []byte("y")})
+		done <- err
+	}()
+	eventually(t, "two shards wait", func() bool { return stats(t, q).Shards == 2 })
+	cancel()
+	if err := receive(t, "the end of the call", done); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if n := stats(t, q).Shards; n != 0 {
+		t.Errorf("%d shards wait for a replica", n)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	rendering(t, q, upper)
+	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}); err != nil || string(results[0]) != "X" {
+		t.Errorf("the same job again: %q, %v", results, err)
+	}
+}
+
+// A replica takes no shard before it is ready.
+func testShardsWaitUntilReady(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var ready atomic.Bool
+	running, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	asked := make(chan struct{}, 1)
+	all.Go(func() {
+		err := q.RunShards(running, func(ctx context.Context) error {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			for !ready.Load() && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			return ctx.Err()
+		}, func(_ context.Context, job []byte) ([]byte, error) {
+			if !ready.Load() {
+				t.Error("a shard was taken too early")
+			}
+			return upper(ctx, job)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	receive(t, "the first question", asked)
+	all.Go(func() {
+		eventually(t, "the shard waits", func() bool { return stats(t, q).Shards == 1 })
+		ready.Store(true)
+	})
+	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}); err != nil || string(results[0]) != "X" {
+		t.Errorf("%q, %v", results, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -11,14 +12,34 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// rendering is shared by all targets with equal bundles. once guards the other fields.
+// rendering is shared by all targets with equal bundles. Whoever claims it first renders it. One that another machine renders may be taken
+// over, so that this process never waits for another machine when it has nothing else to do; the first result counts. Equal bundles give
+// equal results.
 type rendering struct {
-	once    sync.Once
+	done chan struct{} // closed when rendered is set
+	set  sync.Once
+	here atomic.Bool // this process renders it
+
+	rendered
+	kept int // bytes of objects; renderings.mu guards it
+}
+
+// rendered is the result of rendering a bundle.
+type rendered struct {
 	objects []renderer.Object // set while result is nil because the scopes of some custom kinds are unknown
 	notes   []string          // notes of the renderer
 	result  *written
 	err     error
-	kept    int // bytes of objects; renderings.mu guards it
+}
+
+// ended reports whether the result is there.
+func (w *rendering) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Limits of the cached renderings.
@@ -65,15 +86,16 @@ func (r *renderings) keep(key string, work *rendering) {
 	}
 }
 
-func (r *renderings) get(key string) *rendering {
+// get returns the rendering for a bundle. It reports true if the rendering is new: then the caller must have it rendered.
+func (r *renderings) get(key string) (*rendering, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	work, ok := r.byBundle.Get(key)
-	if !ok {
-		work = &rendering{}
-		r.byBundle.Add(key, work)
+	if work, ok := r.byBundle.Get(key); ok {
+		return work, false
 	}
-	return work
+	work := &rendering{done: make(chan struct{})}
+	r.byBundle.Add(key, work)
+	return work, true
 }
 
 func (r *renderings) forget(key string, work *rendering) {
@@ -84,25 +106,49 @@ func (r *renderings) forget(key string, work *rendering) {
 	}
 }
 
-// do returns the rendering for a bundle. It calls render if there is none, or if the writer that holds it was closed
-// without a push.
-func (r *renderings) do(ctx context.Context, key string, render func(*rendering) error) *rendering {
+// claim returns the rendering for a bundle. It reports true if the caller must have it rendered: there is none yet, or the writer that
+// holds it was closed without a push.
+func (r *renderings) claim(ctx context.Context, key string) (*rendering, bool) {
 	for {
-		work := r.get(key)
-		ran := false
-		work.once.Do(func() {
-			ran = true
-			work.err = render(work)
-			if work.err != nil && ctx.Err() != nil { // do not cache a cancelled rendering for the next call
-				r.forget(key, work)
-			}
-			r.keep(key, work)
-		})
-		if ran || work.result == nil || r.holds(ctx, work.result.hash) {
-			return work
+		work, fresh := r.get(key)
+		if fresh || !work.ended() || work.result == nil || r.holds(ctx, work.result.hash) {
+			return work, fresh
 		}
 		r.forget(key, work)
 	}
+}
+
+// do returns the rendering for a bundle. It calls render if nobody in this process has rendered it or does so. The rendering has ended,
+// unless ctx has.
+func (r *renderings) do(ctx context.Context, key string, render func() rendered) *rendering {
+	work, fresh := r.claim(ctx, key)
+	r.takeOver(ctx, key, work, render)
+	if !fresh {
+		select {
+		case <-work.done:
+		case <-ctx.Done():
+		}
+	}
+	return work
+}
+
+// takeOver renders in this process, unless this process does so already or the result is there.
+func (r *renderings) takeOver(ctx context.Context, key string, work *rendering, render func() rendered) {
+	if !work.ended() && work.here.CompareAndSwap(false, true) {
+		r.finish(ctx, key, work, render())
+	}
+}
+
+// finish sets the result of a rendering, unless it has one.
+func (r *renderings) finish(ctx context.Context, key string, work *rendering, result rendered) {
+	work.set.Do(func() {
+		work.rendered = result
+		if result.err != nil && ctx.Err() != nil { // do not cache a cancelled rendering for the next call
+			r.forget(key, work)
+		}
+		close(work.done)
+		r.keep(key, work)
+	})
 }
 
 // holds reports whether the store, or an open writer, has a target's tree and all its files.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/hydrate/objects"
-	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -14,8 +13,8 @@ const fluxForce = "kustomize.toolkit.fluxcd.io/force"
 // hookJob returns an object's YAML. If spec.flux asks for it, a Job that is a hook of Helm or Argo CD gets Flux's
 // force annotation: Flux applies hooks as ordinary objects, and the API server refuses a changed Job unless Flux
 // recreates it.
-func hookJob(o renderer.Object, t *source.Target) ([]byte, error) {
-	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !t.ForcesHookJobs() {
+func hookJob(o renderer.Object, p place) ([]byte, error) {
+	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !p.ForceHookJobs {
 		return o.YAML, nil
 	}
 	object, err := objects.DecodeOne(o.YAML)

@@ -52,7 +52,7 @@ func TestLargeRenderingsAreFew(t *testing.T) {
 	}
 	r.noteLight("web", true)
 	job := Job{Target: &source.Target{Selection: fleet.Selection{Target: fleet.Target{App: &fleet.App{Name: "web"}}}}}
-	render := func() error { return r.render(t.Context(), job, &renderer.Bundle{}, &rendering{}, nil) }
+	render := func() error { return r.render(t.Context(), job, &renderer.Bundle{}, nil).err }
 	var all sync.WaitGroup
 	for range targets {
 		all.Go(func() {

@@ -26,6 +26,7 @@ type Job struct {
 type Targets struct {
 	store      *gitstore.Store
 	renderer   renderer.Renderer
+	farm       *Farm         // other machines; nil if there are none
 	parallel   int           // processes that the renderer may use
 	heavy      chan struct{} // places of targets that are not light, from the rendering to its writing
 	renderings *renderings
@@ -34,23 +35,28 @@ type Targets struct {
 	light map[string]bool // apps with a rendered target: whether all were light
 }
 
-// New returns a Targets without cached renderings.
+// New returns a Targets without cached renderings. If the renderer is a Farm, its machines render a part of a large number of targets.
 func New(store *gitstore.Store, r renderer.Renderer, parallel int) *Targets {
+	farm, _ := r.(*Farm)
 	return &Targets{
-		store: store, renderer: r, parallel: parallel, renderings: newRenderings(store),
+		store: store, renderer: r, farm: farm, parallel: parallel, renderings: newRenderings(store),
 		heavy: make(chan struct{}, parallel+1), // one more than the processes, so that no process waits for a bundle
 		light: map[string]bool{},
 	}
 }
 
+// maxInFlight bounds the targets in flight on a machine with many processors.
+const maxInFlight = 1024
+
 // inFlight is the number of targets that are rendered or wait for it.
 func (t *Targets) inFlight() int {
-	return max(t.parallel+1, min(t.parallel*renderer.InFlight, renderer.FarmInFlight))
+	return max(t.parallel+1, min(t.parallel*renderer.InFlight, maxInFlight))
 }
 
 // written is the rendering of a target, written as a tree of files.
 type written struct {
 	hash    gitstore.Hash
+	files   int
 	defines branch.Kinds // kinds that its own CustomResourceDefinitions define
 	assumes []string     // custom kinds of objects without a namespace
 	notes   []string     // merged copies and the like
@@ -63,7 +69,6 @@ type Outcome struct {
 
 	work   *rendering
 	result *written // nil if the target cannot be rendered, and before Complete for objects of custom kinds
-	first  *Outcome // of the first target with the same rendering; nil for that one
 }
 
 // Tree returns the tree of the target; zero if it could not be rendered.
@@ -72,6 +77,14 @@ func (o *Outcome) Tree() gitstore.Hash {
 		return gitstore.Hash{}
 	}
 	return o.result.hash
+}
+
+// Files returns the number of files in the tree of the target.
+func (o *Outcome) Files() int {
+	if o.Err != nil || o.result == nil {
+		return 0
+	}
+	return o.result.files
 }
 
 // Assumes returns the custom kinds of the target's objects without a namespace, sorted.
@@ -106,72 +119,69 @@ func (o *Outcome) Defines() branch.Kinds {
 	return out
 }
 
-// Render renders jobs in parallel and writes their trees into w. It renders equal targets once: a change of a whole fleet has thousands of
-// them. Each outcome has the error of its job; Render itself returns only the error of the context. Several goroutines call progress with the
-// number of jobs that are done. Complete must follow.
+// Render renders jobs in parallel, a part of a large number of them on the machines of a Farm, and writes their trees into w. Each outcome has the error of its job; Render itself
+// returns only the error of the context. Several goroutines call progress with the number of jobs that are done.
+// Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
-	out := make([]*Outcome, len(jobs))
-	var done atomic.Int64
-	render := func(indices []int) error {
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(t.inFlight())
-		for _, i := range indices {
-			group.Go(func() error {
-				out[i] = t.job(ctx, jobs[i], w)
-				progress(int(done.Add(1)))
-				return ctx.Err()
-			})
-		}
-		return group.Wait()
+	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
+	if t.farm != nil && len(jobs) >= minShared {
+		return r.out, newSharing(r).run(ctx)
 	}
-	like := alike(jobs)
-	var first, left []int
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(t.inFlight())
 	for i := range jobs {
-		if like[i] == i {
-			first = append(first, i)
-		}
+		group.Go(func() error { return r.job(ctx, i) })
 	}
-	if err := render(first); err != nil {
-		return out, err
-	}
-	for i, j := range jobs {
-		switch one := out[like[i]]; {
-		case like[i] == i:
-		case one.Err != nil: // an error can name its target
-			left = append(left, i)
-		default:
-			out[i] = &Outcome{Job: j, work: one.work, result: one.result, first: one}
-		}
-	}
-	progress(int(done.Add(int64(len(jobs) - len(first) - len(left)))))
-	return out, render(left)
+	return r.out, group.Wait()
 }
 
-// alike returns the index of the first job with the same rendering, for each job.
-func alike(jobs []Job) []int {
-	out := make([]int, len(jobs))
-	seen := map[source.Rendering]int{}
-	for i, j := range jobs {
-		out[i] = i
-		rendering, ok := j.Target.Rendering()
-		if !ok {
-			continue
-		}
-		if first, known := seen[rendering]; known {
-			out[i] = first
-		} else {
-			seen[rendering] = i
-		}
-	}
-	return out
+// round is one call of Render.
+type round struct {
+	t        *Targets
+	jobs     []Job
+	w        *gitstore.Writer
+	out      []*Outcome
+	progress func(done int)
+	done     atomic.Int64
 }
 
-func (t *Targets) job(ctx context.Context, j Job, w *gitstore.Writer) *Outcome {
-	o := &Outcome{Job: j}
+// job renders a job in this process, or waits until this process has rendered its bundle.
+func (r *round) job(ctx context.Context, i int) error {
+	bundle, key, err := r.t.prepare(ctx, r.jobs[i])
+	if err != nil {
+		return r.end(ctx, i, nil, err)
+	}
+	return r.end(ctx, i, r.t.renderings.do(ctx, key, func() rendered { return r.t.render(ctx, r.jobs[i], bundle, r.w) }), nil)
+}
+
+// end sets the outcome of a job, once for each job. It returns only the error of the context.
+func (r *round) end(ctx context.Context, i int, work *rendering, err error) error {
+	r.out[i] = r.outcome(ctx, r.jobs[i], work, err)
+	r.progress(int(r.done.Add(1)))
+	return ctx.Err()
+}
+
+func (r *round) outcome(ctx context.Context, j Job, work *rendering, err error) *Outcome {
+	o := &Outcome{Job: j, Err: err}
+	if err != nil {
+		return o
+	}
+	if !work.ended() {
+		o.Err = ctx.Err()
+		return o
+	}
+	o.work, o.result, o.Err = work, work.result, j.Target.Locate(work.err)
+	if o.Err == nil && o.result != nil {
+		o.Err = branch.CopyTree(ctx, r.t.store, r.w, o.result.hash)
+	}
+	return o
+}
+
+// prepare returns the bundle of a job, and the key of its rendering: jobs with equal keys have equal trees.
+func (t *Targets) prepare(ctx context.Context, j Job) (*renderer.Bundle, string, error) {
 	bundle, err := j.Target.Bundle(ctx)
 	if err != nil {
-		o.Err = err
-		return o
+		return nil, "", err
 	}
 	key := bundle.Digest()
 	if j.Target.KeepsUnstable() { // it reuses values from the tree on the branch
@@ -183,24 +193,19 @@ func (t *Targets) job(ctx context.Context, j Job, w *gitstore.Writer) *Outcome {
 	if j.Target.AsRendered() {
 		key += " as rendered"
 	}
-	o.work = t.renderings.do(ctx, key, func(work *rendering) error { return t.render(ctx, j, bundle, work, w) })
-	o.result, o.Err = o.work.result, j.Target.Locate(o.work.err)
-	if o.Err == nil && o.result != nil {
-		o.Err = branch.CopyTree(ctx, t.store, w, o.result.hash)
-	}
-	return o
+	return bundle, key, nil
 }
 
 // render renders a bundle. It tries a light one if the app has rendered targets and all were light. At most cap(t.heavy) renderings
 // that are not light exist at once, which bounds memory.
-func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, work *rendering, w *gitstore.Writer) error {
+func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, w *gitstore.Writer) rendered {
 	app := j.Target.App.Name
 	if t.isLight(app) {
 		light := *b
 		light.Light = true
-		rendered, err := t.renderer.Render(ctx, &light)
+		rendering, err := t.renderer.Render(ctx, &light)
 		if !errors.Is(err, renderer.ErrHeavy) {
-			return t.use(ctx, j, rendered, err, work, w)
+			return t.use(ctx, j, rendering, err, w)
 		}
 		t.noteLight(app, false)
 	}
@@ -208,19 +213,27 @@ func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, work *r
 	case t.heavy <- struct{}{}:
 		defer func() { <-t.heavy }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return rendered{err: ctx.Err()}
 	}
-	rendered, err := t.renderer.Render(ctx, b)
+	rendering, err := t.renderer.Render(ctx, b)
 	if err == nil {
-		t.noteLight(app, rendered.Light())
+		t.noteLight(app, rendering.Light())
 	}
-	return t.use(ctx, j, rendered, err, work, w)
+	return t.use(ctx, j, rendering, err, w)
 }
 
 func (t *Targets) isLight(app string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.light[app]
+}
+
+// isHeavy reports whether the app is known to have a target that is not light.
+func (t *Targets) isHeavy(app string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	light, known := t.light[app]
+	return known && !light
 }
 
 func (t *Targets) noteLight(app string, light bool) {
@@ -230,37 +243,31 @@ func (t *Targets) noteLight(app string, light bool) {
 	t.light[app] = light && (before || !known)
 }
 
-// use writes a rendering. If the scope of one of its kinds is unknown, it leaves the objects in work.
-func (t *Targets) use(ctx context.Context, j Job, rendered *renderer.Rendering, err error, work *rendering, w *gitstore.Writer) error {
+// use writes a rendering. If the scope of one of its kinds is unknown, it keeps the objects.
+func (t *Targets) use(ctx context.Context, j Job, r *renderer.Rendering, err error, w *gitstore.Writer) rendered {
+	if err == nil {
+		err = resolveUnstable(ctx, t.store, j, r)
+	}
 	if err != nil {
-		return err
+		return rendered{err: err}
 	}
-	if err := resolveUnstable(ctx, t.store, j, rendered); err != nil {
-		return err
+	p := placeOf(j.Target)
+	if p.waits(r.Objects) {
+		return rendered{objects: r.Objects, notes: r.Notes}
 	}
-	work.objects, work.notes = rendered.Objects, rendered.Notes
-	if !j.Target.AsRendered() && slices.ContainsFunc(rendered.Objects, scopeUnknown) {
-		return nil
-	}
-	work.result, err = writeObjects(w, rendered.Objects, j.Target, nil)
-	work.objects = nil
-	return err
+	result, err := writeObjects(w, r.Objects, p, nil)
+	return rendered{notes: r.Notes, result: result, err: err}
 }
 
 func scopeUnknown(o renderer.Object) bool {
 	return o.ID.Namespace == "" && o.Scope == manifest.ScopeUnknown
 }
 
-// Complete writes the objects of outcomes that waited for the scopes of custom kinds. outcomes are those of one or several calls of Render,
-// in its order.
+// Complete writes the objects of outcomes that waited for the scopes of custom kinds.
 func Complete(w *gitstore.Writer, outcomes []*Outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
-		switch {
-		case o.Err != nil || o.result != nil:
-		case o.first != nil:
-			o.result, o.Err = o.first.result, o.first.Err
-		default:
-			o.result, o.Err = writeObjects(w, o.work.objects, o.Target, scopes)
+		if o.Err == nil && o.result == nil {
+			o.result, o.Err = writeObjects(w, o.work.objects, placeOf(o.Target), scopes)
 		}
 	}
 }

@@ -16,20 +16,37 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// place is what the files of a target depend on beside its objects and the scopes of custom kinds.
+type place struct {
+	Namespace     string
+	AsRendered    bool
+	ForceHookJobs bool
+
+	scope func(manifest.GroupKind) manifest.Scope // of a kind that no definition in the environment has; not on another machine
+}
+
+func placeOf(t *source.Target) place {
+	return place{Namespace: t.Namespace, AsRendered: t.AsRendered(), ForceHookJobs: t.ForcesHookJobs(), scope: t.Scope}
+}
+
+// waits reports whether the objects cannot be written before the scopes of custom kinds are known.
+func (p place) waits(list []renderer.Object) bool {
+	return !p.AsRendered && slices.ContainsFunc(list, scopeUnknown)
+}
+
 // writeObjects returns objects their namespaces and file names and writes them as a tree. scopes are the scopes of
 // custom kinds. A custom kind without a known scope is treated as namespaced. Most kinds are, and the API server
 // ignores the namespace of a cluster-scoped object, whereas a namespaced object without one would land in the
 // namespace `default`.
-func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, scopes branch.Kinds) (*written, error) {
+func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes branch.Kinds) (*written, error) {
 	out := &written{defines: branch.Kinds{}}
-	asRendered := t.AsRendered()
 	ids := make([]manifest.Identity, 0, len(list))
 	seen := make(map[manifest.Identity]renderer.Object, len(list))
 	entries := make([]gitstore.Entry, 0, len(list))
 	for _, o := range list {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
 		id := o.ID
-		text, err := hookJob(o, t)
+		text, err := hookJob(o, p)
 		if err != nil {
 			return nil, err
 		}
@@ -37,15 +54,15 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 			out.defines[o.Defines.Kind] = o.Defines.Scope
 		}
 		scope := o.Scope
-		if scopeUnknown(o) && !asRendered {
+		if scopeUnknown(o) && !p.AsRendered {
 			out.assumes = append(out.assumes, kind.String())
-			scope = cmp.Or(scopes[kind], t.Scope(kind), manifest.ScopeNamespaced)
+			scope = cmp.Or(scopes[kind], p.scope(kind), manifest.ScopeNamespaced)
 		}
-		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !asRendered {
-			if text, err = objects.WithNamespace(text, t.Namespace); err != nil {
+		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !p.AsRendered {
+			if text, err = objects.WithNamespace(text, p.Namespace); err != nil {
 				return nil, err
 			}
-			id.Namespace = t.Namespace
+			id.Namespace = p.Namespace
 		}
 		blob, err := w.Blob(text)
 		if err != nil {
@@ -64,11 +81,12 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 		ids = append(ids, id)
 		entries = append(entries, gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob})
 	}
-	for i, name := range manifest.FileNames(ids, t.Namespace) {
+	for i, name := range manifest.FileNames(ids, p.Namespace) {
 		entries[i].Name = name
 	}
 	slices.Sort(out.assumes)
 	out.assumes = slices.Compact(out.assumes)
+	out.files = len(entries)
 	var err error
 	out.hash, err = w.Tree(entries)
 	return out, err

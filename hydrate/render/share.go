@@ -1,0 +1,292 @@
+package render
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// sharing is a round whose jobs this machine and others render. Jobs of one app are beside each other, so that caches of charts hit. This
+// machine takes chunks from the front and gives others chunks from the back. When none is left, it takes back the latest chunk that has no
+// result, because others begin with the oldest.
+type sharing struct {
+	*round
+	farm   *Farm
+	places chan struct{} // of targets of chunks that this machine renders
+
+	mu     sync.Mutex
+	change sync.Cond
+	order  []int // jobs that nobody has taken
+	away   []*chunk
+}
+
+// chunk is a number of jobs of one shard.
+type chunk struct {
+	jobs   []int
+	items  []*item            // guarded by the mutex of sharing, until asked
+	asked  bool               // items is complete
+	here   bool               // this machine renders it too
+	cancel context.CancelFunc // nobody waits for the other machine any more
+}
+
+// item is a bundle that the chunk has claimed.
+type item struct {
+	job    Job
+	bundle *renderer.Bundle
+	key    string
+	work   *rendering
+}
+
+func newSharing(r *round) *sharing {
+	s := &sharing{round: r, farm: r.t.farm, order: make([]int, len(r.jobs)), places: make(chan struct{}, r.t.inFlight())}
+	s.change.L = &s.mu
+	for i := range s.order {
+		s.order[i] = i
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int {
+		return cmp.Compare(r.jobs[a].Target.App.Name, r.jobs[b].Target.App.Name)
+	})
+	return s
+}
+
+// run renders all jobs. It returns only the error of the context.
+func (s *sharing) run(ctx context.Context) error {
+	s.farm.busy.Add(1)
+	defer s.farm.busy.Add(-1)
+	group, ctx := errgroup.WithContext(ctx)
+	for range 2 { // the second one has work while the first one waits for its last target
+		group.Go(func() error { return s.local(ctx) })
+	}
+	for range atOnce {
+		group.Go(func() error { return s.remote(ctx) })
+	}
+	return group.Wait()
+}
+
+// local renders chunks on this machine.
+func (s *sharing) local(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if jobs := s.front(); len(jobs) > 0 {
+			began := s.farm.clock()
+			group, ctx := errgroup.WithContext(ctx)
+			group.SetLimit(s.t.inFlight())
+			for _, i := range jobs {
+				group.Go(func() error { return s.job(ctx, i) })
+			}
+			if err := group.Wait(); err != nil {
+				return err
+			}
+			s.farm.took(len(jobs), s.farm.clock().Sub(began))
+			continue
+		}
+		c := s.late()
+		if c == nil {
+			return nil
+		}
+		s.renderHere(ctx, c.items)
+		c.cancel()
+	}
+	return ctx.Err()
+}
+
+// front takes the next jobs for this machine.
+func (s *sharing) front() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(int(s.farm.chunk.Load()), len(s.order), s.t.inFlight())
+	jobs := s.order[:n]
+	s.order = s.order[n:]
+	return jobs
+}
+
+// back takes the last jobs, for another machine. It returns nil if there are none.
+func (s *sharing) back() *chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(int(s.farm.chunk.Load()), len(s.order))
+	if n == 0 {
+		return nil
+	}
+	at := len(s.order) - n
+	c := &chunk{jobs: s.order[at:]}
+	s.order = s.order[:at]
+	s.away = append(s.away, c)
+	return c
+}
+
+// late returns the latest chunk without a result that this machine does not render. If others may still become one, it waits. It returns
+// nil when none is left.
+func (s *sharing) late() *chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		open := false
+		for _, c := range slices.Backward(s.away) {
+			if c.asked && !c.here {
+				c.here = true
+				return c
+			}
+			open = open || !c.asked
+		}
+		if !open {
+			return nil
+		}
+		s.change.Wait()
+	}
+}
+
+// remote has chunks rendered by other machines.
+func (s *sharing) remote(ctx context.Context) error {
+	for c := s.back(); c != nil; c = s.back() {
+		if err := s.chunk(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunk has the bundles of a chunk rendered that nobody has rendered before, and sets the outcomes of its jobs.
+func (s *sharing) chunk(ctx context.Context, c *chunk) error {
+	defer s.leave(c)
+	works := make([]*rendering, len(c.jobs))
+	errs := make([]error, len(c.jobs))
+	var items []*item
+	for n, i := range c.jobs {
+		bundle, key, err := s.t.prepare(ctx, s.jobs[i])
+		if errs[n] = err; err != nil {
+			continue
+		}
+		var fresh bool
+		if works[n], fresh = s.t.renderings.claim(ctx, key); fresh {
+			items = append(items, &item{s.jobs[i], bundle, key, works[n]})
+		}
+	}
+	asked, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	c.items, c.asked, c.cancel = items, true, cancel
+	s.change.Broadcast()
+	s.mu.Unlock()
+	s.ask(asked, items)
+	s.renderHere(ctx, items) // those without a result
+	for n, i := range c.jobs {
+		if work := works[n]; work != nil {
+			select {
+			case <-work.done: // each chunk ends what it has claimed before it waits for another one
+			case <-ctx.Done():
+			}
+		}
+		if err := s.end(ctx, i, works[n], errs[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderHere renders the items without a result that this machine does not render yet.
+func (s *sharing) renderHere(ctx context.Context, items []*item) {
+	var group errgroup.Group
+	group.SetLimit(s.t.inFlight())
+	for _, one := range items {
+		if one.work.ended() {
+			continue
+		}
+		group.Go(func() error {
+			s.places <- struct{}{}
+			defer func() { <-s.places }()
+			s.t.renderings.takeOver(ctx, one.key, one.work, func() rendered { return s.t.render(ctx, one.job, one.bundle, s.w) })
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+}
+
+// ask sends items to another machine, in shards, and sets the results of those that have one. Items that are too large for a light bundle
+// are sent again.
+func (s *sharing) ask(ctx context.Context, items []*item) {
+	for len(items) > 0 && ctx.Err() == nil {
+		job := shardJob{Version: s.farm.version, Owner: s.farm.owner}
+		var part []*item
+		for len(items) > 0 && job.Load.Size() < shardBytes {
+			one := items[0]
+			items = items[1:]
+			if one.work.ended() {
+				continue
+			}
+			bundle := *one.bundle
+			bundle.Light = !s.t.isHeavy(one.job.Target.App.Name)
+			job.Load.Add(&bundle)
+			job.Places = append(job.Places, placeOf(one.job.Target))
+			part = append(part, one)
+		}
+		if len(part) == 0 {
+			return
+		}
+		large, err := s.send(ctx, job, part)
+		if err != nil {
+			return // the items are rendered here
+		}
+		items = append(large, items...)
+	}
+}
+
+// send has a shard rendered by another machine. It returns the items that are too large for a light bundle.
+func (s *sharing) send(ctx context.Context, job shardJob, part []*item) ([]*item, error) {
+	data, err := renderer.Encode(job)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, shardTimeout)
+	defer cancel()
+	results, err := s.farm.fan.Fan(ctx, [][]byte{data})
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 {
+		return nil, errShardResult
+	}
+	var result shardResult
+	trees, err := result.read(results[0], len(part), s.w)
+	if err != nil {
+		return nil, err
+	}
+	s.farm.took(len(part), result.Took)
+	var large []*item
+	for i, one := range part {
+		a := &result.Answers[i]
+		app := one.job.Target.App.Name
+		switch {
+		case a.Again:
+		case a.Tree != nil:
+			if r, ok := a.Tree.written(trees); ok {
+				s.t.noteLight(app, job.Load.Bundles[i].Light)
+				s.t.renderings.finish(ctx, one.key, one.work, r)
+			}
+		case a.Objects != nil:
+			r, err := a.Objects.Result(&job.Load.Bundles[i])
+			switch {
+			case errors.Is(err, renderer.ErrAgain):
+			case errors.Is(err, renderer.ErrHeavy):
+				s.t.noteLight(app, false)
+				large = append(large, one)
+			default:
+				s.t.renderings.finish(ctx, one.key, one.work, s.t.use(ctx, one.job, r, err, s.w))
+			}
+		}
+	}
+	return large, nil
+}
+
+// leave removes a chunk whose jobs have outcomes.
+func (s *sharing) leave(c *chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = slices.DeleteFunc(s.away, func(other *chunk) bool { return other == c })
+	s.change.Broadcast()
+}
