@@ -63,6 +63,8 @@ func emptied(ctx context.Context, c *compare.Comparison) []policy.Emptied {
 func subjects(c *compare.Comparison, after bool) []policy.Subject {
 	out := make([]policy.Subject, 0, len(c.Targets))
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
+	known := map[changed][]policy.Object{}
+	apps := map[policy.App]*policy.App{}
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		target, objects := t.Target, t.After
@@ -84,11 +86,36 @@ func subjects(c *compare.Comparison, after bool) []policy.Subject {
 		if !after {
 			before = nil
 		}
-		s := policy.Subject{Cluster: cluster, App: &policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Changed(objects, before)}
-		for j := range t.Same {
-			s.Objects = append(s.Objects, policy.Object{Key: t.Same[j].Key, Object: t.Same[j].Object.Object, OldKey: t.Same[j].Key, Old: t.Same[j].Object.Object})
+		key := changed{first(objects), first(before), first(t.Same)}
+		list, ok := known[key]
+		if !ok {
+			list = judged(objects, before, t.Same)
+			known[key] = list
 		}
-		out = append(out, s)
+		app := policy.App{Name: target.App.Name, Namespace: t.Namespace}
+		if apps[app] == nil {
+			apps[app] = &app
+		}
+		out = append(out, policy.Subject{Cluster: cluster, App: apps[app], Objects: list})
+	}
+	return out
+}
+
+// changed identifies the objects of a target by the first one of each list: targets share whole lists.
+type changed struct{ objects, before, same *compare.Object }
+
+func first(list []compare.Object) *compare.Object {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+// judged returns objects in the form in which the policy reads them, with the equal ones of a cluster whose Kubernetes version changes.
+func judged(objects, before, same []compare.Object) []policy.Object {
+	out := enforce.Changed(objects, before)
+	for i := range same {
+		out = append(out, policy.Object{Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key, Old: same[i].Object.Object})
 	}
 	return out
 }

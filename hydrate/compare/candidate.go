@@ -17,10 +17,11 @@ type candidate struct {
 	cluster, app string
 	sides        [2]*fleet.Target // nil if that side does not have the target
 	trees        [2]gitstore.Hash
-	failed       [2]error // error of a side that cannot be rendered
-	equal        bool     // equal digests: nothing differs
-	upgraded     bool     // the cluster's Kubernetes version changes, which can change the findings for equal objects
-	onBranch     bool     // trees[0] comes from the branch, because the base commit never reached the cluster
+	namespaces   [2]string // of the app on the cluster; "" if it is not resolved yet
+	failed       [2]error  // error of a side that cannot be rendered
+	equal        bool      // equal digests: nothing differs
+	upgraded     bool      // the cluster's Kubernetes version changes, which can change the findings for equal objects
+	onBranch     bool      // trees[0] comes from the branch, because the base commit never reached the cluster
 }
 
 func (one *candidate) withheld() bool { return one.failed[0] != nil || one.failed[1] != nil }

@@ -80,7 +80,8 @@ func (c *Comparison) Close() {
 	}
 }
 
-// Target is a target with the objects that differ. Secrets are masked.
+// Target is a target with the objects that differ. Secrets are masked. Targets of one app with equal trees share the lists of objects, so
+// nobody may change them.
 type Target struct {
 	Target        fleet.Target  // of the head; if the head does not have it, of the base
 	Old           *fleet.Target // of the base; nil if it does not have it
@@ -90,6 +91,8 @@ type Target struct {
 	Same          []Object // equal objects, if the Kubernetes version of the cluster changes
 	Unchanged     int      // number of equal objects
 	Gone          bool     // the head does not have the target
+
+	shared *appPair
 }
 
 // Object is an object and the file that holds it, as app/file.

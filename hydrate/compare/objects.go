@@ -18,6 +18,23 @@ import (
 type treePair struct {
 	before, after, same []Object
 	unchanged           int
+	apps                map[string]*appPair // the same for an app
+}
+
+// appPair holds the objects of a treePair with file names below the folder of an app. All targets of the app with these trees share it.
+type appPair struct {
+	before, after, same []Object
+	plain               [2][]diff.Object // before and after
+}
+
+// of returns the objects for an app.
+func (p *treePair) of(app string) *appPair {
+	out, ok := p.apps[app]
+	if !ok {
+		out = &appPair{before: inApp(app, p.before), after: inApp(app, p.after), same: inApp(app, p.same), plain: [2][]diff.Object{plainObjects(p.before), plainObjects(p.after)}}
+		p.apps[app] = out
+	}
+	return out
 }
 
 // readObjects reads the objects that differ. It first registers the secrets of all trees, so that they are masked in
@@ -55,7 +72,7 @@ func (c *run) readObjects(ctx context.Context) error {
 
 // readPair reads the objects of a pair of trees. Notes name the first target that has them.
 func (c *run) readPair(ctx context.Context, one *candidate, d *objects.Difference, same bool) (*treePair, error) {
-	out := &treePair{unchanged: len(d.Same)}
+	out := &treePair{unchanged: len(d.Same), apps: map[string]*appPair{}}
 	var err error
 	if out.before, err = c.reader.Read(ctx, one.cluster, one.app, d.Before); err != nil {
 		return nil, err
@@ -76,28 +93,38 @@ func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 		if !one.compared() || pair == nil {
 			continue
 		}
-		t := one.target()
+		t, shared := one.target(), pair.of(one.app)
 		out := Target{
 			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Unchanged: pair.unchanged, Gone: one.sides[1] == nil,
-			Before: inApp(one.app, pair.before), After: inApp(one.app, pair.after),
+			Before: shared.before, After: shared.after, shared: shared,
 		}
 		if one.upgraded {
-			out.Same = inApp(one.app, pair.same)
+			out.Same = shared.same
 		}
-		view := c.views[1]
-		if out.Gone {
-			view = c.views[0]
-		}
-		if view != nil && t.App.File != "" {
-			resolved, err := view.Fleet.Resolve(t)
-			if err != nil {
-				return err
-			}
-			out.Namespace = resolved.Namespace
+		var err error
+		if out.Namespace, err = namespaceOf(c, one); err != nil {
+			return err
 		}
 		c.out.Targets = append(c.out.Targets, out)
 	}
 	return nil
+}
+
+// namespaceOf returns the namespace of a candidate's app on its cluster; "" if the fleet is not known that has the app.
+func namespaceOf(c *run, one *candidate) (string, error) {
+	t, side := one.target(), 1
+	if one.sides[1] == nil {
+		side = 0
+	}
+	view := c.views[side]
+	if view == nil || t.App.File == "" {
+		return "", nil
+	}
+	if known := one.namespaces[side]; known != "" {
+		return known, nil
+	}
+	resolved, err := view.Fleet.Resolve(t)
+	return resolved.Namespace, err
 }
 
 // inApp returns the objects with file names below the app's folder.
@@ -118,12 +145,8 @@ func (c *run) changes() {
 		t := &c.out.Targets[i]
 		one := diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
-			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged, Keeps: c.keeps(t), Force: forces(head, t),
-		}
-		if _, ok := head.App(one.App); ok {
-			for _, f := range head.Facts(t.Target) {
-				one.Facts = append(one.Facts, diff.Fact(f))
-			}
+			Before: t.shared.plain[0], After: t.shared.plain[1], Unchanged: t.Unchanged, Keeps: c.keeps(t), Force: forces(head, t),
+			Facts: func() []diff.Fact { return factsOf(head, t.Target) },
 		}
 		targets = append(targets, one)
 	}
@@ -147,6 +170,19 @@ func (c *run) changes() {
 	c.out.Changes = diff.Compare(targets, withheld, environments, newPlacements(c.views))
 	c.out.Changes.Unread = fleet.Unread(c.views[1].Fleet)
 	c.out.Changes.Compared = len(c.list) - len(withheld)
+}
+
+// factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have the app.
+func factsOf(f *fleet.Fleet, t fleet.Target) []diff.Fact {
+	if _, ok := f.App(t.App.Name); !ok {
+		return nil
+	}
+	list := f.Facts(t)
+	out := make([]diff.Fact, len(list))
+	for i, one := range list {
+		out[i] = diff.Fact(one)
+	}
+	return out
 }
 
 // keeps returns the reason why the tool of an imported repository leaves in the cluster the objects that a target

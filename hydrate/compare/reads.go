@@ -43,12 +43,7 @@ func (r *Reads) factsOf(cluster, app string) []diff.Fact {
 	if !known || !there {
 		return nil
 	}
-	list := r.fleet.Facts(fleet.Target{App: a, Cluster: c})
-	out := make([]diff.Fact, len(list))
-	for i, f := range list {
-		out[i] = diff.Fact(f)
-	}
-	return out
+	return factsOf(r.fleet, fleet.Target{App: a, Cluster: c})
 }
 
 // Digest returns a digest of everything that States reads of the fleet to compare two trees of an environment branch. It reads trees, and

@@ -64,7 +64,9 @@ func (t *trees) plan(ctx context.Context, one *candidate) error {
 		var err error
 		if targets[i], err = t.views[i].Target(*side); err != nil {
 			one.failed[i] = err
+			continue
 		}
+		one.namespaces[i] = targets[i].Namespace
 	}
 	before, after := targets[0], targets[1]
 	if before != nil && after != nil && before.Digest == after.Digest && before.Cluster.Environment == after.Cluster.Environment && !one.upgraded {

@@ -274,7 +274,9 @@ func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target
 		}
 		out = append(out, diff.Target{
 			App: "shop", Cluster: fmt.Sprintf("c-%03d", i), Environment: environment,
-			Facts:  []diff.Fact{{Reference: "cluster.name", Value: fmt.Sprintf("c-%03d", i)}, {Reference: "cluster.vars.domain", Value: fmt.Sprintf("d%03d.example.com", i)}},
+			Facts: func() []diff.Fact {
+				return []diff.Fact{{Reference: "cluster.name", Value: fmt.Sprintf("c-%03d", i)}, {Reference: "cluster.vars.domain", Value: fmt.Sprintf("d%03d.example.com", i)}}
+			},
 			Before: objects(tb, before(i)), After: objects(tb, after(i)),
 		})
 	}
@@ -290,6 +292,19 @@ func TestIdenticalChangesAreOneGroup(t *testing.T) {
 	}
 	if set.Totals.Changed != 9 || set.Apps[0].Clusters != 9 || set.Apps[0].Groups != 1 {
 		t.Errorf("%+v %+v", set.Totals, set.Apps)
+	}
+}
+
+// As soon as two clusters with the same change have no fact in common, the facts of the others do not matter.
+func TestFewFactsOfAnIdenticalChange(t *testing.T) {
+	targets := fleet(t, 50, func(int) string { return deployment }, func(int) string { return strings.Replace(deployment, "1.2.0", "1.3.0", 1) })
+	asked := 0
+	for i := range targets {
+		facts := targets[i].Facts
+		targets[i].Facts = func() []diff.Fact { asked++; return facts() }
+	}
+	if set := diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 1 || asked != 2 {
+		t.Errorf("%d groups, the facts of %d clusters", len(set.Groups), asked)
 	}
 }
 

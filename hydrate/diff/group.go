@@ -179,12 +179,13 @@ func shortID(parts ...string) string {
 
 // facts returns the facts that have the same value on all clusters of the bucket.
 func (b *bucket) facts() []Fact {
-	shared := slices.Clone(b.targets[0].Facts)
+	shared := slices.Clone(b.targets[0].facts())
 	for _, t := range b.targets[1:] {
-		shared = slices.DeleteFunc(shared, func(f Fact) bool { return !slices.Contains(t.Facts, f) })
-		if len(shared) == 0 {
+		if len(shared) == 0 { // most changes of a whole fleet: the facts of the other targets do not matter
 			break
 		}
+		own := t.facts()
+		shared = slices.DeleteFunc(shared, func(f Fact) bool { return !slices.Contains(own, f) })
 	}
 	return shared
 }

@@ -17,10 +17,20 @@ type Target struct {
 	Sync                      Sync     // the tool that applies the cluster's branch
 	Keeps                     string   // why the tool leaves objects of a removed target in the cluster; "" if it does not
 	Force                     bool     // Flux applies the objects with spec.force
-	Facts                     []Fact   // values of the cluster that the app's files refer to
+	Facts                     Facts    // nil: none
 	Before, After             []Object // objects that are equal on both sides may be omitted
 	Unchanged                 int      // number of omitted objects
 }
+
+func (t *Target) facts() []Fact {
+	if t.Facts == nil {
+		return nil
+	}
+	return t.Facts()
+}
+
+// Facts returns the values of a cluster that an app's files refer to. Compare calls it only for targets with changes, and not for all of them.
+type Facts func() []Fact
 
 // Fact is a reference and its value for a cluster. Changes that differ only in such values stay in one group.
 type Fact struct {
