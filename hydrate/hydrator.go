@@ -11,6 +11,7 @@ import (
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
 	Imports *imports.Memory
+	// Kept keeps what was read from the source repository between runs; nil keeps nothing. See source.Reader.Keeping.
+	Kept *memo.File
 }
 
 // Progress reports the progress of a phase. Several goroutines call it. total is 0 if it is not known.
@@ -63,7 +66,7 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust)
+	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Keeping(c.Kept)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

@@ -3,46 +3,10 @@ package fleet
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 )
-
-func (c *Cache) decode(tree *linkTree, name string) decodedFile {
-	tree.reads.add(tree.real(name)) // the cache may have what it says
-	failed := func(err error) decodedFile {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}
-	}
-	info, err := tree.Stat(name)
-	if err != nil {
-		return failed(err)
-	}
-	if !info.Mode().IsRegular() {
-		return failed(errors.New("this is a folder or a submodule, not a file"))
-	}
-	var data []byte
-	id, known := idOf(info)
-	if !known { // the tree has no ids: hash the bytes
-		if data, err = readBounded(tree, name); err != nil {
-			return failed(err)
-		}
-		sum := sha256.Sum256(data)
-		id = string(sum[:])
-	}
-	key := id + "\x00" + name
-	if known, ok := c.files.Load(key); ok {
-		return known.(decodedFile) //nolint:forcetypeassert // only this function stores here
-	}
-	if data == nil {
-		if data, err = readBounded(tree, name); err != nil {
-			return failed(err)
-		}
-	}
-	out := decodeFile(name, data)
-	c.files.Store(key, out)
-	return out
-}
 
 // contentID returns an id of the content at a path: the tree's own id, or a hash of the bytes.
 func contentID(tree Tree, name string) (string, error) {

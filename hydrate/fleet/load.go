@@ -89,26 +89,6 @@ type Target struct {
 // String returns cluster/app.
 func (t Target) String() string { return t.Cluster.Name + "/" + t.App.Name }
 
-// Cache keeps decoded files by content, so that reading a second commit decodes only the files that differ. Safe for
-// concurrent use.
-type Cache struct {
-	files  sync.Map // content id + path → decodedFile
-	values sync.Map // content id → *valuesFile
-	refs   sync.Map // content id → []reference
-
-	folders  sync.Map // content id + path of the folder with a workspace's apps → appFiles
-	linkFree sync.Map // content ids of folders without symbolic links
-}
-
-// NewCache makes an empty cache.
-func NewCache() *Cache { return &Cache{} }
-
-type decodedFile struct {
-	documents []document
-	problems  Problems
-	lost      bool // it has documents of which not even the kind is known
-}
-
 // File is the path of the file that makes a repository a fleet.
 const File = fleetFile
 
@@ -328,7 +308,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	for w := range workers {
 		group.Go(func() error {
 			for i := w; i < len(ordered) && ctx.Err() == nil; i += workers {
-				decoded[i] = l.cache.decode(l.tree, ordered[i])
+				decoded[i], _ = l.cache.decode(l.tree, ordered[i])
 			}
 			return ctx.Err()
 		})

@@ -178,12 +178,17 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 		if w.Err != nil {
 			continue
 		}
+		if files[w].alone {
+			for _, dir := range files[w].bare {
+				l.fleet.exists.Store(dir, false)
+			}
+		}
 		for _, doc := range take(l.findings, files[w]) {
 			file, ok := doc.value.(*AppFile)
 			switch {
 			case !ok:
 				l.errorf(doc, []string{"kind"}, "a workspace has apps and layers; everything else is on the trunk of the fleet", "only App belongs into a workspace")
-			case !w.holds(l.fleet.tree.real(doc.file)):
+			case !files[w].alone && !w.holds(l.fleet.tree.real(doc.file)):
 				l.errorf(doc, []string{"kind"}, "put the file itself there", "the file is a link that leaves the workspace %s", w.Name)
 			default:
 				l.app(doc, file, w)

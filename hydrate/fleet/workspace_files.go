@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path"
 	"runtime"
 	"sync"
@@ -14,6 +16,10 @@ type appFiles struct {
 	names   []string
 	decoded []decodedFile
 	err     error // of the folder
+	// alone: the content of the folder decides all of it, and no link leads anywhere.
+	alone bool
+	// bare has the apps' folders of layers that do not exist, which most apps do not have. It is complete only if alone is set.
+	bare []string
 }
 
 // readWorkspaces reads the files with the apps of all workspaces, several workspaces at a time.
@@ -41,14 +47,11 @@ func (l tenancy) readWorkspaces(ctx context.Context) map[*Workspace]appFiles {
 // appFiles reads the files with the apps of a workspace. It reads nothing if it knows the folder by its content: between two commits, most
 // workspaces do not change.
 func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFiles {
-	dir, key := path.Join(root, "apps"), ""
+	dir, folder := path.Join(root, "apps"), ""
 	if info, err := tree.Tree.Stat(dir); err == nil && info.IsDir() {
-		if id, ok := idOf(info); ok {
-			key = id + "\x00" + dir
-		}
+		folder, _ = idOf(info) // "" if the tree has no ids
 	}
-	if known, ok := c.folders.Load(key); ok {
-		files := known.(appFiles) //nolint:forcetypeassert // only this function stores here
+	if files, ok := c.knownApps(folder, dir); ok {
 		for _, name := range files.names {
 			tree.reads.add(name)
 		}
@@ -59,18 +62,49 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 		return appFiles{err: err}
 	}
 	names, err := walkGlobs(ctx, tree, []glob{g})
-	out := appFiles{names: names, err: err}
-	alone := key != "" && err == nil // the content of the folder decides all
+	out := appFiles{names: names, err: err, alone: folder != "" && err == nil}
+	var ids []string
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return appFiles{err: ctx.Err()}
 		}
-		f := c.decode(tree, name)
-		out.decoded = append(out.decoded, f)
-		alone = alone && !f.lost && tree.real(name) == name
+		f, id := c.decode(tree, name)
+		out.decoded, ids = append(out.decoded, f), append(ids, id)
+		out.alone = out.alone && !f.lost && tree.real(name) == name
+		layers := layersBeside(name)
+		if _, err := tree.Stat(layers); errors.Is(err, fs.ErrNotExist) {
+			out.bare = append(out.bare, layers)
+		}
 	}
-	if alone && tree.complete() {
-		c.folders.Store(key, out)
+	if out.alone = out.alone && tree.complete(); out.alone {
+		c.folders.Store(contentKey(folder, dir), out)
+		c.kept.keepFolder(folder, dir, out, ids)
 	}
 	return out
 }
+
+// knownApps returns the files in a folder with apps that was read before, in this run or in an earlier one, by the id of its content.
+func (c *Cache) knownApps(folder, dir string) (appFiles, bool) {
+	if folder == "" {
+		return appFiles{}, false
+	}
+	if known, ok := c.folders.Load(contentKey(folder, dir)); ok {
+		return known.(appFiles), true //nolint:forcetypeassert // only files of folders are stored here
+	}
+	out, ids, ok := c.kept.folder(folder, dir)
+	if !ok {
+		return appFiles{}, false
+	}
+	for i, name := range out.names {
+		f, ok := c.decoded(ids[i], name)
+		if !ok {
+			return appFiles{}, false
+		}
+		out.decoded = append(out.decoded, f)
+	}
+	c.folders.Store(contentKey(folder, dir), out)
+	return out, true
+}
+
+// layersBeside is the folder of layers beside an app's file.
+func layersBeside(file string) string { return path.Join(path.Dir(file), "layers") }

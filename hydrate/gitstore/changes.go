@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 )
 
 // Change is a path whose entry differs between two trees. A zero Hash means that the tree does not have the path.
@@ -105,64 +103,4 @@ func (s *Store) entries(ctx context.Context, h Hash) ([]Entry, error) {
 		return nil, nil
 	}
 	return s.Tree(ctx, h)
-}
-
-// Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status`
-// does. A file under a filter, such as Git LFS or line ending conversion, differs from its blob. Such a file counts
-// as unmodified if the index has the blob, and the size and time that Git recorded when it wrote the file. Modified
-// does not run filters, because a filter may be any command.
-func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
-	if same, err := asIndexed(ctx, s, dir, tree); err != nil || same {
-		return false, err
-	}
-	now, err := s.WorkingTree(ctx, dir)
-	if err != nil || now == tree {
-		return false, err
-	}
-	changes, err := s.Changes(ctx, tree, now)
-	if err != nil {
-		return false, err
-	}
-	w, err := newWalker(ctx, s, dir)
-	if err != nil {
-		return false, err
-	}
-	for _, c := range changes {
-		if !w.unmodified(c) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// asIndexed reports whether the files of a folder are those of a tree. It reads only files that changed since Git wrote the index, as
-// `git status` does, and stores nothing.
-func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, error) {
-	indexed := indexedAt(s)
-	if indexed.IsZero() {
-		return false, nil // every file is read
-	}
-	w, err := newWalker(ctx, s, dir)
-	if err != nil {
-		return false, err
-	}
-	w.indexed, w.keep = indexed, hashObject
-	now, err := w.tree()
-	return now == tree, err
-}
-
-// unmodified reports whether the index has the recorded size and time of a file that differs from its blob.
-func (w *walker) unmodified(c Change) bool {
-	e := w.tracked[c.Path]
-	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || Hash(e.Hash) != c.Old.Hash {
-		return false
-	}
-	info, err := os.Lstat(filepath.Join(w.root, filepath.FromSlash(c.Path)))
-	if err != nil || int64(e.Size) != info.Size() {
-		return false
-	}
-	if e.ModifiedAt.Nanosecond() == 0 { // some builds of Git record seconds
-		return e.ModifiedAt.Unix() == info.ModTime().Unix()
-	}
-	return e.ModifiedAt.Equal(info.ModTime())
 }

@@ -78,11 +78,14 @@ type walker struct {
 	tracked map[string]*index.Entry // by path from root
 	folders map[string]bool         // folders with tracked files
 	top     node
+	staged  Hash // the tree of the index, if root has all of its files; zero if that is not known
 	// indexed is the time before which files of the recorded size and time have the content that the index names. It is zero for a walk that
 	// reads every file.
 	indexed time.Time
 	keep    func(kind string, data []byte) Hash // hashes an object, and stores it if somebody may read it
 	stored  func(Hash) bool                     // reports whether an object can be read; nil if nobody reads it
+	compare bool                                // build no tree; see sameAsIndex
+	matched int                                 // tracked files that sameAsIndex found
 }
 
 // readIndex reads the tracked files, if root is in the repository's working tree.
@@ -106,14 +109,22 @@ func (w *walker) readIndex() error {
 	if err != nil {
 		return fmt.Errorf("read the index of %s: %w: run `git sparse-checkout reapply --no-sparse-index` if it is sparse", w.store.worktree, err)
 	}
+	if prefix == "" {
+		w.staged = stagedTree(idx)
+	}
 	for _, e := range idx.Entries {
 		name, ok := strings.CutPrefix(e.Name, prefix)
 		if !ok || e.IntentToAdd {
 			continue
 		}
+		if e.SkipWorktree {
+			w.staged = Hash{} // the files of a sparse checkout are not those of the index
+		}
 		w.tracked[name] = e
 		for at := name; strings.Contains(at, "/"); {
-			at = at[:strings.LastIndexByte(at, '/')]
+			if at = at[:strings.LastIndexByte(at, '/')]; w.folders[at] {
+				break // with those above it
+			}
 			w.folders[at] = true
 		}
 	}
@@ -234,20 +245,29 @@ func (w *walker) item(name string, into *node, item fs.DirEntry, above ignoring)
 	if item.IsDir() {
 		return w.subdir(name, into, item.Name(), above)
 	}
-	e, err := w.file(name, filepath.Join(w.root, filepath.FromSlash(name)), item)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero() {
+	e, err := w.file(name, item)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero():
 		return nil // removed meanwhile, or a socket or device
+	case err != nil:
+		return err
+	case w.compare:
+		return w.matches(name, e)
 	}
-	if err == nil {
-		into.put(item.Name(), e)
-	}
-	return err
+	into.put(item.Name(), e)
+	return nil
 }
 
 func (w *walker) subdir(name string, into *node, last string, above ignoring) error {
 	if known := w.tracked[name]; known != nil && Mode(known.Mode) == ModeSubmodule {
+		if w.compare {
+			return w.matches(name, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
+		}
 		into.put(last, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
 		return nil
+	}
+	if w.compare {
+		return w.dir(name, nil, above)
 	}
 	below := &node{}
 	if err := w.dir(name, below, above); err != nil {
@@ -262,15 +282,15 @@ func (w *walker) subdir(name string, into *node, last string, above ignoring) er
 	return nil
 }
 
-// file returns the entry of a file; path is its path from root, and name its name on the disk.
-func (w *walker) file(path, name string, item fs.DirEntry) (Entry, error) {
+// file returns the entry of a file; path is its path from root.
+func (w *walker) file(path string, item fs.DirEntry) (Entry, error) {
 	info, err := item.Info()
 	if err != nil {
 		return Entry{}, err
 	}
 	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
-		target, err := os.Readlink(name)
+		target, err := os.Readlink(w.onDisk(path))
 		if err != nil {
 			return Entry{}, err
 		}
@@ -278,7 +298,7 @@ func (w *walker) file(path, name string, item fs.DirEntry) (Entry, error) {
 	case !mode.IsRegular():
 		return Entry{}, nil
 	case info.Size() > maxObject:
-		return Entry{}, fmt.Errorf("%s: %w: ignore it in .gitignore", name, ErrTooLarge)
+		return Entry{}, fmt.Errorf("%s: %w: ignore it in .gitignore", w.onDisk(path), ErrTooLarge)
 	}
 	e := Entry{Mode: ModeFile}
 	if info.Mode()&0o100 != 0 {
@@ -288,13 +308,16 @@ func (w *walker) file(path, name string, item fs.DirEntry) (Entry, error) {
 		e.Hash = Hash(known.Hash)
 		return e, nil
 	}
-	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
+	data, err := os.ReadFile(w.onDisk(path))
 	if err != nil {
 		return Entry{}, err
 	}
 	e.Hash = w.keep("blob", data)
 	return e, nil
 }
+
+// onDisk is the name of a file; path is its path from root.
+func (w *walker) onDisk(path string) string { return filepath.Join(w.root, filepath.FromSlash(path)) }
 
 // unchanged reports whether Git wrote or read a file with the size and time that it has now, and no later change can have the same time: the
 // time is before that of the index. It needs times of nanoseconds.

@@ -236,3 +236,111 @@ func TestIndexedFilesAreNotReadAgain(t *testing.T) {
 		t.Errorf("a blob that the repository lost: %q, %v", text, err)
 	}
 }
+
+// Modified says what `git status` says, after each change alone, and reads the folders only once if nothing differs.
+func TestModifiedAgreesWithGit(t *testing.T) {
+	t.Parallel()
+	change := map[string]func(dir string){
+		"nothing":        func(string) {},
+		"content":        func(dir string) { write(t, dir, "a/file", "tow") },
+		"size":           func(dir string) { write(t, dir, "a/file", "three") },
+		"new":            func(dir string) { write(t, dir, "a/new", "x") },
+		"new folder":     func(dir string) { write(t, dir, "new/new", "x") },
+		"empty folder":   func(dir string) { mkdir(t, filepath.Join(dir, "empty")) },
+		"ignored":        func(dir string) { write(t, dir, "a/x.log", "x") },
+		"ignored folder": func(dir string) { write(t, dir, "build/deep/x", "x") },
+		"forced":         func(dir string) { write(t, dir, "forced.log", "other") },
+		"removed":        func(dir string) { remove(t, filepath.Join(dir, "a", "file")) },
+		"all removed":    func(dir string) { remove(t, filepath.Join(dir, "a")) },
+		"executable":     func(dir string) { chmod(t, filepath.Join(dir, "a", "file"), 0o755) },
+		"link":           func(dir string) { relink(t, "b", filepath.Join(dir, "link")) },
+		"file for link":  func(dir string) { remove(t, filepath.Join(dir, "link")); write(t, dir, "link", "a") },
+		"staged":         func(dir string) { write(t, dir, "a/file", "tow"); runGit(t, dir, "add", "-A") },
+		"staged new":     func(dir string) { write(t, dir, "a/new", "x"); runGit(t, dir, "add", "-A") },
+		"staged removal": func(dir string) { runGit(t, dir, "rm", "-q", "a/file") },
+		"intended":       func(dir string) { write(t, dir, "a/new", "x"); runGit(t, dir, "add", "-N", "a/new") },
+		"staged and back": func(dir string) {
+			write(t, dir, "a/file", "tow")
+			runGit(t, dir, "add", "-A")
+			write(t, dir, "a/file", "two")
+		},
+		"repository":   func(dir string) { runGit(t, dir, "init", "-q", "inner") },
+		"other commit": func(dir string) { runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "second") },
+		"committed":    func(dir string) { write(t, dir, "a/file", "tow"); runGit(t, dir, "commit", "-qam", "second") },
+		"committed a part": func(dir string) {
+			write(t, dir, "a/file", "tow")
+			runGit(t, dir, "commit", "-qam", "second")
+			write(t, dir, "a/file", "two")
+		},
+	}
+	for name, change := range change {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			runGit(t, dir, "init", "-q", "-b", "main")
+			runGit(t, dir, "config", "user.name", "A")
+			runGit(t, dir, "config", "user.email", "a@example.com")
+			write(t, dir, ".gitignore", "*.log\nbuild/\n")
+			write(t, dir, "a/file", "two")
+			write(t, dir, "forced.log", "x")
+			relink(t, "a", filepath.Join(dir, "link"))
+			runGit(t, dir, "add", "-A")
+			runGit(t, dir, "add", "-f", "forced.log")
+			runGit(t, dir, "commit", "-qm", "start")
+			change(dir)
+			// A staged change that the files do not have, and a repository that is no submodule, are in no commit of the files.
+			want := runGit(t, dir, "status", "--porcelain") != "" && name != "staged and back" && name != "repository"
+			s := open(t, Options{Dir: dir})
+			c, err := s.Resolve(t.Context(), "HEAD")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Modified(t.Context(), dir, c.Tree)
+			if err != nil || got != want {
+				t.Errorf("modified: %v, %v; git status says %v", got, err, want)
+			}
+			if name != "nothing" {
+				return
+			}
+			w, err := newWalker(t.Context(), s, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.indexed, w.keep = indexedAt(s), func(string, []byte) Hash { t.Error("something is hashed"); return Hash{} }
+			remove(t, filepath.Join(dir, "link")) // a link is read
+			delete(w.tracked, "link")
+			if same, err := w.sameAsIndex(); err != nil || !same || w.staged != c.Tree {
+				t.Errorf("a clean working tree: %v, %v, tree %s", same, err, w.staged)
+			}
+		})
+	}
+}
+
+func mkdir(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Mkdir(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(t *testing.T, name string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(name, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func relink(t *testing.T, target, name string) {
+	t.Helper()
+	remove(t, name)
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+}

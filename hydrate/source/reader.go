@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/signature"
@@ -33,6 +34,7 @@ type Reader struct {
 	alone       bool
 	only        []Pinned
 	trust       *Trust // nil: that of each commit
+	kept        *memo.File
 
 	mu    sync.Mutex
 	views *lru.Cache[gitstore.Hash, *View] // by tree; with mu held, only one caller reads a tree
@@ -73,6 +75,13 @@ func (r *Reader) Remembering(m *imports.Memory) *Reader {
 	if isolated, ok := r.loader.Importer.(*imports.Isolated); ok {
 		isolated.Remembering(m)
 	}
+	return r
+}
+
+// Keeping makes the reader keep decoded declarations in m between runs. It returns the reader. Call it before any other method.
+func (r *Reader) Keeping(m *memo.File) *Reader {
+	r.kept = m
+	r.loader.Cache.Keeping(m)
 	return r
 }
 
@@ -131,7 +140,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		return v, nil
 	}
 	if r.loads++; r.loads > maxLoads {
-		r.loads, r.loader.Cache = 1, fleet.NewCache()
+		r.loads, r.loader.Cache = 1, fleet.NewCache().Keeping(r.kept)
 	}
 	lost := &outages{}
 	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost, credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}

@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -51,6 +52,7 @@ type Options struct {
 	Mirror        string            // folder of the clone of a URL; "": a temporary folder
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
 	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
+	Keep          bool              // keep what was read from the source in the clone between runs
 	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
@@ -112,6 +114,7 @@ type resources struct {
 	store  *gitstore.Store
 	pool   *renderer.Pool // nil: somebody else owns the renderer
 	struck *struck        // own policies of workspaces
+	kept   *memo.File     // nil: nothing is kept
 	git    gitstore.Auth  // for reading the source repository; a session that pushes has another credential in its runtime
 }
 
@@ -120,6 +123,7 @@ func (r *resources) close() {
 		if r.pool != nil {
 			r.pool.Close()
 		}
+		_ = r.kept.Save()   // without it, the next run reads more
 		_ = r.store.Close() // everything to keep has been pushed
 	})
 }
@@ -158,6 +162,9 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	s.plain = o.PlainHTTP
 	s.Fetcher = signature.Archives{Fetcher: s.runtime.fetcher(o.PlainHTTP)}
 	s.shared = &resources{store: s.Store, struck: newStruck(), git: s.runtime.Git}
+	if name := gitstore.CacheFile(s.Store, keptFile); o.Keep && name != "" && s.runtime.Build != "" {
+		s.shared.kept = memo.Open(name, s.runtime.Build)
+	}
 	r := o.Renderer
 	if r == nil {
 		s.shared.pool = NewPool(s.runtime.Child, o)
@@ -168,9 +175,12 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Imports: importsOf(s.Store, &s.runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
+		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Kept: s.shared.kept, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
 	})
 }
+
+// keptFile is the file of a clone for what was read from the source; see hydrate.Config.Kept.
+const keptFile = "read"
 
 // mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the commit is read. The
 // fleet itself comes from the commit.

@@ -58,6 +58,7 @@ func Open(ctx context.Context, env Environment, o Options, progress hydrate.Prog
 	if o.Mirror == "" {
 		o.Mirror = env.Getenv("SLUICE_MIRROR_DIR")
 	}
+	o.Keep = true
 	return workspace.Open(ctx, r, o, progress)
 }
 

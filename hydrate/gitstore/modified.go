@@ -1,0 +1,113 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/go-git/go-git/v5/plumbing/format/index"
+)
+
+// Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status`
+// does. A file under a filter, such as Git LFS or line ending conversion, differs from its blob. Such a file counts
+// as unmodified if the index has the blob, and the size and time that Git recorded when it wrote the file. Modified
+// does not run filters, because a filter may be any command.
+func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
+	if same, err := asIndexed(ctx, s, dir, tree); err != nil || same {
+		return false, err
+	}
+	now, err := s.WorkingTree(ctx, dir)
+	if err != nil || now == tree {
+		return false, err
+	}
+	changes, err := s.Changes(ctx, tree, now)
+	if err != nil {
+		return false, err
+	}
+	w, err := newWalker(ctx, s, dir)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range changes {
+		if !w.unmodified(c) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// asIndexed reports whether the files of a folder are those of a tree. It reads only files that changed since Git wrote the index, as
+// `git status` does, and stores nothing.
+func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, error) {
+	indexed := indexedAt(s)
+	if indexed.IsZero() {
+		return false, nil // every file is read
+	}
+	w, err := newWalker(ctx, s, dir)
+	if err != nil {
+		return false, err
+	}
+	w.indexed, w.keep = indexed, hashObject
+	if w.staged == tree { // the usual case costs half
+		if same, err := w.sameAsIndex(); err != nil || same {
+			return same, err
+		}
+	}
+	now, err := w.tree()
+	return now == tree, err
+}
+
+// unmodified reports whether the index has the recorded size and time of a file that differs from its blob.
+func (w *walker) unmodified(c Change) bool {
+	e := w.tracked[c.Path]
+	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || Hash(e.Hash) != c.Old.Hash {
+		return false
+	}
+	info, err := os.Lstat(w.onDisk(c.Path))
+	if err != nil || int64(e.Size) != info.Size() {
+		return false
+	}
+	if e.ModifiedAt.Nanosecond() == 0 { // some builds of Git record seconds
+		return e.ModifiedAt.Unix() == info.ModTime().Unix()
+	}
+	return e.ModifiedAt.Equal(info.ModTime())
+}
+
+// stagedTree returns the tree of an index as Git recorded it in the index when it last wrote the tree; zero if an entry has changed since
+// then. See "Cache tree" in gitformat-index.
+func stagedTree(idx *index.Index) Hash {
+	if idx.Cache == nil || len(idx.Cache.Entries) == 0 || idx.Cache.Entries[0].Path != "" {
+		return Hash{}
+	}
+	return Hash(idx.Cache.Entries[0].Hash)
+}
+
+// errDiffers ends the walk of sameAsIndex.
+var errDiffers = errors.New("the files differ from the index")
+
+// sameAsIndex reports whether the files are those of the index. It needs neither trees nor hashes.
+func (w *walker) sameAsIndex() (bool, error) {
+	rules, err := w.excludes()
+	if err != nil {
+		return false, err
+	}
+	w.compare, w.matched = true, 0
+	defer func() { w.compare = false }()
+	if err := w.dir("", nil, ignoring{rules: rules}); err != nil {
+		if errors.Is(err, errDiffers) {
+			err = nil
+		}
+		return false, err
+	}
+	return w.matched == len(w.tracked), nil
+}
+
+// matches compares a file with its entry in the index.
+func (w *walker) matches(name string, e Entry) error {
+	known := w.tracked[name]
+	if known == nil || Mode(known.Mode) != e.Mode || Hash(known.Hash) != e.Hash {
+		return errDiffers
+	}
+	w.matched++
+	return nil
+}
