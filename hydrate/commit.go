@@ -10,6 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/internal/memo"
 )
 
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
@@ -113,20 +115,35 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name
 	if tip.IsZero() {
 		return true, nil
 	}
+	owner := branch.Owner{Environment: out.Name, Cluster: cluster}
+	if r.h.Kept != nil {
+		if kept, ok := r.h.Kept.Get(tipKey(tip, owner, r.signers)); ok && string(kept) == string(want[:]) {
+			return false, nil
+		}
+	}
 	current, err := r.h.Store.Commit(ctx, tip)
 	if err != nil {
 		return false, err
 	}
-	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: cluster}, r.signers)
+	origin, err := branch.Inspect(ctx, r.h.Store, current, owner, r.signers)
 	switch {
 	case err != nil:
 		return false, err
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
+		if r.h.Kept.Puts() {
+			r.h.Kept.Put(tipKey(tip, owner, r.signers), slices.Clone(want[:]))
+		}
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
 		return false, out.refusal(admit.Foreign(name, origin, r.h.Branches))
 	}
 	return current.Tree != want || origin.Foreign != "", nil
+}
+
+// tipKey names the tree of a commit that may stand at the tip of a cluster's branch. What decides that is in the commit, which its hash names,
+// and in the keys that may sign.
+func tipKey(tip gitstore.Hash, owner branch.Owner, allowed signers.List) memo.Key {
+	return memo.KeyOf("tip of a cluster", string(tip[:]), owner.Environment, owner.Cluster, allowed.ID())
 }
 
 // goneBranches deletes the branches of clusters that the registry no longer has. It deletes only branches whose last

@@ -45,7 +45,8 @@ type Config struct {
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
 	Imports *imports.Memory
-	// Kept keeps what was read from the source repository between runs; nil keeps nothing. See source.Reader.Keeping.
+	// Kept keeps decoded declarations, and the tips of cluster branches that may stay, between runs; nil keeps nothing. See
+	// source.Reader.Keeping.
 	Kept *memo.File
 }
 
