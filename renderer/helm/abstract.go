@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -20,25 +19,11 @@ type abstract struct {
 	paths  []string            // sorted; the value can be what is at one of these paths
 	fields map[string]abstract // the value can be a new map with these items, or a new list with the items "#0", "#1"
 	known  any                 // the value is this string or int
-	fresh  freshness
-	under  []string // sorted; the value can be a part of what is at one of these paths
-	traced bool     // maps of the scope that the value is or contains are at paths or below under; fields say so themselves
 }
-
-// freshness is how much of a value was made by the template itself, so that no other template has it and sees changes of it.
-type freshness int
-
-const (
-	shared  freshness = iota // the map can be part of a scope: no change
-	shallow                  // the map is new, its items can be shared: changes of the map itself
-	local                    // as deep, but a variable held the map, so `set` can have added shared items since
-	deep                     // the map and all maps below it are new, or the value is no map: all changes
-)
 
 // join returns the possibilities of both values.
 func join(a, b abstract) abstract {
-	out := abstract{paths: union(a.paths, b.paths), fresh: min(a.fresh, b.fresh), under: union(a.under, b.under)}
-	out.traced = (a.traced || a.fresh == deep) && (b.traced || b.fresh == deep)
+	out := abstract{paths: union(a.paths, b.paths)}
 	if a.known == b.known && a.constant() && b.constant() {
 		out.known = a.known
 	}
@@ -95,37 +80,6 @@ func (a abstract) text() (string, bool) {
 	return s, ok && a.constant()
 }
 
-// origins returns the paths at or below which the maps of the scope are that the value is or contains. It returns false if they are not known.
-func (a abstract) origins() ([]string, bool) {
-	out, known := union(a.paths, a.under), a.traced || a.fresh == deep
-	for _, item := range a.fields {
-		below, ok := item.origins()
-		out, known = union(out, below), known && ok
-	}
-	return out, known && len(out) <= maxAbstractItems
-}
-
-// derived returns a value that is or contains parts of others, which were read.
-func derived(fresh freshness, parts ...abstract) abstract {
-	out := abstract{fresh: fresh, traced: true}
-	for _, part := range parts {
-		below, ok := part.origins()
-		out.under, out.traced = union(out.under, below), out.traced && ok
-	}
-	if !out.traced {
-		out.under = nil
-	}
-	return out
-}
-
-// held is the value as a later read of the variable that holds it gives it.
-func (a abstract) held() abstract {
-	if a.fresh == deep && !a.constant() {
-		a.fresh, a.traced = local, true
-	}
-	return a
-}
-
 // key is equal for equal values only.
 func (a abstract) key() string {
 	var out strings.Builder
@@ -134,11 +88,9 @@ func (a abstract) key() string {
 }
 
 func (a abstract) write(out *strings.Builder) {
-	out.WriteString(strconv.Itoa(int(a.fresh)))
 	for _, p := range a.paths {
 		fmt.Fprintf(out, "%q", p)
 	}
-	fmt.Fprintf(out, "%t%q", a.traced, a.under)
 	if a.known != nil {
 		fmt.Fprintf(out, "=%T%q", a.known, fmt.Sprint(a.known))
 	}
@@ -168,7 +120,7 @@ func (a abstract) large() bool {
 }
 
 func (a abstract) exceeds(depth int, items *int) bool {
-	if *items -= 1 + len(a.paths) + len(a.under); depth < 0 || *items < 0 {
+	if *items -= 1 + len(a.paths); depth < 0 || *items < 0 {
 		return true
 	}
 	for _, item := range a.fields {
@@ -207,8 +159,6 @@ func (s *pathSet) implied() map[string]bool {
 	}
 	return out
 }
-
-func (s *pathSet) empty() bool { return !s.all && len(s.paths) == 0 }
 
 func (s *pathSet) addAll(other *pathSet) {
 	s.all = s.all || other.all

@@ -52,17 +52,20 @@ type execution struct {
 	depth map[string]int // open includes by name
 	texts int            // of `tpl` that the instance keeps parsed
 
-	includes  bool   // see programReads
 	name      string // of the current file
 	branches  uint64 // bit N: block N of the current file was executed
 	evaluated bool   // in the current file, `tpl` evaluated a template
-	changed   bool   // in any file, `tpl` evaluated a template that can change the scope
+
+	changes
 }
 
 // start prepares a rendering.
-func (e *execution) start(results *reuse) {
-	e.includes, e.changed = results != nil && results.reads.includes, false
+func (e *execution) start(units map[string]unit, results *reuse) {
+	e.changes = changes{watching: results != nil, units: units}
 }
+
+// end forgets the values of a rendering.
+func (e *execution) end() { e.changes = changes{} }
 
 // file prepares the execution of a file.
 func (e *execution) file(name string) { e.name, e.branches, e.evaluated = name, 0, false }
@@ -81,14 +84,4 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, nil
 	}
 	return w.Builder.Write(p)
-}
-
-// evaluates records that `tpl` evaluates a text. Of templates in values, nothing is analysed but the words.
-func (e *execution) evaluates(text string) {
-	e.evaluated = true
-	for word := range strings.FieldsFuncSeq(text, notInName) {
-		if kindOfCall(word) == mutatorCall || e.includes && (word == "include" || word == "template") {
-			e.changed = true
-		}
-	}
 }

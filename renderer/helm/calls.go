@@ -56,12 +56,12 @@ func (r *reader) call(name string, args []abstract) abstract {
 	case scalarCall:
 		r.consume(args...)
 		if text, ok := printed(name, args); ok {
-			return abstract{known: text, fresh: deep}
+			return abstract{known: text}
 		}
-		return abstract{fresh: deep}
+		return abstract{}
 	case selectorCall:
 		r.consume(args...)
-		return derived(selected(name), args...)
+		return abstract{}
 	case unknownCall:
 		if volatile(name) {
 			r.consume(args...)
@@ -71,14 +71,6 @@ func (r *reader) call(name string, args []abstract) abstract {
 	}
 	r.giveUp()
 	return abstract{}
-}
-
-// selected returns the freshness of what a selector returns.
-func selected(name string) freshness {
-	if name == "omit" || name == "pick" {
-		return shallow
-	}
-	return shared
 }
 
 // printed returns the text of known strings: the names of included templates often are `print $.Template.BasePath "/file.yaml"`.
@@ -109,11 +101,11 @@ func (r *reader) follow(name string, args []abstract) abstract {
 			args = args[:1]
 		}
 		r.consume(args...)
-		return abstract{fresh: deep}
+		return abstract{}
 	case "dict":
 		return r.dict(args)
 	case "list", "tuple":
-		out := abstract{fields: map[string]abstract{}, traced: true}
+		out := abstract{fields: map[string]abstract{}}
 		for i, arg := range args {
 			out.fields["#"+strconv.Itoa(i)] = arg
 		}
@@ -129,44 +121,43 @@ func (r *reader) follow(name string, args []abstract) abstract {
 	case "hasKey":
 		if len(args) == 2 {
 			r.consume(r.index(args[0], args[1:]))
-			return abstract{fresh: deep}
+			return abstract{}
 		}
 	case "dig":
 		if last := len(args) - 1; last >= 2 {
 			v := r.index(args[last], args[:last-1])
 			r.consume(v, args[last-1])
-			return derived(shared, v, args[last-1])
+			return abstract{}
 		}
 	}
 	r.consume(args...)
-	return derived(shared, args...)
+	return abstract{}
 }
 
 func (r *reader) include(args []abstract) abstract {
 	if len(args) == 2 {
 		if name, ok := args[0].text(); ok {
-			r.template(name, args[1].held())
-			return abstract{fresh: deep}
+			r.template(name, args[1])
+			return abstract{}
 		}
 	}
 	r.giveUp()
-	return abstract{fresh: deep}
+	return abstract{}
 }
 
 func (r *reader) dict(args []abstract) abstract {
-	out := abstract{fields: map[string]abstract{}, fresh: deep, traced: true}
+	out := abstract{fields: map[string]abstract{}}
 	for i := 0; i < len(args); i += 2 {
 		key, ok := args[i].text()
 		if !ok {
 			r.consume(args...)
-			return derived(shallow, args...)
+			return abstract{}
 		}
-		item := abstract{known: "", fresh: deep}
+		item := abstract{known: ""}
 		if i+1 < len(args) {
 			item = args[i+1]
 		}
 		out.fields[key] = item
-		out.fresh = max(min(out.fresh, item.fresh), shallow)
 	}
 	return out
 }
@@ -183,7 +174,7 @@ func (r *reader) index(v abstract, keys []abstract) abstract {
 			v = r.item(v, i)
 		default:
 			r.consume(v, key)
-			v = derived(shared, v)
+			v = abstract{}
 		}
 	}
 	return v
@@ -192,36 +183,10 @@ func (r *reader) index(v abstract, keys []abstract) abstract {
 // mutate analyses a function that changes its first argument. What it stores counts as read, so a later read of the changed map reads
 // nothing new.
 func (r *reader) mutate(name string, args []abstract) abstract {
-	if len(args) == 0 {
-		r.giveUp()
-		return abstract{}
+	if len(args) > 0 && (name == "set" || name == "unset") {
+		r.consume(args[1:]...)
+		return args[0]
 	}
-	changed, rest := args[0], args[1:]
-	r.consume(rest...)
-	setter := name == "set" || name == "unset"
-	for _, arg := range rest {
-		if arg.fresh < local && (setter || changed.fresh != deep) { // else only the result, which knows the sources, has the map
-			r.stored = derived(shared, r.stored, arg)
-		}
-	}
-	if setter {
-		if changed.fresh == shared {
-			r.write(changed)
-		}
-		return changed
-	}
-	r.consume(changed)
-	if changed.fresh < local {
-		r.write(changed)
-	}
-	r.deeply = r.deeply || changed.fresh == local
-	fresh := changed.fresh
-	for i, source := range rest { // the items of a source become items of the map, and the next source changes them
-		fresh = min(fresh, source.fresh)
-		r.deeply = r.deeply || source.fresh == local
-		if source.fresh < local && i+1 < len(rest) {
-			r.write(source)
-		}
-	}
-	return derived(max(fresh, shallow), args...)
+	r.consume(args...)
+	return abstract{}
 }

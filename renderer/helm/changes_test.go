@@ -103,7 +103,7 @@ func (g changer) values() map[string]any {
 	return out
 }
 
-// Files that change maps of the scope, and files that read them, are not reused; the others are.
+// Files that change maps of the scope are not reused. The others are, also those that read what was changed.
 func TestReuseBesideChangesEqualsHelm(t *testing.T) {
 	most := uint64(300)
 	if testing.Short() {

@@ -11,7 +11,7 @@ import (
 )
 
 // digests computes what is at the paths of a scope. Equal digests of a path mean that a template that reads the path sees no difference.
-// It is computed before the templates can change the scope.
+// After a template changed the scope, they are computed again.
 type digests struct {
 	scope map[string]any
 	known []digest // by the number of the path

@@ -28,7 +28,6 @@ type unit struct {
 	scope    map[string]any
 	basePath string
 	digests  *digests // of the scope
-	within   string   // path of the chart's values in those of the chart that is rendered
 }
 
 // chartScope has the type of Helm's `.Chart`.
@@ -40,12 +39,12 @@ type chartScope = struct {
 // units lists the templates of a chart and its subcharts by name.
 func (c *Chart) units(work *chart.Chart, top chartutil.Values) map[string]unit {
 	out := map[string]unit{}
-	c.addUnits(out, work, top, "Values")
+	c.addUnits(out, work, top)
 	return out
 }
 
 // addUnits adds the templates of one chart and returns their scope.
-func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values, within string) map[string]any {
+func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values) map[string]any {
 	subcharts := map[string]any{}
 	scope := map[string]any{
 		"Chart":        chartScope{*work.Metadata, work.IsRoot()},
@@ -61,15 +60,14 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 		scope["Values"] = values
 	}
 	for _, sub := range work.Dependencies() {
-		below := strings.ReplaceAll(sub.Name(), ".", separator) // as Table finds the values
-		subcharts[sub.Name()] = c.addUnits(out, sub, scope, within+separator+below)
+		subcharts[sub.Name()] = c.addUnits(out, sub, scope)
 	}
 	full := work.ChartFullPath()
 	known := &digests{scope: scope}
 	library := strings.EqualFold(work.Metadata.Type, "library")
 	for _, f := range work.Templates {
 		if f != nil && (!library || partial(f.Name)) {
-			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates"), known, within}
+			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates"), known}
 		}
 	}
 	return scope
@@ -82,6 +80,7 @@ func partial(name string) bool { return strings.HasPrefix(path.Base(name), "_") 
 type program struct {
 	names     []string // of all templates, in the order in which Helm parses and executes them
 	base      *template.Template
+	mergers   template.FuncMap
 	instances sync.Pool // of *bound; unused instances are freed
 
 	marks    map[*byte]mark
@@ -106,8 +105,9 @@ func order(units map[string]unit) []string {
 }
 
 func newProgram(units map[string]unit) (*program, error) {
+	all := functions()
 	p := &program{
-		names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(functions()),
+		names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(all), mergers: mergers(all),
 		marks: map[*byte]mark{}, branches: map[string]map[*parse.ListNode]int{},
 	}
 	for _, name := range p.names {
@@ -144,20 +144,21 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 		if err != nil {
 			return nil, err
 		}
-		instance = bind(clone, &execution{marks: p.marks, depth: map[string]int{}})
+		e := &execution{marks: p.marks, depth: map[string]int{}}
+		instance = bind(clone.Funcs(e.mutators(p.mergers)), e)
 	}
 	e := instance.execution
-	e.start(results)
+	e.start(units, results)
 	out := newOutputs(maxOutput)
 	for _, name := range p.names {
 		if partial(name) {
 			continue
 		}
 		u := units[name]
-		u.scope["Template"] = chartutil.Values{"Name": name, "BasePath": u.basePath}
-		reusable := results != nil && !e.changed
-		if reusable {
-			if known, ok := results.find(name, u); ok {
+		e.visit(u, chartutil.Values{"Name": name, "BasePath": u.basePath})
+		reads := results.file(name, e)
+		if reads != nil {
+			if known, ok := results.find(reads, u); ok {
 				if err := out.add(name, known); err != nil {
 					return nil, err
 				}
@@ -172,10 +173,12 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 		if err := out.text(name, withoutNoValue(text.String())); err != nil {
 			return nil, err
 		}
-		if reusable {
-			results.keep(name, u, e, out.files[name])
+		if reads != nil {
+			results.keep(reads, u, e, out.files[name])
 		}
+		e.settle()
 	}
+	e.end()
 	p.instances.Put(instance)
 	return out, nil
 }
@@ -300,7 +303,7 @@ func (b *bound) tpl(text string, data any) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return withoutNoValue(text), nil
 	}
-	b.execution.evaluates(text)
+	b.execution.evaluated = true
 	inner, err := b.parse(text)
 	if err != nil {
 		return "", err

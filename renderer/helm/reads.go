@@ -13,7 +13,6 @@ import (
 // fileReads is what one file reads.
 type fileReads struct {
 	blocks [1 + maxBlocks]pathSet // of the whole file, then of each marked branch in addition
-	writes pathSet                // what it can change
 }
 
 // reader analyses one file.
@@ -29,9 +28,6 @@ type reader struct {
 	open   map[string]bool     // templates around the current one
 	closed map[string]*pathSet // by template and its dot
 	steps  int
-
-	stored abstract // of which a part can be an item of a map after that was made
-	deeply bool     // an item of a map is changed, where what was stored can be
 }
 
 // Limits of the analysis of one file. A file that exceeds them reads everything.
@@ -41,25 +37,10 @@ const (
 )
 
 func (r *reader) read(root *parse.ListNode) {
-	r.out, r.stored = &fileReads{}, derived(shared)
+	r.out = &fileReads{}
 	r.into = &r.out.blocks[0]
 	r.open, r.closed = map[string]bool{r.name: true}, map[string]*pathSet{}
-	r.body(root, abstract{paths: []string{""}, traced: true})
-	if r.deeply {
-		r.write(r.stored)
-	}
-}
-
-// write marks the maps of the scope that a value is or contains as changed.
-func (r *reader) write(v abstract) {
-	r.deeply = true
-	paths, ok := v.origins()
-	if !ok {
-		r.out.writes.all = true
-	}
-	for _, path := range paths {
-		r.out.writes.add(path)
-	}
+	r.body(root, abstract{paths: []string{""}})
 }
 
 // frame is the execution of one template.
@@ -82,10 +63,7 @@ func (r *reader) body(root *parse.ListNode, dot abstract) {
 }
 
 // giveUp ends the analysis of a part that it does not understand.
-func (r *reader) giveUp() {
-	r.into.all = true
-	r.out.writes.all = r.out.writes.all || r.mutable
-}
+func (r *reader) giveUp() { r.into.all = true }
 
 // template analyses a template that another one calls.
 func (r *reader) template(name string, dot abstract) {
@@ -98,7 +76,7 @@ func (r *reader) template(name string, dot abstract) {
 		return
 	case dot.large():
 		r.consume(dot)
-		dot = derived(dot.fresh, dot)
+		dot = abstract{}
 	}
 	key := name + separator + dot.key()
 	set, ok := r.closed[key]
@@ -142,19 +120,18 @@ func (r *reader) node(f *frame, n parse.Node, dot abstract) {
 	case *parse.WithNode:
 		v := r.pipe(f, x.Pipe, dot)
 		r.consume(v)
-		r.list(f, x.List, v.held())
+		r.list(f, x.List, v)
 		r.list(f, x.ElseList, dot)
 	case *parse.RangeNode:
 		v := r.commands(f, x.Pipe, dot)
 		r.consume(v)
-		item := derived(shared, v)
 		for _, variable := range x.Pipe.Decl {
-			f.assign(variable.Ident[0], item)
+			f.assign(variable.Ident[0], abstract{})
 		}
-		r.list(f, x.List, item)
+		r.list(f, x.List, abstract{})
 		r.list(f, x.ElseList, dot)
 	case *parse.TemplateNode:
-		r.template(x.Name, r.pipe(f, x.Pipe, dot).held())
+		r.template(x.Name, r.pipe(f, x.Pipe, dot))
 	default:
 		r.giveUp()
 	}
@@ -182,7 +159,7 @@ func (r *reader) commands(f *frame, p *parse.PipeNode, dot abstract) abstract {
 		v = r.command(f, c, dot, last)
 		if v.large() {
 			r.consume(v)
-			v = derived(v.fresh, v)
+			v = abstract{}
 		}
 	}
 	return v
@@ -228,12 +205,12 @@ func (r *reader) command(f *frame, c *parse.CommandNode, dot abstract, last []ab
 func (r *reader) value(f *frame, n parse.Node, dot abstract) abstract {
 	switch x := n.(type) {
 	case *parse.DotNode:
-		return dot.held()
+		return dot
 	case *parse.FieldNode:
 		return r.chain(dot, x.Ident)
 	case *parse.VariableNode:
 		f.used[x.Ident[0]] = true
-		return r.chain(f.vars[x.Ident[0]].held(), x.Ident[1:])
+		return r.chain(f.vars[x.Ident[0]], x.Ident[1:])
 	case *parse.ChainNode:
 		return r.chain(r.value(f, x.Node, dot), x.Field)
 	case *parse.PipeNode:
@@ -241,14 +218,14 @@ func (r *reader) value(f *frame, n parse.Node, dot abstract) abstract {
 	case *parse.IdentifierNode:
 		return r.call(x.Ident, nil)
 	case *parse.StringNode:
-		return abstract{known: x.Text, fresh: deep}
+		return abstract{known: x.Text}
 	case *parse.NumberNode:
 		if x.IsInt && x.Int64 >= 0 && x.Int64 < maxAbstractItems {
-			return abstract{known: int(x.Int64), fresh: deep}
+			return abstract{known: int(x.Int64)}
 		}
-		return abstract{fresh: deep}
+		return abstract{}
 	case *parse.BoolNode, *parse.NilNode:
-		return abstract{fresh: deep}
+		return abstract{}
 	}
 	r.giveUp()
 	return abstract{}
@@ -277,15 +254,13 @@ func (r *reader) field(v abstract, name string) abstract {
 		}
 		found = append(found, item)
 	}
-	if len(v.under) > 0 || len(found) == 0 {
-		found = append(found, abstract{under: v.under, traced: v.traced || v.fresh == deep})
+	if len(found) == 0 {
+		return abstract{}
 	}
 	out := found[0]
 	for _, other := range found[1:] {
 		out = join(out, other)
 	}
-	out.fresh = shared
-	out.traced = out.traced && (v.traced || v.fresh == deep)
 	return out
 }
 
@@ -294,15 +269,15 @@ func (r *reader) below(path, name string) abstract {
 	switch {
 	case strings.ContainsAny(name, separator+kindKey), strings.Count(path, separator) >= maxPathKeys, valuesMethod(name):
 		r.charge(path)
-		return abstract{under: []string{path}, traced: true}
+		return abstract{}
 	case path == "Template" && name == "Name":
-		return abstract{known: r.name, fresh: deep, traced: true}
+		return abstract{known: r.name}
 	case path == "Template" && name == "BasePath":
-		return abstract{known: r.basePath, fresh: deep, traced: true}
+		return abstract{known: r.basePath}
 	case path == "":
-		return abstract{paths: []string{name}, traced: true}
+		return abstract{paths: []string{name}}
 	}
-	return abstract{paths: []string{path + separator + name}, traced: true}
+	return abstract{paths: []string{path + separator + name}}
 }
 
 // valuesMethod reports whether the type of `.Values` has a method of this name, which reads everything below.
@@ -319,7 +294,7 @@ func (r *reader) item(v abstract, i int) abstract {
 	for _, path := range v.paths {
 		r.charge(path)
 	}
-	v.under, v.paths = union(v.under, v.paths), nil
+	v.paths = nil
 	return r.field(v, "#"+strconv.Itoa(i))
 }
 

@@ -70,9 +70,8 @@ func (r *Results) put(key [sha256.Size]byte, out *output) {
 
 // programReads is what the files of a program read whose results can be reused. It is safe for concurrent use.
 type programReads struct {
-	paths    [][]string // keys of the scope, by number
-	files    map[string]*readFile
-	includes bool // a text that `tpl` evaluates can pass a part of the scope to a template that changes its map
+	paths [][]string // keys of the scope, by number
+	files map[string]*readFile
 }
 
 // readFile is what one file reads. Executions of different branches read different paths.
@@ -99,32 +98,24 @@ type shape struct {
 // maxShapes is the number of combinations of branches of a file whose results are kept.
 const maxShapes = 8
 
-// analyse returns what the files of a program read whose results can be reused. A file is left out if it changes a map of the scope, or reads
-// what another one changes: such files are executed for each rendering, in Helm's order, so they see each other's changes.
+// analyse returns what the files of a program read.
 func (p *program) analyse(units map[string]unit) *programReads {
-	out := &programReads{files: map[string]*readFile{}, includes: p.mutable()}
+	out, mutable := &programReads{files: map[string]*readFile{}}, p.mutable()
 	trees := func(name string) *parse.Tree {
 		if t := p.base.Lookup(name); t != nil {
 			return t.Tree
 		}
 		return nil
 	}
-	found, changed := map[string]*fileReads{}, changes{single: singleChart(units)}
-	for _, name := range p.names {
+	known := map[string]int{}
+	for i, name := range p.names {
 		tree := trees(name)
 		if partial(name) || tree == nil || tree.Root == nil {
 			continue
 		}
-		r := reader{trees: trees, name: name, basePath: units[name].basePath, branches: p.branches[name], mutable: out.includes}
+		r := reader{trees: trees, name: name, basePath: units[name].basePath, branches: p.branches[name], mutable: mutable}
 		r.read(tree.Root)
-		found[name] = r.out
-		changed.add(&r.out.writes, units[name].within)
-	}
-	known := map[string]int{}
-	for i, name := range p.names {
-		if reads := found[name]; reads != nil && reads.writes.empty() && !changed.touch(reads, units[name].within) {
-			out.files[name] = out.file(uint32(i), reads, known)
-		}
+		out.files[name] = out.file(uint32(i), r.out, known)
 	}
 	return out
 }
@@ -206,12 +197,16 @@ type reuse struct {
 	reads   *programReads
 }
 
-// find returns the result of a file from a rendering in which all that it read was the same.
-func (r *reuse) find(name string, u unit) (*output, bool) {
-	f := r.reads.files[name]
-	if f == nil {
-		return nil, false
+// file returns what a file reads, or nil if its result is neither found nor kept.
+func (r *reuse) file(name string, e *execution) *readFile {
+	if r == nil || e.lost {
+		return nil
 	}
+	return r.reads.files[name]
+}
+
+// find returns the result of a file from a rendering in which all that it read was the same.
+func (r *reuse) find(f *readFile, u unit) (*output, bool) {
 	for _, s := range f.known() {
 		if key, ok := r.key(f, s, u.digests); ok {
 			if out, ok := r.results.get(key); ok {
@@ -223,9 +218,8 @@ func (r *reuse) find(name string, u unit) (*output, bool) {
 }
 
 // keep keeps the result of a file.
-func (r *reuse) keep(name string, u unit, e *execution, out *output) {
-	f := r.reads.files[name]
-	if f == nil || e.evaluated || e.changed {
+func (r *reuse) keep(f *readFile, u unit, e *execution, out *output) {
+	if e.evaluated || e.changed || e.lost {
 		return
 	}
 	if s, ok := f.shape(e.branches); ok {

@@ -1,0 +1,110 @@
+package helm
+
+import (
+	"maps"
+	"text/template"
+)
+
+// mutators returns the functions that change maps, so that the execution sees what they change. others are Sprig's that merge.
+func (e *execution) mutators(others template.FuncMap) template.FuncMap {
+	out := template.FuncMap{
+		"set": func(m map[string]any, key string, v any) map[string]any {
+			e.write(m)
+			m[key] = v
+			return m
+		},
+		"unset": func(m map[string]any, key string) map[string]any {
+			e.write(m)
+			delete(m, key)
+			return m
+		},
+	}
+	for name, f := range others {
+		switch merge := f.(type) {
+		case func(map[string]any, ...map[string]any) any:
+			out[name] = func(into map[string]any, from ...map[string]any) any {
+				merged, _ := e.merge(into, from, func(into, from map[string]any) (any, error) { return merge(into, from), nil })
+				return merged
+			}
+		case func(map[string]any, ...map[string]any) (any, error):
+			out[name] = func(into map[string]any, from ...map[string]any) (any, error) {
+				return e.merge(into, from, func(into, from map[string]any) (any, error) { return merge(into, from) })
+			}
+		}
+	}
+	return out
+}
+
+// mergers returns the functions that merge maps.
+func mergers(all template.FuncMap) template.FuncMap {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(name string, _ any) bool {
+		return kindOfCall(name) != mutatorCall || name == "set" || name == "unset"
+	})
+	return out
+}
+
+// merge merges one map after the other, as Sprig does.
+func (e *execution) merge(into map[string]any, from []map[string]any, merge func(into, from map[string]any) (any, error)) (any, error) {
+	for _, next := range from {
+		if e.watching && !e.lost {
+			w := merging{changes: &e.changes, into: map[uintptr]bool{}, from: map[uintptr]bool{}}
+			w.maps(into, next)
+		}
+		out, err := merge(into, next)
+		merged, ok := out.(map[string]any)
+		if err != nil || !ok {
+			return out, err
+		}
+		into = merged
+	}
+	return into, nil
+}
+
+// merging finds the maps that mergo changes: the first one, and each map in it for which the other has a map under the same key.
+type merging struct {
+	*changes
+	into, from map[uintptr]bool
+}
+
+// maps records what changes. If that depends on the order of the keys, which is random, all is lost: a map that is changed twice, or is both
+// changed and read, can get items of the scope that are changed later.
+func (w *merging) maps(into, from map[string]any) {
+	if len(from) == 0 {
+		return
+	}
+	w.write(into)
+	target, source := address(into), address(from)
+	if w.into[target] || w.from[target] || w.into[source] || target == source {
+		w.lost = true
+	}
+	if w.lost {
+		return
+	}
+	w.into[target], w.from[source] = true, true
+	for key, item := range from {
+		w.items(into[key], item)
+	}
+}
+
+func (w *merging) items(into, from any) {
+	if plain(into) || plain(from) {
+		return
+	}
+	target, ok := mapOf(into)
+	source, both := mapOf(from)
+	if !ok || !both { // mergo can change pointers, structures and other kinds of maps
+		w.lost = true
+		return
+	}
+	w.maps(target, source)
+}
+
+// plain reports whether a value of a chart's values is no map.
+func plain(v any) bool {
+	switch v.(type) {
+	case nil, bool, string, int, int64, float64, []any:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package helm
+
+import "reflect"
+
+// This file records which maps of the scope an execution changes. Results of files are kept and reused by digests of what the files read, and
+// they stand for the text only. So the result of a file that changed a map of the scope is not kept, and the digests are computed again for
+// the files that follow. A change of a map that a file made itself, such as a `dict` or a deepCopy, changes nothing for others.
+
+// scopeMap is a map of the scope. It is kept, so no other map can get its address.
+type scopeMap struct {
+	m    map[string]any
+	root bool // it is no value: a scope itself, `.Subcharts` or `.Template`. No digest describes it
+
+	open          bool // it is being visited
+	height, items int  // of the tree below it
+}
+
+// scopeMaps has the maps of all scopes of a rendering by address.
+type scopeMaps map[uintptr]*scopeMap
+
+// Limits of the values in a scope after a template changed them: a map can contain itself, or others many times.
+const (
+	maxScopeHeight = 1000
+	maxScopeItems  = 1 << 20
+)
+
+func address(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }
+
+func (s scopeMaps) root(v any) {
+	if m, ok := mapOf(v); ok && m != nil {
+		s[address(m)] = &scopeMap{m: m, root: true}
+	}
+}
+
+// scopesOf returns the maps of the scopes. It returns false if digests cannot describe the values.
+func scopesOf(units map[string]unit) (scopeMaps, bool) {
+	out := scopeMaps{}
+	for _, u := range units {
+		out.root(u.scope)
+		out.root(u.scope["Subcharts"])
+		out.root(u.scope["Template"])
+	}
+	for _, u := range units {
+		for _, key := range []string{"Values", "Release"} {
+			if _, _, ok := out.add(u.scope[key]); !ok {
+				return out, false
+			}
+		}
+	}
+	return out, true
+}
+
+// add adds the maps that a value is or contains, and returns the height and the number of items of its tree. It returns false for a map that
+// contains itself or a root, and for a tree that exceeds the limits.
+func (s scopeMaps) add(v any) (height, items int, ok bool) {
+	items = 1
+	below := func(item any) bool {
+		h, n, ok := s.add(item)
+		height, items = max(height, h), items+n
+		return ok && height < maxScopeHeight && items <= maxScopeItems
+	}
+	if list, ok := v.([]any); ok {
+		for _, item := range list {
+			if !below(item) {
+				return 0, 0, false
+			}
+		}
+		return height + 1, items, true
+	}
+	m, isMap := mapOf(v)
+	if !isMap || m == nil {
+		return 0, 1, true
+	}
+	at := address(m)
+	if known, ok := s[at]; ok {
+		return known.height, known.items, !known.root && !known.open
+	}
+	entry := &scopeMap{m: m, open: true}
+	s[at] = entry
+	for _, item := range m {
+		if !below(item) {
+			return 0, 0, false
+		}
+	}
+	entry.open, entry.height, entry.items = false, height+1, items
+	return entry.height, items, true
+}
+
+// changes are the changes of the scope during a rendering.
+type changes struct {
+	watching bool // somebody wants to know
+	units    map[string]unit
+	maps     scopeMaps // nil until a template changes a map
+	changed  bool      // the current file changed a map of the scope
+	times    int       // files that did
+	lost     bool      // digests cannot describe the scope
+}
+
+// maxChanges is the number of files that can change the scope before the rendering reuses nothing more: the digests are computed after each.
+const maxChanges = 20
+
+// visit gives a file its `.Template`.
+func (c *changes) visit(u unit, own map[string]any) {
+	u.scope["Template"] = own
+	if c.maps != nil {
+		c.maps.root(own)
+	}
+}
+
+// settle ends a file: the digests for the following ones describe what it left.
+func (c *changes) settle() {
+	if !c.changed || c.lost {
+		return
+	}
+	c.changed = false
+	c.times++
+	var ok bool
+	if c.maps, ok = scopesOf(c.units); !ok || c.times > maxChanges {
+		c.lost = true
+		return
+	}
+	for _, u := range c.units {
+		u.digests.known = nil
+	}
+}
+
+// write records that a function changes a map. Whether the map is one of the scope must follow from what the analysis counts as read:
+// another execution with equal reads is taken to change nothing if this one did not.
+func (c *changes) write(m map[string]any) {
+	if !c.watching || c.lost {
+		return
+	}
+	if c.maps == nil {
+		var ok bool
+		if c.maps, ok = scopesOf(c.units); !ok {
+			c.lost = true
+			return
+		}
+	}
+	if known, ok := c.maps[address(m)]; ok {
+		c.changed, c.lost = true, c.lost || known.root
+	}
+}
