@@ -35,10 +35,11 @@ func DefaultLimits() Limits {
 
 // Chart is a loaded chart. It is safe for concurrent use; Add and Reuse must be called before the first Render.
 type Chart struct {
-	chart   *chart.Chart
-	schema  schemaCache
-	parsed  parsedCharts
-	results *Results // nil: every file is executed for every rendering
+	chart      *chart.Chart
+	schema     schemaCache
+	parsed     parsedCharts
+	selections selections
+	results    *Results // nil: every file is executed for every rendering
 
 	analysisOnce sync.Once
 	analysis     *analysis

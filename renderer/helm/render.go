@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"slices"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -74,15 +73,14 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 
 // prepare returns a copy of the chart with the subcharts that the values select, and the values for the templates.
 func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
-	work := copyChart(c.chart)
+	work, err := c.selected(o.Values)
+	if err != nil {
+		return nil, nil, err
+	}
 	if o.Probe {
 		c.analyse().probe(work)
 	}
-	values := copyMap(o.Values)
-	if err := chartutil.ProcessDependenciesWithMerge(work, values); err != nil {
-		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.Name(), err)
-	}
-	top, err := c.values(work, values, o)
+	top, err := c.values(work, copyMap(o.Values), o)
 	return work, top, err
 }
 
@@ -170,27 +168,10 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (cha
 	return top, c.validate(work, values)
 }
 
-// copyChart copies the parts of a chart that Helm changes when it processes dependencies. The copies share the files.
+// copyChart copies the parts of a chart that Helm or templates change. The copies share the files, and the default values, which are copied
+// before they are merged.
 func copyChart(c *chart.Chart) *chart.Chart {
-	metadata := *c.Metadata
-	metadata.Keywords, metadata.Sources = slices.Clone(metadata.Keywords), slices.Clone(metadata.Sources) // sortAlpha sorts them in place
-	if c.Metadata.Dependencies != nil {                                                                   // without any, Helm has nothing to process
-		metadata.Dependencies = make([]*chart.Dependency, len(c.Metadata.Dependencies))
-	}
-	for i, d := range c.Metadata.Dependencies {
-		if d != nil {
-			dependency := *d
-			metadata.Dependencies[i] = &dependency
-		}
-	}
-	out := &chart.Chart{
-		Metadata:  &metadata,
-		Lock:      c.Lock,
-		Templates: c.Templates,
-		Values:    copyMap(c.Values),
-		Schema:    c.Schema,
-		Files:     c.Files,
-	}
+	out := &chart.Chart{Metadata: copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values, Schema: c.Schema, Files: c.Files}
 	for _, d := range c.Dependencies() {
 		out.AddDependency(copyChart(d))
 	}
