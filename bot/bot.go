@@ -54,8 +54,9 @@ type Workspace struct {
 
 // Commits reads the history of the repository.
 type Commits interface {
-	// Revision fetches a ref, a branch or a commit, and returns the commit.
-	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
+	// Revision fetches a ref, a branch or a commit, and returns the commit. A task reads the refs as one moment has them, until it
+	// pushes. also names refs that the task reads next, to fetch them with the same request.
+	Revision(ctx context.Context, rev string, also ...string) (gitstore.Commit, error)
 	// Trunk fetches the commit of the default branch, asks named for a branch by that commit, and returns the branch's commit; that of
 	// the default branch if named returns "" or there is no such branch.
 	Trunk(ctx context.Context, named func(ctx context.Context, head gitstore.Commit) string) (gitstore.Commit, error)
@@ -267,7 +268,9 @@ type job struct {
 	space    *Workspace // nil until open
 	trunkIs  string     // name of the trunk, for the whole task; "" is not known yet
 	text     string     // digest of the text of the hint's comment
-	moves    moves
+	// unsettled means that the task of the trunk changed something, or left something that the next one may mend.
+	unsettled bool
+	moves     moves
 }
 
 func (j *job) do(ctx context.Context) error {

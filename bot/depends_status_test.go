@@ -127,7 +127,7 @@ type pairSpace struct {
 	lags      bool // Git does not have the head yet
 }
 
-func (p *pairSpace) Revision(ctx context.Context, revision string) (gitstore.Commit, error) {
+func (p *pairSpace) Revision(ctx context.Context, revision string, _ ...string) (gitstore.Commit, error) {
 	if p.lags && revision == "head" {
 		return gitstore.Commit{}, gitstore.ErrNoRef
 	}

@@ -48,7 +48,7 @@ type bombSpace struct {
 
 // trunkOf is Commits.Trunk by Commits.Revision.
 func trunkOf(ctx context.Context, c interface {
-	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
+	Revision(ctx context.Context, rev string, also ...string) (gitstore.Commit, error)
 }, named func(context.Context, gitstore.Commit) string,
 ) (gitstore.Commit, error) {
 	head, err := c.Revision(ctx, "HEAD")
@@ -66,7 +66,7 @@ func trunkOf(ctx context.Context, c interface {
 	return tip, err
 }
 
-func (b *bombSpace) Revision(_ context.Context, revision string) (gitstore.Commit, error) {
+func (b *bombSpace) Revision(_ context.Context, revision string, _ ...string) (gitstore.Commit, error) {
 	if revision == "head" {
 		return gitstore.Commit{Hash: b.head}, nil
 	}

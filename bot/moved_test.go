@@ -41,7 +41,7 @@ func (m *movingFleets) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, flee
 	return f, nil, nil
 }
 
-func (m *movingFleets) Revision(context.Context, string) (gitstore.Commit, error) {
+func (m *movingFleets) Revision(context.Context, string, ...string) (gitstore.Commit, error) {
 	return gitstore.Commit{}, nil
 }
 

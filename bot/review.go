@@ -60,16 +60,20 @@ func (j *job) review(ctx context.Context, number int) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	trusted, by, err := j.trusted(ctx, mr)
+	if err != nil {
+		return err
+	}
+	var head []string // is fetched with the target; one that nobody trusts is not
+	if trusted {
+		head = append(head, j.forge.MergeRequestRef(mr.Number))
+	}
+	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch, head...)
 	if errors.Is(err, gitstore.ErrNoRef) {
 		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s does not exist: give the merge request another one, or restore the branch", mr.TargetBranch))
 	}
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
-	}
-	trusted, by, err := j.trusted(ctx, mr)
-	if err != nil {
-		return err
 	}
 	uses := j.uses.of(j.place)
 	fleetless := j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)) // neither commit has a fleet

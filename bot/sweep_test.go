@@ -36,7 +36,7 @@ type quietSpace struct {
 	tips map[string]gitstore.Hash
 }
 
-func (s *quietSpace) Revision(_ context.Context, rev string) (gitstore.Commit, error) {
+func (s *quietSpace) Revision(_ context.Context, rev string, _ ...string) (gitstore.Commit, error) {
 	return gitstore.Commit{Hash: s.tips[rev]}, nil
 }
 

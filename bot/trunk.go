@@ -14,6 +14,8 @@ import (
 
 // Branches writes rendered commits to branches.
 type Branches interface {
+	// Refs identifies where the default branch and all branches of the source repository are, as the task reads them.
+	Refs(ctx context.Context) (string, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
 	// Output returns the repository of the rendered branches. If it is not on the forge, onForge is false and the
@@ -30,12 +32,26 @@ type Environments interface {
 	Order(ctx context.Context, o Order) (string, error)
 }
 
-// trunk hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests that brought them.
-// If the tip is new, it reviews the open merge requests again, because their base moved.
+// trunk does the task of the trunk, unless it is known to find nothing to do; see settledKey.
 func (j *job) trunk(ctx context.Context) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
+	refs, err := settledRefs(ctx, j)
+	if err != nil || !j.hint.Force && j.seen(settledKey, refs) {
+		return err
+	}
+	j.remember(settledKey, "")
+	if err := workOnTrunk(ctx, j); err != nil {
+		return err
+	}
+	settle(ctx, j, refs)
+	return nil
+}
+
+// workOnTrunk hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests that brought
+// them. If the tip is new, it reviews the open merge requests again, because their base moved.
+func workOnTrunk(ctx context.Context, j *job) error {
 	tip, f, err := j.trunkTip(ctx)
 	if errors.Is(err, ErrNoFleet) {
 		j.followers.set(j.place, nil)
@@ -70,6 +86,7 @@ func (j *job) trunk(ctx context.Context) error {
 	if err != nil {
 		j.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}
+	j.unsettled = j.unsettled || err != nil || !quiet(result, promotions)
 	for _, e := range promotions {
 		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
 	}
@@ -93,6 +110,7 @@ func (j *job) trunk(ctx context.Context) error {
 
 // refused reports on a commit why it is not hydrated. Only a new commit or another configuration helps.
 func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
+	j.unsettled = true
 	j.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
 	return j.forge.SetStatus(ctx, j.place.Repo(), c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
 }
@@ -104,6 +122,7 @@ func (j *job) tolerate(ctx context.Context, err error) error {
 		return err
 	}
 	j.log.Warn("statuses could not be written", "error", err)
+	j.unsettled = true
 	return nil
 }
 
@@ -118,6 +137,7 @@ func (j *job) backfill(ctx context.Context, tip gitstore.Commit) (reported, err 
 	if err != nil {
 		return nil, fmt.Errorf("commits before %s: %w", tip.Hash.Short(), err)
 	}
+	j.unsettled = j.unsettled || len(list) > 0
 	for _, c := range list {
 		f, _, err := j.space.Fleets.Fleet(ctx, c.Tree)
 		if err := j.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
@@ -185,6 +205,7 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	if problems.Absent() {
 		return ErrNoFleet
 	}
+	j.unsettled = true
 	return j.tolerate(ctx, j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), forge.Status{
 		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
 	}))

@@ -115,6 +115,8 @@ func (c *cutOff) Missed(context.Context, gitstore.Commit, int) ([]gitstore.Commi
 	return nil, nil
 }
 
+func (c *cutOff) Refs(context.Context) (string, error) { return "refs", nil }
+
 func (c *cutOff) Hydrate(context.Context, hydrate.Request) (*hydrate.Result, error) {
 	return &hydrate.Result{}, nil
 }

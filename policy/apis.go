@@ -19,16 +19,17 @@ func (m minor) before(o minor) bool {
 
 func (m minor) next() minor { return minor{m.major, m.minor + 1} }
 
-func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
+func (m minor) String() string { return strconv.Itoa(m.major) + "." + strconv.Itoa(m.minor) }
 
 // parseMinor parses 1.33, v1.33.2 or 1.33.2+k3s1.
 func parseMinor(version string) (minor, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 {
+	first, rest, ok := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if !ok {
 		return minor{}, false
 	}
-	a, err1 := strconv.Atoi(parts[0])
-	b, err2 := strconv.Atoi(strings.TrimRight(parts[1], "+"))
+	second, _, _ := strings.Cut(rest, ".")
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(strings.TrimRight(second, "+"))
 	return minor{a, b}, err1 == nil && err2 == nil
 }
 

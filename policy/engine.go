@@ -149,13 +149,24 @@ func (r *run) judge(ctx context.Context) error {
 	return group.Wait()
 }
 
-// collect turns the results into findings for every object that shares them.
+// collect turns the results into findings for every object that shares them. It asks only the checkers that found something: most find nothing,
+// and each scope is a text of its own.
 func (r *run) collect() {
+	found := make([]bool, len(r.checkers))
+	for key, a := range r.memo {
+		found[key.checker] = found[key.checker] || len(a.breaches) > 0
+	}
+	if !slices.Contains(found, true) {
+		return
+	}
 	for i := range r.input.Subjects {
 		s := &r.input.Subjects[i]
 		for j := range s.Objects {
 			o := &s.Objects[j]
 			for n, c := range r.checkers {
+				if !found[n] {
+					continue
+				}
 				scope := c.scope(s, o)
 				if scope == "" {
 					continue
@@ -219,23 +230,44 @@ func (r *run) expired() {
 // owners finds objects that several apps of a cluster contain. It takes one cluster after the other, so that neither it nor the surroundings
 // keep what concerns all of them.
 func (r *run) owners(ctx context.Context) error {
-	byCluster := map[string][]*Subject{}
-	for i := range r.input.Subjects {
-		s := &r.input.Subjects[i]
-		byCluster[s.Cluster.Name] = append(byCluster[s.Cluster.Name], s)
+	order := make([]*Subject, len(r.input.Subjects))
+	for i := range order {
+		order[i] = &r.input.Subjects[i]
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
-		objects := map[manifest.Identity][]*Subject{}
-		for _, s := range byCluster[cluster] {
-			for j := range s.Objects {
-				id := s.Objects[j].Object.Identity()
-				objects[id] = append(objects[id], s)
-			}
+	slices.SortStableFunc(order, func(a, b *Subject) int { return strings.Compare(a.Cluster.Name, b.Cluster.Name) })
+	for len(order) > 0 {
+		cluster, n := order[0].Cluster.Name, 1
+		for n < len(order) && order[n].Cluster.Name == cluster {
+			n++
 		}
-		for id, subjects := range objects {
-			if err := r.owned(ctx, cluster, subjects, id); err != nil {
+		if err := r.ownersOn(ctx, cluster, order[:n]); err != nil {
+			return err
+		}
+		order = order[n:]
+	}
+	return nil
+}
+
+// ownersOn finds the objects on one cluster that several apps contain.
+func (r *run) ownersOn(ctx context.Context, cluster string, subjects []*Subject) error {
+	if len(subjects) == 1 { // most clusters that a change of one app concerns
+		for j := range subjects[0].Objects {
+			if err := r.owned(ctx, cluster, subjects, subjects[0].Objects[j].Object.Identity()); err != nil {
 				return err
 			}
+		}
+		return nil
+	}
+	objects := map[manifest.Identity][]*Subject{}
+	for _, s := range subjects {
+		for j := range s.Objects {
+			id := s.Objects[j].Object.Identity()
+			objects[id] = append(objects[id], s)
+		}
+	}
+	for id, subjects := range objects {
+		if err := r.owned(ctx, cluster, subjects, id); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -243,13 +275,17 @@ func (r *run) owners(ctx context.Context) error {
 
 // owned judges an object that targets of one cluster contain: another app of the cluster must not contain it too.
 func (r *run) owned(ctx context.Context, cluster string, subjects []*Subject, id manifest.Identity) error {
-	var apps []string
+	var known []string
 	if r.input.Surroundings != nil {
 		var err error
-		if apps, err = r.input.Surroundings.Owners(ctx, cluster, id); err != nil {
+		if known, err = r.input.Surroundings.Owners(ctx, cluster, id); err != nil {
 			return err
 		}
 	}
+	if len(known) == 1 && len(subjects) == 1 && known[0] == subjects[0].App.Name {
+		return nil
+	}
+	apps := slices.Clone(known)
 	for _, s := range subjects {
 		apps = append(apps, s.App.Name)
 	}

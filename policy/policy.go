@@ -65,7 +65,7 @@ type Subject struct {
 type Surroundings interface {
 	// Definitions returns the CustomResourceDefinitions on a cluster. Equal keys mean equal definitions.
 	Definitions(ctx context.Context, cluster string) ([]Object, error)
-	// Owners returns all apps that have an object with the identity on the cluster.
+	// Owners returns all apps that have an object with the identity on the cluster. The caller does not change the list.
 	Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error)
 	// Had reports whether an app had an object with the identity on the cluster before the change.
 	Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error)

@@ -482,6 +482,24 @@ func TestEqualObjectsAreJudgedOnce(t *testing.T) {
 	}
 }
 
+// Most objects have no finding. One more of them costs the text of its circumstances, once for each rule.
+func TestObjectsWithoutFindingsCostLittle(t *testing.T) {
+	e := load(t, nil)
+	const more = 400
+	var subjects []policy.Subject
+	for i := range more + 1 {
+		s := subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n")
+		s.Cluster.Name = fmt.Sprint(i)
+		subjects = append(subjects, s)
+	}
+	var found int
+	single := testing.AllocsPerRun(2, func() { found += len(check(t, e, subjects[:1]...).Findings) })
+	many := testing.AllocsPerRun(2, func() { found += len(check(t, e, subjects...).Findings) })
+	if each := (many - single) / more; each > 6 || found > 0 {
+		t.Errorf("%.1f allocations for one more object, %d findings", each, found)
+	}
+}
+
 func TestEveryRuleHasAPage(t *testing.T) {
 	index, err := os.ReadFile("../docs/policy.md")
 	if err != nil {

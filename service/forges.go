@@ -79,7 +79,7 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	if err != nil {
 		return nil, err
 	}
-	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: workspace.Reviews{Workspace: w}, Branches: w, Environments: w, Questions: w, Follows: workspace.NewFollows(w), Close: w.Close}, nil
+	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: workspace.Reviews{Workspace: w}, Branches: workspace.Branches{Workspace: w}, Environments: w, Questions: w, Follows: workspace.NewFollows(w), Close: w.Close}, nil
 }
 
 // workspace opens a repository.

@@ -121,6 +121,8 @@ type run struct {
 	writer  *gitstore.Writer
 	list    []*candidate
 	reader  *objects.Reader
+
+	byCluster map[string][]*candidate // of list; nil before it is needed
 }
 
 func (c *run) close() {

@@ -1,6 +1,7 @@
 package compare_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
@@ -188,6 +190,40 @@ func TestPreview(t *testing.T) {
 	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
 	if c.Preview.Reason == "" || r.Git("branch", "--list", "sluice/preview/*") != "" {
 		t.Errorf("%+v: the branch is still there", c.Preview)
+	}
+}
+
+// listedBefore answers the first listing as it was some time ago.
+type listedBefore struct {
+	gitstore.Branches
+	old map[string]gitstore.Hash
+}
+
+func (b *listedBefore) List(ctx context.Context, prefixes ...string) (map[string]gitstore.Hash, error) {
+	if old := b.old; old != nil && slices.Equal(prefixes, []string{"sluice/preview/7"}) {
+		b.old = nil
+		return old, nil
+	}
+	return b.Branches.List(ctx, prefixes...)
+}
+
+// A task lists the refs before it renders. If the branch of the preview has moved since, it is listed again.
+func TestPreviewMovedSinceTheListing(t *testing.T) {
+	t.Parallel()
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Git("branch", "sluice/preview/7", "main")
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.Commit("Canada")
+	h := r.Hydrator(2)
+	b := &listedBefore{h.Branches, map[string]gitstore.Hash{"sluice/preview/7": r.Resolve("main").Hash}}
+	c, err := compare.Run(t.Context(), h.WithBranches(b), compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if at := r.Git("rev-parse", "sluice/preview/7"); b.old != nil || at != c.Preview.Head {
+		t.Errorf("the branch is at %s, the preview at %s", at, c.Preview.Head)
 	}
 }
 

@@ -18,10 +18,7 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 	if head {
 		side = 1
 	}
-	byCluster := map[string][]*candidate{}
-	for _, one := range c.run.list {
-		byCluster[one.cluster] = append(byCluster[one.cluster], one)
-	}
+	byCluster := candidatesOf(c.run)
 	return objects.NewInventory(c.run.reader, func(ctx context.Context, cluster string) (objects.Cluster, error) {
 		list := byCluster[cluster]
 		if len(list) == 0 {
@@ -31,7 +28,7 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 		if err != nil {
 			return objects.Cluster{}, err
 		}
-		out := objects.Cluster{Tree: tree, Apps: map[string]gitstore.Hash{}}
+		out := objects.Cluster{Tree: tree, Apps: make(map[string]gitstore.Hash, len(list))}
 		for _, one := range list {
 			if one.compared() {
 				out.Apps[one.app] = one.trees[side]
@@ -39,6 +36,17 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 		}
 		return out, nil
 	})
+}
+
+// candidatesOf returns the candidates of a run by cluster.
+func candidatesOf(c *run) map[string][]*candidate {
+	if c.byCluster == nil {
+		c.byCluster = map[string][]*candidate{}
+		for _, one := range c.list {
+			c.byCluster[one.cluster] = append(c.byCluster[one.cluster], one)
+		}
+	}
+	return c.byCluster
 }
 
 // onBranch returns the tree that the branch has of a candidate's cluster; zero if there is none.

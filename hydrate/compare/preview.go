@@ -101,28 +101,12 @@ func (c *run) previewCommit(side int, tree, parent gitstore.Hash, title string) 
 }
 
 func (c *run) pushPreview(ctx context.Context, name string, to gitstore.Hash) error {
-	refs, err := c.h.Branches.List(ctx, name)
-	if err != nil {
-		return err
-	}
-	old := refs[name]
-	if old == to {
-		return nil
-	}
-	return movePreview(ctx, c.h.Branches, c.writer, gitstore.Move{Branch: name, Old: old, New: to})
+	return movePreview(ctx, c.h.Branches, c.writer, name, to)
 }
 
 // DropPreview deletes the branch of a preview, if it exists.
 func DropPreview(ctx context.Context, branches gitstore.Branches, name string) error {
-	refs, err := branches.List(ctx, name)
-	if err != nil {
-		return err
-	}
-	old, ok := refs[name]
-	if !ok {
-		return nil
-	}
-	return movePreview(ctx, branches, nil, gitstore.Move{Branch: name, Old: old})
+	return movePreview(ctx, branches, nil, name, gitstore.Hash{})
 }
 
 // Previews returns the preview branches with a common prefix, sorted.
@@ -134,15 +118,24 @@ func Previews(ctx context.Context, branches gitstore.Branches, prefix string) ([
 	return slices.Sorted(maps.Keys(refs)), nil
 }
 
-func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, move gitstore.Move) error {
-	results, err := branches.Push(ctx, w, []gitstore.Move{move}, gitstore.PushOptions{})
-	if err != nil {
-		return err
-	}
-	for _, r := range results {
-		if r.State != gitstore.Updated {
-			return fmt.Errorf("preview %s: %s %s", move.Branch, r.State, r.Reason)
+// movePreview moves a branch of a preview, or deletes it if to is zero. The branches may have been listed before the rendering, so it lists
+// them again if the branch has moved since.
+func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, name string, to gitstore.Hash) error {
+	for again := true; ; again = false {
+		refs, err := branches.List(ctx, name)
+		if err != nil || refs[name] == to {
+			return err
+		}
+		results, err := branches.Push(ctx, w, []gitstore.Move{{Branch: name, Old: refs[name], New: to}}, gitstore.PushOptions{})
+		if err != nil {
+			return err
+		}
+		bad := slices.IndexFunc(results, func(r gitstore.MoveResult) bool { return r.State != gitstore.Updated })
+		if bad < 0 {
+			return nil
+		}
+		if r := results[bad]; r.State != gitstore.Conflict || !again {
+			return fmt.Errorf("preview %s: %s %s", name, r.State, r.Reason)
 		}
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -53,6 +54,10 @@ func (m MoveResult) Err() error {
 // PushOptions limit a push.
 type PushOptions struct {
 	PerPush int // refs in one push, 0 for all. GitLab sends no webhooks for a push of more than 3
+	// Unmoved are branches that the push does not move, where the caller read them; zero means that the branch does not exist. If one is
+	// elsewhere now, nothing is pushed, and its result is a Conflict. A remote does not check them together with the moves: a branch that
+	// moves at the same time is not noticed.
+	Unmoved map[string]Hash
 }
 
 // Branches is a repository that holds rendered branches.
@@ -100,7 +105,7 @@ type remoteBranches struct {
 func (r *remoteBranches) String() string { return r.endpoint.url }
 
 func (r *remoteBranches) List(ctx context.Context, prefixes ...string) (map[string]Hash, error) {
-	refs, err := r.endpoint.list(ctx)
+	refs, err := listRefs(ctx, r.store, r.endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +188,12 @@ func checkBranch(name string) error {
 	return nil
 }
 
-// outOfDate returns the moves whose branch is not where the caller read it.
-func outOfDate(refs map[string]Hash, moves []Move) []MoveResult {
+// outOfDate returns the moves whose branch is not where the caller read it. The branches of unmoved are compared as well.
+func outOfDate(refs map[string]Hash, moves []Move, unmoved map[string]Hash) []MoveResult {
 	var out []MoveResult
+	for _, name := range slices.Sorted(maps.Keys(unmoved)) {
+		moves = append(slices.Clip(moves), Move{Branch: name, Old: unmoved[name]})
+	}
 	for _, m := range moves {
 		if have := refs[heads+m.Branch]; have != m.Old {
 			out = append(out, MoveResult{Move: m, State: Conflict, Reason: movedReason(have)})

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -260,14 +258,7 @@ func TestTrunkFromOneListing(t *testing.T) {
 	runGit(t, origin, "checkout", "-q", "main")
 	main, other := runGit(t, origin, "rev-parse", "main"), runGit(t, origin, "rev-parse", "other")
 	server := backend(t, filepath.Dir(origin), "", "")
-	var listed atomic.Int64
-	next := server.Config.Handler
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/info/refs") {
-			listed.Add(1)
-		}
-		next.ServeHTTP(w, r)
-	})
+	listed := countListings(server)
 	s := open(t, Options{URL: server.URL + "/" + filepath.Base(origin) + "/.git"})
 	for _, c := range []struct {
 		trunk, want string

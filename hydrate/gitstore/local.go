@@ -130,7 +130,7 @@ func (l *localBranches) refFile(branch string) string {
 
 // Push stores the packfile and moves the branches in two steps, as Git's ref transactions do. It locks every ref with
 // Git's own lock files and compares it with Old. It moves them only if all of them match.
-func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ PushOptions) ([]MoveResult, error) {
+func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error) {
 	if l.store.dir == "" {
 		return nil, errors.New("the store has no repository to write to")
 	}
@@ -162,10 +162,25 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ Pus
 			bad = append(bad, MoveResult{Move: m, State: Conflict, Reason: reason})
 		}
 	}
-	if len(bad) > 0 {
+	if moved, err := l.moved(o.Unmoved); err != nil {
+		return bad, err
+	} else if bad = append(bad, moved...); len(bad) > 0 {
 		return bad, nil
 	}
 	return t.commit(ctx)
+}
+
+// moved returns the branches that are not where the caller read them.
+func (l *localBranches) moved(unmoved map[string]Hash) ([]MoveResult, error) {
+	refs := make(map[string]Hash, len(unmoved))
+	for name := range unmoved {
+		have, err := l.store.ref(heads + name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+		refs[heads+name] = have
+	}
+	return outOfDate(refs, nil, unmoved), nil
 }
 
 // checkedOut maps checked-out refs to their working trees.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -19,9 +20,13 @@ const newest = "refs/sluice/source"
 const recent = 50
 
 // FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and returns its commit. History is
-// fetched when it is read. It returns ErrNoRef if the server has no such branch or tag.
-func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
-	c, _, err := fetchNamed(ctx, s, rev)
+// fetched when it is read. It returns ErrNoRef if the server has no such branch or tag. Other refs that the caller is about to read are
+// fetched by the same request, if the server has them and gives all of them.
+func (s *Store) FetchRevision(ctx context.Context, rev string, also ...string) (Commit, error) {
+	c, _, err := fetchNamed(ctx, s, rev, also...)
+	if err != nil && len(also) > 0 && ctx.Err() == nil {
+		c, _, err = fetchNamed(ctx, s, rev) // the reader of the others reports what is wrong with them
+	}
 	return c, err
 }
 
@@ -55,8 +60,9 @@ func FetchTrunk(ctx context.Context, s *Store, trunk func(ctx context.Context, h
 	return tip, err
 }
 
-// fetchNamed fetches a revision of the remote, and returns the refs that the remote listed.
-func fetchNamed(ctx context.Context, s *Store, rev string) (Commit, map[string]Hash, error) {
+// fetchNamed fetches a revision of the remote and other refs, and returns the commit of the revision with the refs that the remote listed.
+// It lists them unless the store has all that it needs by an earlier listing of the task.
+func fetchNamed(ctx context.Context, s *Store, rev string, also ...string) (Commit, map[string]Hash, error) {
 	s.mu.RLock()
 	sources := s.sources
 	s.mu.RUnlock()
@@ -64,18 +70,24 @@ func fetchNamed(ctx context.Context, s *Store, rev string) (Commit, map[string]H
 		return Commit{}, nil, fmt.Errorf("%w: %q: the repository has no remote to fetch it from", ErrNotFound, rev)
 	}
 	e := sources[0]
+	known, turn := s.listed.of(e.url)
+	if h, err := choose(e, known, rev); known != nil && err == nil && len(s.missing(append(tips(e, known, also), h))) == 0 {
+		c, err := s.peel(ctx, h)
+		return c, known, err
+	}
 	session, advertised, err := e.upload(ctx)
 	if err != nil {
 		return Commit{}, nil, err
 	}
 	defer func() { _ = session.Close() }() // every answer that counts has been read
 	refs := refsOf(advertised)
+	s.listed.keep(e.url, refs, turn)
 	h, err := choose(e, refs, rev)
 	if err != nil {
 		return Commit{}, nil, err
 	}
-	if !s.Has(h) {
-		if err := s.fetchTip(ctx, e, session, advertised, h); err != nil {
+	if missing := s.missing(append(tips(e, refs, also), h)); len(missing) > 0 {
+		if err := s.fetchTips(ctx, e, session, advertised, missing); err != nil {
 			return Commit{}, nil, err
 		}
 	}
@@ -86,21 +98,34 @@ func fetchNamed(ctx context.Context, s *Store, rev string) (Commit, map[string]H
 	return c, refs, err
 }
 
-// fetchTip fetches a commit with its files. If the server provides only tips of refs, it fetches the history of HEAD,
-// which may contain the commit.
-func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
-	w := fetchRequest{objects: []Hash{h}, depth: 1}
+// tips returns the commits of those names that are refs.
+func tips(e endpoint, refs map[string]Hash, names []string) []Hash {
+	var out []Hash
+	for _, name := range names {
+		if h, err := choose(e, refs, name); err == nil && isTip(refs, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// fetchTips fetches commits with their files. If the server provides only tips of refs, it fetches the history of HEAD,
+// which may contain the one that is none.
+func (s *Store) fetchTips(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, wanted []Hash) error {
+	w := fetchRequest{objects: wanted, depth: 1}
 	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than needed
 		w.have, w.depth = have, recent
 	}
-	if head := advertised.Head; !isTip(refsOf(advertised), h) && !givesAny(advertised.Capabilities) && head != nil {
+	refs := refsOf(advertised)
+	notTip := slices.ContainsFunc(wanted, func(h Hash) bool { return !isTip(refs, h) })
+	if head := advertised.Head; notTip && !givesAny(advertised.Capabilities) && head != nil {
 		w = fetchRequest{objects: []Hash{Hash(*head)}, depth: everything}
 	}
 	if err := s.fetchBy(ctx, e, session, advertised, w); err != nil {
 		return err
 	}
-	if !s.Has(h) {
-		return e.explain(fmt.Errorf("%w: %s is on no branch that the server gives", ErrNotFound, h))
+	if missing := s.missing(wanted); len(missing) > 0 {
+		return e.explain(fmt.Errorf("%w: %s is on no branch that the server gives", ErrNotFound, missing[0]))
 	}
 	return nil
 }

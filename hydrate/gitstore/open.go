@@ -25,6 +25,10 @@ type Options struct {
 	CacheDir string // folder for mirrors; "": a temporary folder that Close removes
 	Remote   string // name of Dir's remote that missing objects come from. Default: origin
 	Auth     Auth   // for URL, or for Dir's remote
+	// OneListing has all readers of a remote's refs share one listing, so that they see one moment and cost one request. A push to any
+	// remote ends it, as Relist does. It is for a store that one task uses: the task does not see what others push meanwhile. Pushes always
+	// compare with the present refs.
+	OneListing bool
 
 	disk disk // nil: the operating system's
 }
@@ -248,6 +252,9 @@ func openMirror(o Options) (*Store, error) {
 	}
 	s.remote, s.auth, s.temp = o.URL, o.Auth, temp
 	s.sources = []endpoint{e}
+	if o.OneListing {
+		s.listed = newListings()
+	}
 	return s, nil
 }
 

@@ -34,7 +34,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 	}
 	out := make([]MoveResult, 0, len(moves))
 	for chunk := range slices.Chunk(moves, size) {
-		results, err := r.push(ctx, w, chunk, len(chunk) == len(moves))
+		results, err := r.push(ctx, w, chunk, len(chunk) == len(moves), o.Unmoved)
 		out = append(out, results...)
 		if err != nil {
 			return out, err
@@ -55,13 +55,14 @@ func emptyPack() io.Reader {
 		"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e")
 }
 
-func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool) ([]MoveResult, error) {
+func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool, unmoved map[string]Hash) ([]MoveResult, error) {
+	defer r.store.listed.forget()
 	session, advertised, err := r.endpoint.receive(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = session.Close() }() // every answer that counts has been read
-	if conflicts := outOfDate(refsOf(advertised), moves); len(conflicts) > 0 {
+	if conflicts := outOfDate(refsOf(advertised), moves, unmoved); len(conflicts) > 0 {
 		return conflicts, nil
 	}
 	req, said, err := updateRequest(advertised.Capabilities, w, moves, all)

@@ -48,6 +48,8 @@ type Store struct {
 	auth    Auth
 	remote  string // URL of the repository's remote, may be ""
 
+	listed *listings // nil unless Options.OneListing
+
 	signatures *lru.Cache[signatureKey, verdict]
 }
 

@@ -30,30 +30,34 @@ type Inventory struct {
 	apps   Apps
 
 	mu       sync.Mutex
-	clusters map[string]contents
-	alike    map[[sha256.Size]byte]contents // by Cluster.sum: most clusters of a large fleet have the same as others
+	clusters map[string]*contents
+	alike    map[[sha256.Size]byte]*contents // by Cluster.sum: most clusters of a large fleet have the same as others
 	files    map[gitstore.Hash]map[string]gitstore.Hash
-	kept     int                // entries in clusters, alike and files
-	limit    int                // of kept
-	cluster  string             // of index
-	indexed  contents           // what index has
-	index    map[string][]place // files by name
-	asked    string             // cluster of the last call of Owners
-	calls    int                // of Owners about it
+	names    map[manifest.Identity][]string // of the files that an object can have
+	kept     int                            // entries in clusters, alike, files and names
+	limit    int                            // of kept
+	indexed  *contents                      // what index has
+	index    map[string][]place             // files by name; nil before it is needed
+	asked    *contents                      // of the last call of finder
+	calls    int                            // of finder about asked
 }
 
-// contents are the apps of a cluster. They do not change, apart from the cache. Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet
-// has hundreds of them.
+// contents are the apps of a cluster, or of several with equal ones. They do not change, apart from the caches. Workspaces without other trees
+// are not listed app by app: most are equal on many clusters, and a fleet has hundreds of them.
 type contents struct {
-	apps    map[string]gitstore.Hash // by app
-	folders map[string]gitstore.Hash // by workspace: the folder of its apps
-	places  map[string][]place       // cache of placesOf, by name
+	apps    map[string]gitstore.Hash       // by app
+	folders map[string]gitstore.Hash       // by workspace: the folder of its apps
+	places  map[string][]place             // cache of placesOf, by name
+	owners  map[manifest.Identity][]string // cache of Owners
 }
 
 // sum identifies what a cluster has.
 func (c Cluster) sum() [sha256.Size]byte {
-	text := append(make([]byte, 0, len(c.Tree)+64*len(c.Apps)), c.Tree[:]...)
-	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+	const most = 64 // bytes of an app, as a rule
+	text := append(make([]byte, 0, len(c.Tree)+most*len(c.Apps)), c.Tree[:]...)
+	apps := slices.AppendSeq(make([]string, 0, len(c.Apps)), maps.Keys(c.Apps))
+	slices.Sort(apps)
+	for _, app := range apps {
 		text = binary.BigEndian.AppendUint64(text, uint64(len(app)))
 		text = append(text, app...)
 		tree := c.Apps[app]
@@ -69,7 +73,8 @@ const maxKept = 1 << 19
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
 		reader: reader, apps: apps, limit: maxKept,
-		clusters: map[string]contents{}, alike: map[[sha256.Size]byte]contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		clusters: map[string]*contents{}, alike: map[[sha256.Size]byte]*contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		names: map[manifest.Identity][]string{}, indexed: &contents{},
 	}
 }
 
@@ -79,23 +84,24 @@ func (v *Inventory) reserve(n int) {
 		clear(v.clusters)
 		clear(v.alike)
 		clear(v.files)
+		clear(v.names)
 		v.kept = n
 	}
 }
 
-func (v *Inventory) contentsOf(ctx context.Context, cluster string) (contents, error) {
+func (v *Inventory) contentsOf(ctx context.Context, cluster string) (*contents, error) {
 	if known, ok := v.clusters[cluster]; ok {
 		return known, nil
 	}
 	c, err := v.apps(ctx, cluster)
 	if err != nil {
-		return contents{}, err
+		return nil, err
 	}
 	sum := c.sum()
 	out, ok := v.alike[sum]
 	if !ok {
 		if out, err = v.list(ctx, c); err != nil {
-			return out, err
+			return nil, err
 		}
 		v.reserve(len(out.apps) + len(out.folders) + 1)
 		v.alike[sum] = out
@@ -106,8 +112,8 @@ func (v *Inventory) contentsOf(ctx context.Context, cluster string) (contents, e
 }
 
 // list reads the contents of a cluster.
-func (v *Inventory) list(ctx context.Context, c Cluster) (contents, error) {
-	out := contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}, places: map[string][]place{}}
+func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
+	out := &contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}, places: map[string][]place{}, owners: map[manifest.Identity][]string{}}
 	if !c.Tree.IsZero() {
 		own, folders, err := branch.Parts(ctx, v.reader.store, c.Tree)
 		if err != nil {
@@ -155,8 +161,11 @@ func (v *Inventory) each(ctx context.Context, workspace string, folder gitstore.
 // appsOf returns the trees of all apps on a cluster.
 func (v *Inventory) appsOf(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
 	c, err := v.contentsOf(ctx, cluster)
-	if err != nil || len(c.folders) == 0 {
-		return c.apps, err
+	if err != nil {
+		return nil, err
+	}
+	if len(c.folders) == 0 {
+		return c.apps, nil
 	}
 	out := maps.Clone(c.apps)
 	for workspace, folder := range c.folders {
@@ -232,7 +241,7 @@ func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Id
 	if err != nil {
 		return false, err
 	}
-	for _, name := range manifest.PossibleFileNames(id) {
+	for _, name := range v.namesOf(id) {
 		hash, ok := names[name]
 		if !ok {
 			continue

@@ -74,20 +74,36 @@ func TestInventoryIsBounded(t *testing.T) {
 		}
 		return Cluster{Apps: out}, nil
 	})
-	v.limit = 30
+	v.limit = 200
+	indexed := 0
 	for c := range 20 {
-		for call := range fewCalls + 1 {
-			got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "n-1", Name: "x"})
-			if err != nil || !slices.Equal(got, []string{"app-2", "app-3"}) {
+		for call := range fewCalls + 1 { // each about an object of its own
+			id := manifest.Identity{Kind: "ConfigMap", Namespace: "n-1", Name: "x"}
+			want := []string{"app-2", "app-3"}
+			if call > 0 {
+				id.Group, want = fmt.Sprint(call), nil
+			}
+			got, err := v.Owners(t.Context(), fmt.Sprint(c), id)
+			if err != nil || !slices.Equal(got, want) {
 				t.Fatalf("cluster %d: %v %v", c, got, err)
 			}
-			if many := call == fewCalls; many != (v.index != nil && v.cluster == fmt.Sprint(c)) {
-				t.Fatalf("cluster %d, call %d: the index is that of %q", c, call, v.cluster)
+			if call < fewCalls && v.index != nil && v.indexed == v.asked {
+				t.Fatalf("cluster %d, call %d: an index is made for few objects", c, call)
 			}
 		}
-		if have := len(v.clusters) + len(v.alike) + len(v.files); have > v.limit || len(v.index) != 1 {
-			t.Fatalf("%d clusters and trees, %d names in the index", have, len(v.index))
+		if v.index != nil && v.indexed == v.asked {
+			indexed++
 		}
+		have := len(v.clusters) + len(v.alike) + len(v.files) + len(v.names)
+		for _, one := range v.alike {
+			have += len(one.apps) + len(one.owners) + len(one.places)
+		}
+		if have > v.limit || len(v.index) > 1 {
+			t.Fatalf("%d clusters, trees and answers, %d names in the index", have, len(v.index))
+		}
+	}
+	if indexed == 0 {
+		t.Error("no cluster was indexed")
 	}
 }
 
@@ -132,6 +148,9 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 		if c == 0 {
 			one = v.kept
 		}
+	}
+	if v.calls != 1 || v.asked != v.clusters["13"] {
+		t.Errorf("%d lookups of the last kind of cluster, want 1 for the cluster 13", v.calls)
 	}
 	if most := 2*one + clusters; len(v.alike) != 2 || v.kept > most || asked != clusters {
 		t.Errorf("%d kinds of clusters, %d entries for %d clusters, expected 2 and at most %d; asked %d times", len(v.alike), v.kept, clusters, most, asked)
@@ -192,11 +211,16 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 	for cluster, list := range apps {
 		given[cluster] = clusterBeside(t, w, apps[fmt.Sprint(r.IntN(30))], list)
 	}
+	for c := range 30 { // some have what the one before has
+		if before, cluster := fmt.Sprint(c-1), fmt.Sprint(c); c%5 == 4 {
+			given[cluster], owners[cluster], apps[cluster] = given[before], owners[before], apps[before]
+		}
+	}
 	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) { return given[cluster], nil })
 	for i := range 400 {
 		cluster := fmt.Sprint(r.IntN(30))
 		for range 1 + r.IntN(2*fewCalls) {
-			object := fmt.Sprintf("x-%d", r.IntN(9))
+			object := fmt.Sprintf("x-%d", r.IntN(3*fewCalls)) // most are on no cluster
 			checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
 			got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
 			if err != nil || !slices.Equal(got, owners[cluster][object]) {

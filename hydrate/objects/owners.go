@@ -15,16 +15,23 @@ type place struct {
 }
 
 // Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
-// each other.
+// each other, or if the cluster has the same apps as one that was asked about before. The caller does not change the list.
 func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	find, err := v.finder(ctx, cluster)
+	c, err := v.contentsOf(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, name := range manifest.PossibleFileNames(id) {
+	if known, ok := c.owners[id]; ok {
+		return known, nil
+	}
+	find, err := v.finder(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for _, name := range v.namesOf(id) {
 		places, err := find(ctx, name)
 		if err != nil {
 			return nil, err
@@ -40,36 +47,46 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	out = slices.Compact(out)
+	v.reserve(len(out) + 1)
+	c.owners[id] = out
+	return out, nil
 }
 
-// fewCalls is the number of calls about one cluster that cost less without an index than making it one of the cluster's files does.
+// namesOf returns the names that a file with an object can have.
+func (v *Inventory) namesOf(id manifest.Identity) []string {
+	out, known := v.names[id]
+	if !known {
+		out = manifest.PossibleFileNames(id)
+		v.reserve(len(out) + 1)
+		v.names[id] = out
+	}
+	return out
+}
+
+// fewCalls is the number of objects of one cluster that cost less without an index than making it one of the cluster's files does.
 const fewCalls = 8
 
 // finder returns a function that finds the files of a name on a cluster. The first calls about a cluster look into the list of each app: a
 // change of many clusters asks about few objects of each, and the apps of neighbouring clusters may all differ. Clusters with workspaces have
 // many apps, of which nearly all are equal from one cluster to the next.
-func (v *Inventory) finder(ctx context.Context, cluster string) (func(ctx context.Context, name string) ([]place, error), error) {
-	if v.asked != cluster {
-		v.asked, v.calls = cluster, 0
+func (v *Inventory) finder(ctx context.Context, c *contents) (func(ctx context.Context, name string) ([]place, error), error) {
+	if v.asked != c {
+		v.asked, v.calls = c, 0
 	}
 	v.calls++
-	c, err := v.contentsOf(ctx, cluster)
-	if err != nil {
-		return nil, err
-	}
-	indexed := v.index != nil && v.cluster == cluster
+	indexed := v.index != nil && v.indexed == c
 	if !indexed && v.calls <= fewCalls && len(c.folders) == 0 {
 		return func(ctx context.Context, name string) ([]place, error) { return v.placesOf(ctx, c, name) }, nil
 	}
-	if err := v.indexFiles(ctx, cluster); err != nil {
+	if err := v.indexFiles(ctx, c); err != nil {
 		return nil, err
 	}
 	return func(_ context.Context, name string) ([]place, error) { return v.index[name], nil }, nil
 }
 
 // placesOf returns the files of a name that the apps of a cluster without workspaces have.
-func (v *Inventory) placesOf(ctx context.Context, c contents, name string) ([]place, error) {
+func (v *Inventory) placesOf(ctx context.Context, c *contents, name string) ([]place, error) {
 	out, known := c.places[name]
 	if known {
 		return out, nil
@@ -90,23 +107,18 @@ func (v *Inventory) placesOf(ctx context.Context, c contents, name string) ([]pl
 
 // indexFiles makes the index one of the files of a cluster. It changes what differs from the cluster before, because most apps have equal
 // trees on many clusters.
-func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
-	if v.index != nil && v.cluster == cluster {
+func (v *Inventory) indexFiles(ctx context.Context, want *contents) error {
+	if v.index != nil && v.indexed == want {
 		return nil
-	}
-	want, err := v.contentsOf(ctx, cluster)
-	if err != nil {
-		return err
 	}
 	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
 	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
-		v.index, v.indexed = map[string][]place{}, contents{}
+		v.index, v.indexed = map[string][]place{}, &contents{}
 	}
 	if err := v.moveIndex(ctx, want); err != nil {
 		v.index = nil
 		return err
 	}
-	v.cluster = cluster
 	return nil
 }
 
@@ -122,7 +134,7 @@ func changed(from, to map[string]gitstore.Hash) []string {
 }
 
 // moveIndex makes the index one of other contents.
-func (v *Inventory) moveIndex(ctx context.Context, want contents) error {
+func (v *Inventory) moveIndex(ctx context.Context, want *contents) error {
 	if err := v.edit(ctx, v.indexed, want, v.removeApp); err != nil {
 		return err
 	}
@@ -134,7 +146,7 @@ func (v *Inventory) moveIndex(ctx context.Context, want contents) error {
 }
 
 // edit calls f for each app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f for all apps.
-func (v *Inventory) edit(ctx context.Context, from, to contents, f func(app string, files map[string]gitstore.Hash)) error {
+func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(app string, files map[string]gitstore.Hash)) error {
 	var failed error
 	one := func(app string, tree gitstore.Hash) {
 		files, err := v.filesOf(ctx, tree)

@@ -11,12 +11,20 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// mergedCheck compares the promoted commits with the trunk of the source repository's remote, read now. The trunk that the pass
-// started with may be that of a clone, or of an earlier fetch.
+// mergedCheck compares the promoted commits with the trunk of the source repository's remote. The trunk that the pass started with may be
+// that of a clone, or of an earlier fetch.
 type mergedCheck struct {
 	h     *hydrate.Hydrator
 	name  string // of the trunk
 	trunk *admit.Trunk
+}
+
+// recheck is unmerged by the trunk of this moment. Call it before a decided promotion is carried out: the decision may have taken long, or be by
+// a listing that the task had before.
+func (m *mergedCheck) recheck(ctx context.Context, runs, next promote.Source) (string, error) {
+	gitstore.Relist(m.h.Store)
+	m.trunk = nil
+	return m.unmerged(ctx, runs, next)
 }
 
 // unmerged returns why a commit of next must not be promoted; "" if the trunk contains all of them. It skips commits that run

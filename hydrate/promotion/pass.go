@@ -93,6 +93,7 @@ func goesBack(r promote.Record) bool {
 // proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record. If somebody wanted
 // the environment to stop or to go back and was refused, only a rollback is carried out: nothing may come because they asked.
 func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status, changed bool) error {
+	out.due = p.proposals.due(s)
 	err := p.proposals.complete(ctx, e, s)
 	if err != nil {
 		return err

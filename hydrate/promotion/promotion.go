@@ -149,9 +149,20 @@ type Status struct {
 	Done        []string // what was done, in words
 	Refused     []string // commands that were not carried out, and why
 	stays       bool     // one of them is a stop or a rollback: nothing moved
+	due         bool     // something can be promoted or is under way
 	Candidate   string   // tree of the proposal
 	Foreign     string
 	Plan        *Plan // of a dry run, what the proposal would do
+}
+
+// Settled reports whether another look at the environment would do nothing as long as no branch of the fleet moves: nothing is due, waits, is
+// held, frozen or halted, and nothing was done now. Then no decision depends on the time, on the forge or on checks.
+func (s *Status) Settled() bool {
+	d, r := &s.Decision, &s.Decision.Record
+	waits := s.due || s.Foreign != "" || d.WaitsFor != "" || !d.Next.IsZero() || len(d.Freezes)+len(d.Frozen)+len(d.LeftOut)+len(d.Silent) > 0
+	held := r.Halt != nil || r.Rollback != nil || r.Request != nil || r.Opened != nil || len(r.Holds) > 0
+	acts := slices.ContainsFunc(d.Actions, func(a promote.Action) bool { return a.Kind != promote.Nothing })
+	return !waits && !held && !acts && len(s.Done)+len(s.Refused) == 0
 }
 
 // Plan is what a promotion would do to an environment.

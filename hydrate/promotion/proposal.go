@@ -20,9 +20,7 @@ type proposals struct {
 
 // complete adds to a situation what matters only for a promotion that is due: statuses, checks, the candidate, its policy.
 func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
-	r := s.Record
-	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
-	if !busy && promote.Latest(p.trunk.order, s.Before).Equal(s.Running.Source) {
+	if !p.due(s) {
 		return nil
 	}
 	if err := p.evidence.collect(ctx, e, s); err != nil {
@@ -44,6 +42,13 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	}
 	s.Candidate.Blocked, err = p.brings(ctx, e, next, s.Candidate)
 	return err
+}
+
+// due reports whether something can be promoted or is under way, so that more than Git matters.
+func (p *proposals) due(s *promote.Situation) bool {
+	r := s.Record
+	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
+	return busy || !promote.Latest(p.trunk.order, s.Before).Equal(s.Running.Source)
 }
 
 // next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted commits with those that
@@ -84,8 +89,14 @@ func (p *proposals) compose(ctx context.Context, environment string, source prom
 	}, source)
 }
 
-// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch.
+// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch. It fails as well if
+// the trunk no longer has a commit of the source.
 func (p *proposals) decided(ctx context.Context, e fleet.Environment, a promote.Action) (*composition, error) {
+	if reason, err := p.merged.recheck(ctx, p.states[e.Name].Source(), a.Source); err != nil {
+		return nil, err
+	} else if reason != "" {
+		return nil, &MovedError{reason}
+	}
 	one, err := p.compose(ctx, e.Name, a.Source)
 	if err != nil {
 		return nil, err

@@ -3,11 +3,13 @@ package promotion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
@@ -37,6 +39,15 @@ type MovedError struct{ Reason string }
 // Error names the branch.
 func (e *MovedError) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
 
+// decidedOn returns the branch of the records where this pass read or wrote it last, unless the push moves it. Nothing is pushed if somebody
+// else has stored a record since, such as a freeze.
+func (p *pusher) decidedOn(moves []gitstore.Move) map[string]gitstore.Hash {
+	if slices.ContainsFunc(moves, func(m gitstore.Move) bool { return m.Branch == promote.StateBranch }) {
+		return nil
+	}
+	return map[string]gitstore.Hash{promote.StateBranch: p.refs[promote.StateBranch]}
+}
+
 func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
 	if len(moves) == 0 {
 		return nil
@@ -51,7 +62,7 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	// nothing moves once it is acknowledged. A process whose lease is lost waits for nothing: another one may store a freeze.
 	ctx, end := retry.Alone(ctx, patience)
 	defer end()
-	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})
+	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush, Unmoved: p.decidedOn(moves)})
 	if err != nil {
 		return err
 	}

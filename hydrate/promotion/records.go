@@ -134,7 +134,7 @@ func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, al
 	if err != nil {
 		return promote.Record{}, err
 	}
-	refs, err := h.Branches.List(ctx, promote.StateBranch)
+	refs, err := listSince(ctx, h, seen, promote.StateBranch)
 	if err != nil {
 		return promote.Record{}, err
 	}

@@ -78,10 +78,47 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	}
 }
 
+// A task whose listing is older than what another task of the same mirror has pushed reads the newer records, and does not take them for lost.
+func TestOlderListingLosesNoRecords(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.sign()
+	s.Git("config", "uploadpack.allowAnySHA1InWant", "true")
+	mirror := t.TempDir()
+	if err := s.lookFrom(mirror, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, _, err := s.Hydrator(2).Fleet(t.Context(), s.tip().Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func(h *hydrate.Hydrator, trunk gitstore.Commit) (promote.Record, error){
+		"record": func(h *hydrate.Hydrator, _ gitstore.Commit) (promote.Record, error) {
+			return promotion.ReadRecord(t.Context(), h, "prod", f.Signers())
+		},
+		"pass": func(h *hydrate.Hydrator, trunk gitstore.Commit) (promote.Record, error) {
+			list, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: trunk, Now: s.now, Adapters: s.adapters()})
+			if err != nil {
+				return promote.Record{}, err
+			}
+			return list[0].Decision.Record, nil
+		},
+	} {
+		h, trunk := s.mirrored(mirror) // lists the refs
+		if err := s.lookFrom(mirror, []promotion.Command{ordered(promote.EventFreeze, name, func(c *promotion.Command) { c.Reason = name })}); err != nil {
+			t.Fatal(err)
+		}
+		record, err := read(h, trunk)
+		if err != nil || len(record.Freezes) == 0 || record.Freezes[len(record.Freezes)-1].Reason != name {
+			t.Errorf("%s: %+v, %v", name, record.Freezes, err)
+		}
+	}
+}
+
 // mirrored opens a mirror of the repository, with the tip of its trunk.
 func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
 	s.T.Helper()
-	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror})
+	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror, OneListing: true})
 	if err != nil {
 		s.T.Fatal(err)
 	}

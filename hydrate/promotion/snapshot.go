@@ -35,7 +35,7 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if err != nil {
 		return nil, err
 	}
-	if s.refs, err = h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
+	if s.refs, err = listSince(ctx, h, seen, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -62,6 +62,16 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	}
 	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))
 	return s, err
+}
+
+// listSince lists branches. seen is the tip of the records that this mirror accepted last, read before. A listing that the task shares may be older
+// than seen, and would look like lost records.
+func listSince(ctx context.Context, h *hydrate.Hydrator, seen gitstore.Hash, prefixes ...string) (map[string]gitstore.Hash, error) {
+	refs, err := h.Branches.List(ctx, prefixes...)
+	if err == nil && !seen.IsZero() && refs[promote.StateBranch] != seen && gitstore.Relist(h.Store) {
+		return h.Branches.List(ctx, prefixes...)
+	}
+	return refs, err
 }
 
 // readState fetches the branches of an environment and of its clusters.

@@ -274,3 +274,84 @@ func (b *hangingServer) Push(ctx context.Context, w *gitstore.Writer, moves []gi
 	<-limit.Done()
 	return nil, context.Cause(limit)
 }
+
+// meanwhileServer does something before it moves an environment.
+type meanwhileServer struct {
+	gitstore.Branches
+	do func()
+}
+
+func (b *meanwhileServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	if do := b.do; do != nil && strings.HasPrefix(moves[0].Branch, "env/") {
+		b.do = nil
+		do()
+	}
+	return b.Branches.Push(ctx, w, moves, o)
+}
+
+// A freeze that another process stores after a promotion was decided, and before its push, holds: the push compares the records with those that
+// were decided on.
+func TestFreezeAfterADecisionHolds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	before := s.runs()
+	s.release("one")
+	h := s.Hydrator(2)
+	b := &meanwhileServer{Branches: h.Branches}
+	h = h.WithBranches(b)
+	c, err := h.Store.Resolve(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen := false
+	b.do = func() {
+		frozen = true
+		s.look(nil, ordered(promote.EventFreeze, "1", nil))
+	}
+	list, err := promotion.Run(t.Context(), h, promotion.Request{Trunk: c, Now: s.now, Adapters: s.adapters()})
+	if err != nil || !frozen || s.runs() != before {
+		t.Fatalf("frozen: %t, prod runs %s, %s before: %v", frozen, s.runs(), before, err)
+	}
+	if last := list[len(list)-1]; len(last.Decision.Freezes) != 1 || !strings.Contains(last.Decision.WaitsFor, "frozen") {
+		t.Errorf("%+v", last.Decision)
+	}
+}
+
+// rewrittenTrunk does something before the second listing.
+type rewrittenTrunk struct {
+	gitstore.Branches
+	listings int
+	do       func()
+}
+
+func (b *rewrittenTrunk) List(ctx context.Context, prefixes ...string) (map[string]gitstore.Hash, error) {
+	if b.listings++; b.listings == 2 {
+		b.do()
+	}
+	return b.Branches.List(ctx, prefixes...)
+}
+
+// A commit that somebody removes from the trunk after its promotion was decided, and before its push, is not promoted.
+func TestRewrittenTrunkAfterADecision(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	before := s.runs()
+	s.release("one")
+	h := s.Hydrator(2)
+	remote, err := h.Store.Remote("file://"+s.Dir, gitstore.Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &rewrittenTrunk{Branches: remote, do: func() { s.Git("update-ref", "refs/heads/main", "HEAD~1") }}
+	c, err := h.Store.Resolve(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := promotion.Run(t.Context(), h.WithSource(b), promotion.Request{Trunk: c, Now: s.now, Adapters: s.adapters()})
+	if err != nil || b.listings < 2 || s.runs() != before {
+		t.Fatalf("%d listings, prod runs %s, %s before: %v", b.listings, s.runs(), before, err)
+	}
+	if last := list[len(list)-1]; !strings.Contains(last.Decision.WaitsFor, "is not on the trunk") {
+		t.Errorf("it waits for %q", last.Decision.WaitsFor)
+	}
+}

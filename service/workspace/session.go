@@ -50,6 +50,7 @@ type Options struct {
 	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes of its own
 	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
 	Mirror        string            // folder of the clone of a URL; "": a temporary folder
+	OneListing    bool              // of a URL: the session belongs to one task; see gitstore.Options
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
 	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
 	Keep          bool              // keep what was read from the source in the clone between runs
@@ -133,7 +134,7 @@ func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) 
 	s := &Session{runtime: r, url: isURL(o.Repo)}
 	var err error
 	if s.url {
-		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git})
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git, OneListing: o.OneListing})
 	} else {
 		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
 	}

@@ -2,9 +2,13 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -88,7 +92,7 @@ func (c Config) Open(ctx context.Context, r Repository) (*Workspace, error) {
 	}
 	runtime := c.Runtime
 	runtime.Git = auth
-	session, err := Open(ctx, runtime, Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder}, nil)
+	session, err := Open(ctx, runtime, Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder, OneListing: true}, nil)
 	if err != nil {
 		release()
 		c.Mirrors.Discard(r.Place)
@@ -105,9 +109,9 @@ func (w *Workspace) Close() {
 
 func (w *Workspace) now() time.Time { return w.config.Runtime.Clock() }
 
-// Revision fetches a ref, a branch or a commit, and returns the commit.
-func (w *Workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, error) {
-	return w.Store.FetchRevision(ctx, rev)
+// Revision implements bot.Commits.
+func (w *Workspace) Revision(ctx context.Context, rev string, also ...string) (gitstore.Commit, error) {
+	return w.Store.FetchRevision(ctx, rev, also...)
 }
 
 // Trunk implements bot.Commits.
@@ -199,13 +203,21 @@ func (w *Workspace) untrusted(ctx context.Context, trunk gitstore.Hash) (*Sessio
 	return w.withoutCredentials().WithRemote(ctx, gitstore.Commit{Tree: trunk}, "")
 }
 
+// listingAge is how long a hydration that moves nothing may take for promotions to read the refs that it read. Whatever they read, a push
+// compares with the present refs.
+const listingAge = 10 * time.Second
+
 // Hydrate renders a commit and moves branches.
 func (w *Workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error) {
 	s, err := w.pushing(ctx, r.Commit.Tree)
 	if err != nil {
 		return nil, err
 	}
+	began := w.now()
 	result, err := s.Hydrate(ctx, r)
+	if w.now().Sub(began) > listingAge {
+		gitstore.Relist(w.Store)
+	}
 	if result != nil {
 		for i := range result.Environments {
 			w.config.Observe.Targets(result.Environments[i].Rendered, result.Environments[i].Reused)
@@ -319,6 +331,26 @@ func (f Fleets) Changed(ctx context.Context, from, to gitstore.Hash) ([]string, 
 		paths[i] = c.Path
 	}
 	return paths, err
+}
+
+// Branches implements bot.Branches.
+type Branches struct{ *Workspace }
+
+// Refs implements bot.Branches.
+func (b Branches) Refs(ctx context.Context) (string, error) {
+	source, err := b.sourceRemote("")
+	if err != nil {
+		return "", err
+	}
+	refs, err := source.List(ctx, "HEAD", "")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		_, _ = fmt.Fprintf(sum, "%s %s\n", refs[name], name) // a hash returns no error
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // observedBranches measures pushes.

@@ -51,7 +51,7 @@ func (c *counter) take() []string {
 }
 
 // An idle sweep of a repository with open merge requests costs at most 3 counted requests on both forges, including
-// the trunk tasks that each sweep enqueues.
+// the trunk tasks that each sweep enqueues. Each of these tasks lists the refs of the repository once.
 func TestRequestsOfASweep(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -73,12 +73,20 @@ func TestRequestsOfASweep(t *testing.T) {
 			s.until("there are more sweeps", func() bool { return sweeps() >= until })
 		}
 		wait(2)
-		before, began := c.n.Load(), sweeps()
+		tasks := func() float64 { return sweeps() + s.metric("sluice_task_seconds_count", `kind="trunk"`) }
+		s.drained()
+		before, began, listings, worked := c.n.Load(), sweeps(), s.listings.Load(), tasks()
 		wait(4)
+		s.drained()
 		count, done := c.n.Load()-before, sweeps()-began
 		t.Logf("%d requests in %.0f sweeps over %d open merge requests", count, done, requests)
 		if most := int64(3 * (done + 1)); count > most {
 			t.Errorf("%d requests in %.0f sweeps, expected at most %d", count, done, most)
+		}
+		listed, worked := s.listings.Load()-listings, tasks()-worked
+		t.Logf("%d listings for %.0f sweeps and checks of promotions", listed, worked)
+		if most := int64(worked) + 1; listed > most { // one task may begin while they are counted
+			t.Errorf("%d listings for %.0f tasks, expected at most %d", listed, worked, most)
 		}
 	})
 }
@@ -100,9 +108,9 @@ func TestRequestsOfACheckedReview(t *testing.T) {
 	s.countReviews(8+4, 5)
 }
 
-// mostListings is how often a review with a preview may list refs: those of the source for the target, the name of the trunk, the head,
-// the target again, and the policy; those of the output for the comparison, for the preview before it is pushed, and for the push.
-const mostListings = 8
+// mostListings is how often a review with a preview may list refs: once at its beginning, together with the fetch of the head, and once by
+// the push, which must compare with the present ones. Everything else reads the first listing.
+const mostListings = 2
 
 // countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
 func (s *story) countReviews(first, push int) {
