@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Key names a result.
@@ -57,6 +58,7 @@ const (
 	temporary = ".new-*"
 	private   = fs.FileMode(0o600) // as the index of a clone may be: only its owner reads it
 	inFolder  = fs.FileMode(0o755)
+	writing   = time.Hour // a file that is older is no longer being written
 )
 
 // Open reads a file. A file that does not exist, that is damaged, or that another build wrote has no results. build identifies the program:
@@ -173,6 +175,7 @@ func (f *File) Save() error {
 	if err := os.MkdirAll(filepath.Dir(f.name), inFolder); err != nil {
 		return err
 	}
+	f.removeLeft()
 	out, err := os.CreateTemp(filepath.Dir(f.name), filepath.Base(f.name)+temporary)
 	if err != nil {
 		return err
@@ -185,6 +188,16 @@ func (f *File) Save() error {
 		return errors.Join(err, os.Remove(out.Name()))
 	}
 	return nil
+}
+
+// removeLeft removes what processes left that were killed while they wrote. An error leaves a file that does no harm.
+func (f *File) removeLeft() {
+	left, _ := filepath.Glob(f.name + temporary) // the only error is that of a wrong pattern, such as a folder with a bracket
+	for _, name := range left {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > writing {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 type entry struct {

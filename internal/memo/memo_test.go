@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/internal/memo"
 )
@@ -149,6 +151,31 @@ func TestFileFollowsItsUse(t *testing.T) {
 	save(f)
 	if n := has(memo.Open(name, "a build"), 0, 316); n != 36 {
 		t.Errorf("%d, want only the 36 that were used", n)
+	}
+}
+
+// What a process left that was killed while it wrote goes with the next write.
+func TestLeftFilesGo(t *testing.T) {
+	t.Parallel()
+	name, f := openSecond(t)
+	old, young := name+".new-1", name+".new-2"
+	for _, n := range []string{old, young} {
+		if err := os.WriteFile(n, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		f.Put(memo.KeyOf(fmt.Sprint(i)), nil)
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(name + "*")
+	if want := []string{name, young}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v, want %q", names, err, want)
 	}
 }
 
