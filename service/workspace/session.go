@@ -53,6 +53,7 @@ type Options struct {
 	OneListing    bool              // of a URL: the session belongs to one task; see gitstore.Options
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
 	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
+	Renders       bool              // start a render process at once: whoever opens the session nearly always renders something
 	Keep          bool              // keep what was read from the source in the clone between runs
 	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
@@ -170,7 +171,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	if r == nil {
 		s.shared.pool = NewPool(s.runtime.Child, o)
 		r = s.shared.pool
-		if o.Remember && mayImport(s.Store.Worktree(), o.Detect) {
+		if o.Renders || o.Remember && mayImport(s.Store.Worktree(), o.Detect) {
 			s.shared.pool.Prepare()
 		}
 	}

@@ -92,6 +92,7 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 			return err
 		}
 	}
+	h.Renders = true
 	s, err := app.Open(ctx, o.Env, h.Options, h.progress(o))
 	if err != nil {
 		return err
