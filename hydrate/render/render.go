@@ -69,6 +69,7 @@ type Outcome struct {
 
 	work   *rendering
 	result *written // nil if the target cannot be rendered, and before Complete for objects of custom kinds
+	first  *Outcome // of the first target with the same rendering; nil for that one
 }
 
 // Tree returns the tree of the target; zero if it could not be rendered.
@@ -119,20 +120,51 @@ func (o *Outcome) Defines() branch.Kinds {
 	return out
 }
 
-// Render renders jobs in parallel, a part of a large number of them on the machines of a Farm, and writes their trees into w. Each outcome has the error of its job; Render itself
-// returns only the error of the context. Several goroutines call progress with the number of jobs that are done.
-// Complete must follow.
+// Render renders jobs in parallel, a part of a large number of them on the machines of a Farm, and writes their trees into w. It renders equal
+// targets once: a change of a whole fleet has thousands of them. Each outcome has the error of its job; Render itself returns only the error
+// of the context. Several goroutines call progress with the number of jobs that are done. Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
-	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
-	if t.farm != nil && len(jobs) >= minShared {
-		return r.out, newSharing(r).run(ctx)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(t.inFlight())
+	like := alike(jobs)
+	var first, left []int
 	for i := range jobs {
-		group.Go(func() error { return r.job(ctx, i) })
+		if like[i] == i {
+			first = append(first, i)
+		}
 	}
-	return r.out, group.Wait()
+	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
+	if err := r.each(ctx, first); err != nil {
+		return r.out, err
+	}
+	for i, j := range jobs {
+		switch one := r.out[like[i]]; {
+		case like[i] == i:
+		case one.Err != nil: // an error can name its target
+			left = append(left, i)
+		default:
+			r.out[i] = &Outcome{Job: j, work: one.work, result: one.result, first: one}
+		}
+	}
+	progress(int(r.done.Add(int64(len(jobs) - len(first) - len(left)))))
+	return r.out, r.each(ctx, left)
+}
+
+// alike returns the index of the first job with the same rendering, for each job.
+func alike(jobs []Job) []int {
+	out := make([]int, len(jobs))
+	seen := map[source.Rendering]int{}
+	for i, j := range jobs {
+		out[i] = i
+		rendering, ok := j.Target.Rendering()
+		if !ok {
+			continue
+		}
+		if first, known := seen[rendering]; known {
+			out[i] = first
+		} else {
+			seen[rendering] = i
+		}
+	}
+	return out
 }
 
 // round is one call of Render.
@@ -143,6 +175,19 @@ type round struct {
 	out      []*Outcome
 	progress func(done int)
 	done     atomic.Int64
+}
+
+// each renders some of the jobs.
+func (r *round) each(ctx context.Context, jobs []int) error {
+	if r.t.farm != nil && len(jobs) >= minShared {
+		return newSharing(r, jobs).run(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.t.inFlight())
+	for _, i := range jobs {
+		group.Go(func() error { return r.job(ctx, i) })
+	}
+	return group.Wait()
 }
 
 // job renders a job in this process, or waits until this process has rendered its bundle.
@@ -263,10 +308,15 @@ func scopeUnknown(o renderer.Object) bool {
 	return o.ID.Namespace == "" && o.Scope == manifest.ScopeUnknown
 }
 
-// Complete writes the objects of outcomes that waited for the scopes of custom kinds.
+// Complete writes the objects of outcomes that waited for the scopes of custom kinds. outcomes are those of one or several calls of Render,
+// in its order.
 func Complete(w *gitstore.Writer, outcomes []*Outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
-		if o.Err == nil && o.result == nil {
+		switch {
+		case o.Err != nil || o.result != nil:
+		case o.first != nil:
+			o.result, o.Err = o.first.result, o.first.Err
+		default:
 			o.result, o.Err = writeObjects(w, o.work.objects, placeOf(o.Target), scopes)
 		}
 	}

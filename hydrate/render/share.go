@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// sharing is a round whose jobs this machine and others render. Jobs of one app are beside each other, so that caches of charts hit. This
+// sharing is a round of which this machine and others render some jobs. Jobs of one app are beside each other, so that caches of charts hit. This
 // machine takes chunks from the front and gives others chunks from the back. When none is left, it takes back the latest chunk that has no
 // result, because others begin with the oldest.
 type sharing struct {
@@ -43,12 +43,9 @@ type item struct {
 	work   *rendering
 }
 
-func newSharing(r *round) *sharing {
-	s := &sharing{round: r, farm: r.t.farm, order: make([]int, len(r.jobs)), places: make(chan struct{}, r.t.inFlight())}
+func newSharing(r *round, jobs []int) *sharing {
+	s := &sharing{round: r, farm: r.t.farm, order: slices.Clone(jobs), places: make(chan struct{}, r.t.inFlight())}
 	s.change.L = &s.mu
-	for i := range s.order {
-		s.order[i] = i
-	}
 	slices.SortStableFunc(s.order, func(a, b int) int {
 		return cmp.Compare(r.jobs[a].Target.App.Name, r.jobs[b].Target.App.Name)
 	})

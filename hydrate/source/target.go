@@ -27,6 +27,19 @@ type Target struct {
 // KeepsUnstable reports whether the branch's values of unstable fields are kept (`unstable: keep`).
 func (t *Target) KeepsUnstable() bool { return t.Unstable == "keep" }
 
+// Rendering identifies what a target renders to.
+type Rendering struct {
+	view   *View
+	app    *fleet.App
+	digest string
+}
+
+// Rendering returns equal values for targets of one app with equal outputs: the same objects in the same files. It returns false for a target
+// whose output depends on what a branch holds.
+func (t *Target) Rendering() (Rendering, bool) {
+	return Rendering{t.view, t.App, t.Digest}, !t.KeepsUnstable()
+}
+
 // AsRendered reports whether objects keep the namespaces that the renderer gave them.
 func (t *Target) AsRendered() bool { return t.view.Fleet.AsRendered() }
 
