@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,12 +56,17 @@ func simulate(b *bench, d day) error {
 	}
 	defer s.close()
 	i := newInstallation(s)
+	s.pause = time.Second / 2 // every look at the metrics costs the service some milliseconds
 	began := time.Now()
 	if err := i.found(d.repositories); err != nil {
 		return err
 	}
 	fmt.Printf("\n== an installation of %d repositories (%s), written in %.0f s\n", d.repositories, i.list(), time.Since(began).Seconds())
-	if err := i.begin(time.Hour); err != nil {
+	every := time.Hour // of sweeps: rest measures them
+	if d.hours > 1 {
+		every = time.Minute
+	}
+	if err := i.begin(every); err != nil {
 		return err
 	}
 	defer i.watchMemory()()
@@ -158,12 +164,7 @@ func (i *installation) hours(d day) error {
 	}
 	clear(i.took)
 	what := fmt.Sprintf("%d hours of %d merge requests and %d pushes, %g × as fast as the clock", d.hours, hourlyRequests, hourlyPushes, d.speed)
-	if err := i.phase(what, func() error {
-		if err := i.play(events, gap); err != nil {
-			return err
-		}
-		return i.idle(5 * time.Minute)
-	}); err != nil {
+	if err := i.phase(what, func() error { return i.parts(events, gap, max(1, d.hours/4)) }); err != nil {
 		return err
 	}
 	i.mu.Lock()
@@ -173,6 +174,46 @@ func (i *installation) hours(d day) error {
 	}
 	for _, size := range fleetSizes() {
 		quantiles(opened+", fleets of "+size.String(), i.took[opened+size.String()])
+	}
+	return nil
+}
+
+// parts plays the events in equal parts. After each of several parts it prints what must not grow from one to the next.
+func (i *installation) parts(events int, gap time.Duration, n int) error {
+	for part := range n {
+		tasks, err := i.spent()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(i.play(events*part/n, events*(part+1)/n, gap), i.idle(5*time.Minute)); err != nil {
+			return err
+		}
+		if n == 1 {
+			return nil
+		}
+		after, err := i.spent()
+		if err != nil {
+			return err
+		}
+		m, err := i.memory()
+		if err != nil {
+			return err
+		}
+		routines, err := i.metric("go_goroutines")
+		if err != nil {
+			return err
+		}
+		files, err := i.metric("process_open_fds")
+		if err != nil {
+			return err
+		}
+		size, err := disk(filepath.Join(i.dir, "data"))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  part %d of %d: %.0f tasks of %.0f ms; %d API requests, %d of Git; Go heap after collection %.1f MiB, resident %d MiB, render processes %d MiB, %.0f goroutines, %.0f open files, data/ %.1f MiB\n",
+			part+1, n, after.tasks-tasks.tasks, milliseconds(after.cpu-tasks.cpu)/(after.tasks-tasks.tasks), after.requests-tasks.requests, after.gits-tasks.gits,
+			float64(m.heap)/(1<<20), m.resident>>20, m.children>>20, routines, files, float64(size)/(1<<20))
 	}
 	return nil
 }

@@ -195,11 +195,11 @@ func (i *installation) answered(method, path string) {
 	}
 }
 
-// play sends events at random times, gap apart on average.
-func (i *installation) play(events int, gap time.Duration) error {
+// play sends the events from first up to end at random times, gap apart on average.
+func (i *installation) play(first, end int, gap time.Duration) error {
 	kinds := []string{opened, pushed, updated, updated, merged} // the mix of an hour
 	next := time.Now()
-	for n := range events {
+	for n := first; n < end; n++ {
 		next = next.Add(time.Duration(i.random.ExpFloat64() * float64(gap)))
 		select {
 		case <-i.b.ctx.Done():

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -47,6 +48,7 @@ type site struct {
 	debug    string
 	metrics  string
 	traffic  struct{ api, git meter }
+	pause    time.Duration // between two looks at the metrics; 0 is 10 ms
 }
 
 func (b *bench) site(name string) (*site, error) {
@@ -194,7 +196,7 @@ func freePort() (string, error) {
 
 // until waits for a condition.
 func (s *site) until(what string, most time.Duration, is func() bool) error {
-	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(cmp.Or(s.pause, 10*time.Millisecond)) {
 		if is() {
 			return nil
 		}
