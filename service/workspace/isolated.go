@@ -205,7 +205,7 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		// The trunk's fleet declares which other repositories the clone may fetch from, and who may sign charts; the change's
 		// fleet cannot. After an error here, a rendering that needs a repository or a signature fails and names it.
 		var invalid fleet.Problems
-		v, err := s.Open(ctx, trunk)
+		v, err := cmp.Or(s.trunks, s.Hydrator).Open(ctx, trunk)
 		switch {
 		case err == nil:
 			p.trust = v.Trust()

@@ -106,6 +106,7 @@ type Session struct {
 	key     []byte
 	plain   []string // registries to contact over HTTP
 	shared  *resources
+	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
 
 	ownPolicy func(ctx context.Context, input []byte) ([]byte, error) // runs JobPolicy; nil: worker processes of the renderer do
 }
@@ -264,13 +265,14 @@ func (s *Session) withoutCredentials() *Session {
 	out.Fetcher = signature.Archives{Fetcher: out.runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
-	out.Hydrator = hydrate.New(config)
+	out.Hydrator, out.trunks = hydrate.New(config), nil
 	return &out
 }
 
-// withRenderer returns a session with another renderer. It does not share rendered output.
+// withRenderer returns a session with another renderer. It does not share rendered output or fleets, except those of the trunk.
 func (s *Session) withRenderer(r renderer.Renderer) *Session {
 	out := *s
+	out.trunks = s.Hydrator
 	config := s.Config
 	config.Renderer = r
 	out.Hydrator = hydrate.New(config)

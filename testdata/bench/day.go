@@ -164,7 +164,7 @@ func (i *installation) hours(d day) error {
 	}
 	clear(i.took)
 	what := fmt.Sprintf("%d hours of %d merge requests and %d pushes, %g × as fast as the clock", d.hours, hourlyRequests, hourlyPushes, d.speed)
-	if err := i.phase(what, func() error { return i.parts(events, gap, max(1, d.hours/4)) }); err != nil {
+	if err := i.phase(what, func() error { return i.parts(events, gap, max(1, min(6, d.hours/2))) }); err != nil {
 		return err
 	}
 	i.mu.Lock()

@@ -279,7 +279,7 @@ func (i *installation) one(p *place, kind string, n int) error {
 	if err := act(); err != nil {
 		return fmt.Errorf("%s, %s: %w", p.path, kind, err)
 	}
-	const most = 3 * time.Minute
+	const most = 10 * time.Minute // on a machine that others use
 	select {
 	case took := <-a.at:
 		i.mu.Lock()
