@@ -54,7 +54,7 @@ type execution struct {
 
 	name      string // of the current file
 	branches  uint64 // bit N: block N of the current file was executed
-	evaluated bool   // in the current file, `tpl` evaluated a template
+	evaluated bool   // the current file called `tpl` for a template, or a function that differs each time: its result is not kept
 
 	changes
 }

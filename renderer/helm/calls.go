@@ -14,6 +14,7 @@ const (
 	mutatorCall           // it changes a map
 	scalarCall            // the result is no map and no list, or a new one with all its items; the arguments count as read
 	selectorCall          // the result can be, or contain, a part of an argument; the arguments count as read
+	volatileCall          // the result differs each time
 )
 
 func kindOfCall(name string) callKind {
@@ -43,6 +44,9 @@ func kindOfCall(name string) callKind {
 		"pick", "pluck", "prepend", "required", "rest", "reverse", "slice", "ternary", "uniq", "values", "without", "and", "or":
 		return selectorCall
 	}
+	if volatile(name) {
+		return volatileCall
+	}
 	return unknownCall
 }
 
@@ -62,12 +66,9 @@ func (r *reader) call(name string, args []abstract) abstract {
 	case selectorCall:
 		r.consume(args...)
 		return abstract{}
-	case unknownCall:
-		if volatile(name) {
-			r.consume(args...)
-			r.into.all = true
-			return abstract{}
-		}
+	case volatileCall: // the execution sees whether it is called
+		r.consume(args...)
+		return abstract{}
 	}
 	r.giveUp()
 	return abstract{}

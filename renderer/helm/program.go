@@ -80,7 +80,7 @@ func partial(name string) bool { return strings.HasPrefix(path.Base(name), "_") 
 type program struct {
 	names     []string // of all templates, in the order in which Helm parses and executes them
 	base      *template.Template
-	mergers   template.FuncMap
+	toWatch   template.FuncMap
 	instances sync.Pool // of *bound; unused instances are freed
 
 	marks    map[*byte]mark
@@ -107,7 +107,7 @@ func order(units map[string]unit) []string {
 func newProgram(units map[string]unit) (*program, error) {
 	all := functions()
 	p := &program{
-		names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(all), mergers: mergers(all),
+		names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(all), toWatch: toWatch(all),
 		marks: map[*byte]mark{}, branches: map[string]map[*parse.ListNode]int{},
 	}
 	for _, name := range p.names {
@@ -145,7 +145,7 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 			return nil, err
 		}
 		e := &execution{marks: p.marks, depth: map[string]int{}}
-		instance = bind(clone.Funcs(e.mutators(p.mergers)), e)
+		instance = bind(clone.Funcs(e.watched(p.toWatch)), e)
 	}
 	e := instance.execution
 	e.start(units, results)

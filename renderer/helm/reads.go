@@ -27,6 +27,7 @@ type reader struct {
 	into   *pathSet            // what is read now belongs to this set
 	open   map[string]bool     // templates around the current one
 	closed map[string]*pathSet // by template and its dot
+	loops  []*pathSet          // of templates that call themselves
 	steps  int
 }
 
@@ -41,6 +42,9 @@ func (r *reader) read(root *parse.ListNode) {
 	r.into = &r.out.blocks[0]
 	r.open, r.closed = map[string]bool{r.name: true}, map[string]*pathSet{}
 	r.body(root, abstract{paths: []string{""}})
+	for _, loop := range r.loops { // what other templates around it read was computed before that was known
+		r.out.blocks[0].all = r.out.blocks[0].all || loop.all
+	}
 }
 
 // frame is the execution of one template.
@@ -71,23 +75,24 @@ func (r *reader) template(name string, dot abstract) {
 	switch {
 	case tree == nil || tree.Root == nil:
 		return // the execution fails
-	case r.open[name]: // recursion
-		r.giveUp()
-		return
-	case dot.large():
+	case dot.large(), r.open[name]: // a template that calls itself reads nothing but its dot
 		r.consume(dot)
 		dot = abstract{}
 	}
 	key := name + separator + dot.key()
 	set, ok := r.closed[key]
-	if !ok {
+	switch {
+	case !ok:
 		set = &pathSet{}
-		around := r.into
-		r.into, r.open[name] = set, true
+		around, outer := r.into, !r.open[name]
+		r.into, r.open[name], r.closed[key] = set, true, set
 		r.body(tree.Root, dot)
 		r.into = around
-		delete(r.open, name)
-		r.closed[key] = set
+		if outer {
+			delete(r.open, name)
+		}
+	case r.open[name]:
+		r.loops = append(r.loops, set)
 	}
 	r.into.addAll(set)
 }

@@ -2,11 +2,12 @@ package helm
 
 import (
 	"maps"
+	"reflect"
 	"text/template"
 )
 
-// mutators returns the functions that change maps, so that the execution sees what they change. others are Sprig's that merge.
-func (e *execution) mutators(others template.FuncMap) template.FuncMap {
+// watched returns the functions that change maps or differ each time, so that the execution sees that they are called. all has Sprig's.
+func (e *execution) watched(all template.FuncMap) template.FuncMap {
 	out := template.FuncMap{
 		"set": func(m map[string]any, key string, v any) map[string]any {
 			e.write(m)
@@ -19,7 +20,7 @@ func (e *execution) mutators(others template.FuncMap) template.FuncMap {
 			return m
 		},
 	}
-	for name, f := range others {
+	for name, f := range all {
 		switch merge := f.(type) {
 		case func(map[string]any, ...map[string]any) any:
 			out[name] = func(into map[string]any, from ...map[string]any) any {
@@ -30,16 +31,33 @@ func (e *execution) mutators(others template.FuncMap) template.FuncMap {
 			out[name] = func(into map[string]any, from ...map[string]any) (any, error) {
 				return e.merge(into, from, func(into, from map[string]any) (any, error) { return merge(into, from) })
 			}
+		default:
+			if volatile(name) {
+				out[name] = e.volatile(f)
+			}
 		}
 	}
 	return out
 }
 
-// mergers returns the functions that merge maps.
-func mergers(all template.FuncMap) template.FuncMap {
+// volatile returns a function that calls f and records that the result of the file differs each time.
+func (e *execution) volatile(f any) any {
+	call := reflect.ValueOf(f)
+	return reflect.MakeFunc(call.Type(), func(args []reflect.Value) []reflect.Value {
+		e.evaluated = true
+		if call.Type().IsVariadic() {
+			return call.CallSlice(args)
+		}
+		return call.Call(args)
+	}).Interface()
+}
+
+// toWatch returns the functions that change maps or differ each time.
+func toWatch(all template.FuncMap) template.FuncMap {
 	out := maps.Clone(all)
 	maps.DeleteFunc(out, func(name string, _ any) bool {
-		return kindOfCall(name) != mutatorCall || name == "set" || name == "unset"
+		kind := kindOfCall(name)
+		return kind != mutatorCall && kind != volatileCall || name == "set" || name == "unset"
 	})
 	return out
 }
