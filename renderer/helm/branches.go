@@ -56,19 +56,24 @@ type execution struct {
 	branches  uint64 // bit N: block N of the current file was executed
 	evaluated bool   // the current file called `tpl` for a template, or a function that differs each time: its result is not kept
 
+	reads *readFile // of the current file; nil: its result is neither found nor kept
+	scope map[string]any
+	memo  memo
 	changes
 }
 
 // start prepares a rendering.
 func (e *execution) start(units map[string]unit, results *reuse) {
-	e.changes = changes{watching: results != nil, units: units}
+	e.changes, e.memo = changes{watching: results != nil, units: units}, memo{}
 }
 
 // end forgets the values of a rendering.
-func (e *execution) end() { e.changes = changes{} }
+func (e *execution) end() { e.changes, e.memo, e.scope = changes{}, memo{}, nil }
 
 // file prepares the execution of a file.
-func (e *execution) file(name string) { e.name, e.branches, e.evaluated = name, 0, false }
+func (e *execution) file(name string, u unit, reads *readFile) {
+	e.name, e.branches, e.evaluated, e.scope, e.reads = name, 0, false, u.scope, reads
+}
 
 // writer collects the text of a template without the marks.
 type writer struct {

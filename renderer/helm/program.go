@@ -165,7 +165,7 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 				continue
 			}
 		}
-		e.file(name)
+		e.file(name, u, reads)
 		text := &writer{execution: e}
 		if err := instance.templates.ExecuteTemplate(text, name, u.scope); err != nil {
 			return nil, err
@@ -175,6 +175,9 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 		}
 		if reads != nil {
 			results.keep(reads, u, e, out.files[name])
+		}
+		if e.changed {
+			e.memo = memo{}
 		}
 		e.settle()
 	}
@@ -287,6 +290,13 @@ func bind(templates *template.Template, e *execution) *bound {
 }
 
 func (b *bound) include(name string, data any) (string, error) {
+	if b.text != nil { // texts of values can define templates of the same name
+		return b.execute(name, data)
+	}
+	return b.execution.once(name, data, func() (string, error) { return b.execute(name, data) })
+}
+
+func (b *bound) execute(name string, data any) (string, error) {
 	depth := b.execution.depth
 	if depth[name] > maxIncludes {
 		return "", fmt.Errorf("template %s includes itself without end", name)

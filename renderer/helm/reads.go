@@ -13,6 +13,7 @@ import (
 // fileReads is what one file reads.
 type fileReads struct {
 	blocks [1 + maxBlocks]pathSet // of the whole file, then of each marked branch in addition
+	named  bool                   // the name of the file, or what the analysis does not know
 }
 
 // reader analyses one file.
@@ -276,6 +277,7 @@ func (r *reader) below(path, name string) abstract {
 		r.charge(path)
 		return abstract{}
 	case path == "Template" && name == "Name":
+		r.out.named = true
 		return abstract{known: r.name}
 	case path == "Template" && name == "BasePath":
 		return abstract{known: r.basePath}
@@ -332,9 +334,11 @@ func (r *reader) charge(path string) {
 		}
 	case "Chart":
 		r.into.all = r.into.all || !constantOfChart(second)
-	case "Files", "Template": // the program and the file determine them
+	case "Files": // the program determines them
+	case "Template": // and the file
+		r.out.named = true
 	case "", "Subcharts":
-		r.into.all = true
+		r.into.all, r.out.named = true, true
 	default: // a scope has no other keys
 	}
 }

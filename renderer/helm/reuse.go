@@ -77,6 +77,7 @@ type programReads struct {
 // readFile is what one file reads. Executions of different branches read different paths.
 type readFile struct {
 	number uint32
+	named  bool // see fileReads
 	blocks [1 + maxBlocks]numbers
 
 	mu     sync.Mutex
@@ -137,10 +138,11 @@ func (p *program) mutable() bool {
 }
 
 func (p *programReads) file(number uint32, reads *fileReads, known map[string]int) *readFile {
-	out := &readFile{number: number}
+	out := &readFile{number: number, named: reads.named}
 	always := reads.blocks[0].implied()
 	for i := range reads.blocks {
 		out.blocks[i].all = reads.blocks[i].all
+		out.named = out.named || reads.blocks[i].all
 		implied := reads.blocks[i].implied()
 		for path := range reads.blocks[i].paths {
 			if above, ok := strings.CutSuffix(path, separator+kindKey); ok && (always[above] || implied[above]) {

@@ -93,6 +93,7 @@ type changes struct {
 	maps     scopeMaps // nil until a template changes a map
 	changed  bool      // the current file changed a map of the scope
 	times    int       // files that did
+	writes   int       // calls of functions that change maps
 	lost     bool      // digests cannot describe the scope
 }
 
@@ -127,6 +128,7 @@ func (c *changes) settle() {
 // write records that a function changes a map. Whether the map is one of the scope must follow from what the analysis counts as read:
 // another execution with equal reads is taken to change nothing if this one did not.
 func (c *changes) write(m map[string]any) {
+	c.writes++
 	if !c.watching || c.lost {
 		return
 	}
