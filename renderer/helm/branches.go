@@ -51,6 +51,7 @@ type execution struct {
 	marks map[*byte]mark
 	depth map[string]int // open includes by name
 	texts int            // of `tpl` that the instance keeps parsed
+	kept  conversions
 
 	name      string // of the current file
 	branches  uint64 // bit N: block N of the current file was executed

@@ -123,7 +123,7 @@ func TestMergesThatChangeTheScope(t *testing.T) {
 		}
 	}
 	for name := range functions() {
-		if _, watched := (&execution{}).watched(toWatch(functions()))[name]; watched != (kindOfCall(name) == mutatorCall || volatile(name)) {
+		if _, watched := (&execution{}).watched(toWatch(functions()))[name]; watched != (kindOfCall(name) == mutatorCall || volatile(name) || name == "toYaml" || name == "fromYaml") {
 			t.Errorf("%s: watched %t", name, watched)
 		}
 	}

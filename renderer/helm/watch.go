@@ -6,9 +6,11 @@ import (
 	"text/template"
 )
 
-// watched returns the functions that change maps or differ each time, so that the execution sees that they are called. all has Sprig's.
+// watched returns the functions that change maps or differ each time, so that the execution sees that they are called, and those whose results
+// it keeps. all has Sprig's.
 func (e *execution) watched(all template.FuncMap) template.FuncMap {
 	out := template.FuncMap{
+		"toYaml": e.kept.toYAML, "fromYaml": e.kept.fromYAML,
 		"set": func(m map[string]any, key string, v any) map[string]any {
 			e.write(m)
 			m[key] = v

@@ -1,0 +1,69 @@
+package helm
+
+import "strings"
+
+// conversions keeps the results of toYaml and fromYaml: the parts of the values that templates print are the same for most targets. One
+// goroutine at a time uses it.
+type conversions struct {
+	texts  map[string]string         // by encoded value
+	values map[string]map[string]any // by text
+	bytes  int
+}
+
+// Limits of the bytes of one value and of all.
+const (
+	maxConversion  = 32 << 10
+	maxConversions = 2 << 20
+)
+
+// toYAML returns what the function toYAML does.
+func (c *conversions) toYAML(v any) string {
+	if !c.collection(v) {
+		return toYAML(v)
+	}
+	key, ok := encode(make([]byte, 0, 512), v)
+	if !ok {
+		return toYAML(v)
+	}
+	if text, ok := c.texts[string(key)]; ok {
+		return text
+	}
+	text := toYAML(v)
+	if c.room(len(key) + len(text)) {
+		c.texts[string(key)] = text
+	}
+	return text
+}
+
+// collection reports whether converting a value takes so long that it is worth a search.
+func (c *conversions) collection(v any) bool {
+	if list, ok := v.([]any); ok {
+		return len(list) > 0
+	}
+	m, ok := mapOf(v)
+	return ok && len(m) > 0
+}
+
+// fromYAML returns what Helm's fromYaml does. The caller can change the result.
+func (c *conversions) fromYAML(text string) map[string]any {
+	if known, ok := c.values[text]; ok {
+		return copyMap(known)
+	}
+	out := decodeMap(text, unmarshalYAML)
+	// Null gives a nil map, which set refuses, and aliases can make a small text a large value.
+	if out != nil && !strings.Contains(text, "*") && c.room(4*len(text)) {
+		c.values[text] = copyMap(out)
+	}
+	return out
+}
+
+// room reports whether there is room for more bytes. If not, it makes room for the next conversion.
+func (c *conversions) room(bytes int) bool {
+	if bytes > maxConversion {
+		return false
+	}
+	if c.bytes += bytes; c.texts == nil || c.bytes > maxConversions {
+		c.texts, c.values, c.bytes = map[string]string{}, map[string]map[string]any{}, bytes
+	}
+	return true
+}
