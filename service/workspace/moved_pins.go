@@ -51,6 +51,7 @@ func movedBetween(ctx context.Context, s *Session, at gitstore.Commit, base, hea
 		}
 		one := report.Pin{Name: after.Name, From: from.Commit, To: to.Commit}
 		if counted++; counted <= maxCountedPins {
+			to.Wanted = before.Wanted // the move alone: a pin of another pattern of tags would count as missing
 			lock.SetPin(before.Name, to)
 			moved, err := withLock(ctx, s.Store, at, lock, "with one pin moved")
 			if err != nil {

@@ -18,7 +18,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-const credentialsHelp = `Credentials come from the files of Helm and Docker, or from SLUICE_REPO_<HOST>_USERNAME and _PASSWORD or _TOKEN.`
+const (
+	credentialsHelp    = `Credentials for charts come from the files of Helm and Docker, or from SLUICE_REPO_<HOST>_USERNAME and _PASSWORD or _TOKEN.`
+	gitCredentialsHelp = `Credentials for Git repositories come from SLUICE_GIT_<HOST>_USERNAME and _PASSWORD or _TOKEN. Without them, a repository of
+the owner of the fleet, on the same host, gets the fleet's own.`
+)
 
 func newDeps(o IO) *cobra.Command {
 	c := group(&cobra.Command{
@@ -98,7 +102,7 @@ func newDepsLock(o IO) *cobra.Command {
 and writes its version and digest to sluice.lock; and every other Git repository of the fleet (kind: Repository), and writes
 its commit. Locked versions and commits stay, unless --upgrade is given. Commit the file.
 
-` + credentialsHelp,
+` + credentialsHelp + "\n" + gitCredentialsHelp,
 		Example: `  sluice deps lock
   sluice deps lock --upgrade`,
 		Args: noArgs("to update some charts only, use sluice deps update CHART"),
@@ -123,7 +127,7 @@ func newDepsUpdate(o IO) *cobra.Command {
 the newest commits that branches and tags of repositories have. Without arguments, all are updated. A chart with an exact
 version stays: change the version in app.yaml or Chart.yaml.
 
-` + credentialsHelp,
+` + credentialsHelp + "\n" + gitCredentialsHelp,
 		Example: `  sluice deps update
   sluice deps update ingress-nginx cert-manager`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -234,14 +238,14 @@ func newDepsOutdated(o IO) *cobra.Command {
 	var all, exitCode bool
 	c := &cobra.Command{
 		Use:   "outdated",
-		Short: "List remote charts of which a newer version exists",
-		Long: `Asks the repositories and registries for the versions of every remote chart, and lists those that are not at the newest one:
-the version that app.yaml or Chart.yaml requests, the locked version, the newest version in the requested range (which
-sluice deps update locks) and the newest version of all.
+		Short: "List remote charts and other repositories of which a newer version exists",
+		Long: `Asks for the versions of every remote chart, and for the branches and tags of every other Git repository of the fleet (kind:
+Repository). It lists those that are not at the newest version or commit: what the fleet requests, what is locked, the newest
+in the requested range (which sluice deps update locks) and the newest version of all.
 
-Exit status: 0; 1 if a repository could not be asked; 3 with --exit-code if a chart is outdated.
+Exit status: 0; 1 if a server could not be asked; 3 with --exit-code if a chart or a repository is outdated.
 
-` + credentialsHelp,
+` + credentialsHelp + "\n" + gitCredentialsHelp,
 		Example: `  sluice deps outdated
   sluice deps outdated --exit-code -o json`,
 		Args: noArgs(""),
@@ -253,8 +257,8 @@ Exit status: 0; 1 if a repository could not be asked; 3 with --exit-code if a ch
 		},
 	}
 	d.readFlags(c, "text", "json")
-	c.Flags().BoolVar(&all, "all", false, "list all remote charts")
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "exit with status 3 if a chart is outdated")
+	c.Flags().BoolVar(&all, "all", false, "list all remote charts and other repositories")
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "exit with status 3 if a chart or a repository is outdated")
 	return c
 }
 
@@ -338,7 +342,7 @@ func newDepsVendor(o IO) *cobra.Command {
 		Use:   "vendor",
 		Short: "Store the archives of locked charts in the repository, below vendor/charts/",
 		Long: `Downloads the archive of every chart in sluice.lock, verifies its digest, and writes it below vendor/charts/. Sluice then
-renders without contacting a repository. Commit the folder.
+renders without contacting a chart repository or registry. Commit the folder.
 
 ` + credentialsHelp,
 		Example: `  sluice deps lock && sluice deps vendor && git add sluice.lock vendor/charts`,

@@ -23,8 +23,9 @@ func newDepsAdd(o IO) *cobra.Command {
 		Long: `Writes repositories/NAME.yaml, which declares another Git repository that the fleet takes charts, Kustomize roots, manifests or
 layers from, and pins its commit in sluice.lock. Commit both files.
 
-Without --branch and --tags, the branch main is pinned. Credentials come from SLUICE_GIT_<HOST>_USERNAME and _PASSWORD or _TOKEN; a
-repository on the host of the fleet uses the fleet's own.`,
+Without --branch and --tags, the branch main is pinned.
+
+` + gitCredentialsHelp,
 		Example: `  sluice deps add components https://github.com/acme/components --tags 'v1.*'
   sluice deps add base ssh://git@git.example.com/platform/base --branch stable`,
 		Args: exactArgs("NAME", "URL"),
