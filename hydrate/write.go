@@ -53,6 +53,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 		store: h.Store, plan: p, w: w, inputs: p.state.InputFiles(),
 		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{}},
 	}
+	b.edits = branch.NewEdits(h.Store, w, b.workspaceOf)
 	if err := b.build(ctx, outcomes); err != nil {
 		return nil, 0, err
 	}
@@ -79,6 +80,7 @@ type builder struct {
 	w      *gitstore.Writer
 	out    *written
 	inputs *branch.InputFiles
+	edits  *branch.Edits
 }
 
 func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
@@ -93,9 +95,11 @@ func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
 		}
 	}
 	for _, name := range b.plan.left {
-		if err := b.count(ctx, b.plan.state.Clusters[name], gitstore.Hash{}, func(string) string { return "" }); err != nil {
+		e, err := branch.CountEdit(ctx, b.store, b.plan.state.Clusters[name], gitstore.Hash{}, func(string) string { return "" })
+		if err != nil {
 			return err
 		}
+		b.add(e)
 		delete(b.out.clusters, name)
 		b.inputs.Remove(name)
 	}
@@ -126,18 +130,22 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*rende
 			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.Target, Old: o.Old, New: o.Tree()})
 		}
 	}
-	tree, err := branch.EditApps(ctx, b.store, b.w, old, apps)
-	if err != nil {
-		return err
-	}
+	var err error
 	if old.IsZero() { // all files are new: reading the trees again took half of the time after the rendering
 		for _, o := range outcomes {
 			b.out.counts.Added += o.Files()
 		}
-	} else if err := b.count(ctx, old, tree, b.workspaceOf); err != nil {
+		b.out.clusters[name], err = branch.EditApps(ctx, b.store, b.w, old, apps)
+	} else {
+		var e *branch.Edited
+		if e, err = b.edits.Edit(ctx, old, apps); err == nil {
+			b.add(e)
+			b.out.clusters[name] = e.Tree
+		}
+	}
+	if err != nil {
 		return err
 	}
-	b.out.clusters[name] = tree
 	return b.inputs.Put(b.w, c.inputs)
 }
 
@@ -151,27 +159,14 @@ func (b *builder) workspaceOf(file string) string {
 	return name
 }
 
-// count counts the files that differ between two trees of a cluster. whose names the workspace of a removed file.
-func (b *builder) count(ctx context.Context, old, tree gitstore.Hash, whose func(file string) string) error {
-	if old == tree {
-		return nil
+// add adds an edit to the counts of the environment.
+func (b *builder) add(e *branch.Edited) {
+	b.out.counts.Added += e.Added
+	b.out.counts.Changed += e.Changed
+	for workspace, n := range e.Removed {
+		b.out.counts.Removed += n
+		b.out.removed[workspace] += n
 	}
-	changes, err := b.store.Changes(ctx, old, tree)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
-		switch {
-		case c.Old.Hash.IsZero():
-			b.out.counts.Added++
-		case c.New.Hash.IsZero():
-			b.out.counts.Removed++
-			b.out.removed[whose(c.Path)]++
-		default:
-			b.out.counts.Changed++
-		}
-	}
-	return nil
 }
 
 // total sets the number of objects of the environment. It uses the recorded number, unless somebody else wrote the
