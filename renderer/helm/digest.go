@@ -3,7 +3,6 @@ package helm
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"maps"
 	"math"
 	"slices"
 
@@ -13,8 +12,9 @@ import (
 // digests computes what is at the paths of a scope. Equal digests of a path mean that a template that reads the path sees no difference.
 // After a template changed the scope, they are computed again.
 type digests struct {
-	scope map[string]any
-	known []digest // by the number of the path
+	scope  map[string]any
+	known  []digest // by the number of the path
+	buffer []byte
 }
 
 type digest struct {
@@ -34,8 +34,8 @@ func (d *digests) of(number int, paths [][]string) ([sha256.Size]byte, bool) {
 	}
 	if at := &d.known[number]; at.state == 0 {
 		at.state = impossible
-		if text, ok := encodePath(nil, d.scope, paths[number]); ok {
-			at.state, at.sum = computed, sha256.Sum256(text)
+		if text, ok := encodePath(d.buffer[:0], d.scope, paths[number]); ok {
+			at.state, at.sum, d.buffer = computed, sha256.Sum256(text), text
 		}
 	}
 	return d.known[number].sum, d.known[number].state == computed
@@ -127,13 +127,24 @@ func encodeMap(out []byte, m map[string]any) ([]byte, bool) {
 		return append(out, 'n'), true
 	}
 	out = binary.AppendUvarint(append(out, 'i'), uint64(len(m)))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	var few [16]string
+	for _, key := range sortedKeys(few[:0], m) {
 		var ok bool
 		if out, ok = encode(appendTexts(out, key), m[key]); !ok {
 			return nil, false
 		}
 	}
 	return out, true
+}
+
+// sortedKeys appends the keys of a map in order.
+func sortedKeys(keys []string, m map[string]any) []string {
+	keys = slices.Grow(keys, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func encodeList(out []byte, l []any) ([]byte, bool) {

@@ -1,10 +1,6 @@
 package helm
 
-import (
-	"encoding/binary"
-	"maps"
-	"slices"
-)
+import "encoding/binary"
 
 // Files of a chart include the same templates with the same argument: names and labels, and whole files of which they print a checksum. This
 // file keeps the texts of includes during one rendering. A text is kept only if its execution called no function that changes a map or whose
@@ -57,7 +53,8 @@ func (e *execution) argument(out []byte, v any, items *int) ([]byte, bool) {
 			return nil, false
 		}
 		out = binary.AppendUvarint(append(out, 'm'), uint64(len(x)))
-		for _, key := range slices.Sorted(maps.Keys(x)) {
+		var few [16]string
+		for _, key := range sortedKeys(few[:0], x) {
 			var ok bool
 			if out, ok = e.argument(appendTexts(out, key), x[key], items); !ok {
 				return nil, false
