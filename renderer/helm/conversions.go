@@ -18,7 +18,7 @@ const (
 
 // toYAML returns what the function toYAML does.
 func (c *conversions) toYAML(v any) string {
-	if !c.collection(v) {
+	if !worth(v) {
 		return toYAML(v)
 	}
 	key, ok := encode(make([]byte, 0, 512), v)
@@ -35,10 +35,13 @@ func (c *conversions) toYAML(v any) string {
 	return text
 }
 
-// collection reports whether converting a value takes so long that it is worth a search.
-func (c *conversions) collection(v any) bool {
-	if list, ok := v.([]any); ok {
-		return len(list) > 0
+// worth reports whether converting a value takes longer than a search.
+func worth(v any) bool {
+	switch x := v.(type) {
+	case []any:
+		return len(x) > 0
+	case string:
+		return true
 	}
 	m, ok := mapOf(v)
 	return ok && len(m) > 0
