@@ -190,9 +190,12 @@ func (b *bench) largeCharts(corpus string, targets int) error {
 			return map[string]any{"global": map[string]any{"domain": fmt.Sprintf("c-%04d.example.com", i)}}
 		},
 		"cert-manager": func(i int) map[string]any { return map[string]any{"replicaCount": i%50 + 1} },
-		"traefik":      func(i int) map[string]any { return map[string]any{"deployment": map[string]any{"replicas": i%50 + 1}} },
+		"prometheus": func(i int) map[string]any {
+			return map[string]any{"server": map[string]any{"retention": fmt.Sprintf("%dd", i+1)}}
+		},
+		"traefik": func(i int) map[string]any { return map[string]any{"deployment": map[string]any{"replicas": i%50 + 1}} },
 	} {
-		files, err := filepath.Glob(filepath.Join(corpus, "charts", name+"-*.tgz"))
+		files, err := filepath.Glob(filepath.Join(corpus, "charts", name+"-[0-9v]*.tgz"))
 		if err != nil {
 			return err
 		}
