@@ -20,6 +20,7 @@ type isolation struct {
 	host    *worker.Host // for renderings
 	size    int          // renderings at once
 	atOnce  int          // renderings of one review
+	trunk   int          // renderings of one task of a trunk
 	reviews *worker.Host // for reviews of merge requests; separate, because a review waits for renderings
 	log     *slog.Logger
 
@@ -49,7 +50,7 @@ func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	slots := max(o.jobs, 2)
 	reserved := max(slots/4, 1) // slots that merge requests never use
 	beside := o.reviews - 1     // one more for each further review of a repository, even if the first one uses all that it may
-	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
+	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, trunk: o.jobs + 1, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	i.host = worker.NewHost(worker.Options{
 		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
 		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory}, Nice: niceness,
@@ -80,8 +81,24 @@ func (i *isolation) changed(host *worker.Host, now worker.Report) {
 	i.log.Info("worker processes are confined as at the start", "report", now.String())
 }
 
-// renderer returns the renderer for the content of a repository's trunk or of one of its merge requests.
+// renderer returns the renderer for the content of a repository's trunk or of one of its merge requests, for one task. A trunk has one
+// process more than processors, so that a slow target does not stop the others; with all processes that other repositories leave, each would
+// get fewer targets in a call, and learn every chart: an eighth more processor time for a large hydration on one processor.
 func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
+	n := i.trunk
+	if trust == worker.Untrusted {
+		n = i.atOnce
+	}
+	return i.pool(p, trust).AtOnce(n)
+}
+
+// shard returns the renderer for one shard of another replica's hydration. Several shards are rendered at once.
+func (i *isolation) shard(p hint.Place) renderer.Renderer {
+	return i.pool(p, worker.Trusted).AtOnce(1)
+}
+
+// pool returns the workers of a repository's trunk, or of its merge requests.
+func (i *isolation) pool(p hint.Place, trust worker.Trust) *renderer.Pool {
 	owner := worker.Owner{Repository: p.String(), Trust: trust}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -89,9 +106,6 @@ func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer
 	if pool == nil {
 		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout, MemoryLimit: renderMemory})
 		i.pools[owner] = pool
-	}
-	if trust == worker.Untrusted {
-		return pool.AtOnce(i.atOnce)
 	}
 	return pool
 }

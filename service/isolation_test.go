@@ -69,7 +69,7 @@ func TestResultsOfRenderings(t *testing.T) {
 // The renderers of a service have worker processes for jobs other than renderings, such as the own policies of workspaces, which must not run
 // in the process of the service.
 func TestRenderersOfAServiceHaveWorkers(t *testing.T) {
-	i := &isolation{atOnce: 1, size: 2, pools: map[worker.Owner]*renderer.Pool{}, host: worker.NewHost(worker.Options{Command: []string{"/nonexistent/sluice"}})}
+	i := &isolation{atOnce: 1, trunk: 1, size: 2, pools: map[worker.Owner]*renderer.Pool{}, host: worker.NewHost(worker.Options{Command: []string{"/nonexistent/sluice"}})}
 	defer i.host.Close()
 	s := &Service{isolation: i, clock: time.Now, metrics: &metrics{}, initial: &config.Config{}}
 	for _, trust := range []worker.Trust{worker.Trusted, worker.Untrusted} {
