@@ -64,7 +64,8 @@ type Service struct {
 	clock      func() time.Time
 	jobs       int // render processes
 	isolation  *isolation
-	farms      sync.Map // hint.Place → *render.Farm: renderers that share work with other replicas
+	machine    *render.Machine // renders shards of other replicas
+	farms      sync.Map        // hint.Place → *render.Farm: renderers that share work with other replicas
 	queue      *queue.Queue
 	bot        *bot.Bot
 	metrics    *metrics
@@ -139,6 +140,12 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 // wire connects renderer, workspaces and bot.
 func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
+	s.machine = render.NewMachine(render.MachineOptions{
+		Version: s.shardVersion(), Parallel: s.jobs, Clock: s.clock,
+		Renderers: func(place string) renderer.Renderer {
+			return observedRenderer{s.isolation.shard(hint.Place(place)), s.clock, s.metrics}
+		},
+	})
 	s.workspaces = workspace.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
 		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
@@ -196,10 +203,7 @@ func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Ru
 
 // shard renders a part of a replica's hydration.
 func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
-	m := render.Machine{Version: s.shardVersion(), Parallel: s.jobs, Clock: s.clock, Renderers: func(place string) renderer.Renderer {
-		return observedRenderer{s.isolation.renderer(hint.Place(place), worker.Trusted), s.clock, s.metrics}
-	}}
-	out, err := m.Shard(ctx, job)
+	out, err := s.machine.Shard(ctx, job)
 	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
 	return out, err
 }

@@ -90,14 +90,18 @@ func (e *elsewhere) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 func engine() renderer.Renderer { return renderer.NewEngine(renderer.DefaultLimits()) }
 
 // machine is another machine of version v1.
-func machine(r renderer.Renderer) render.Machine {
-	return render.Machine{Version: "v1", Parallel: 1, Clock: time.Now, Renderers: func(string) renderer.Renderer { return r }}
+func machine(r renderer.Renderer) *render.Machine {
+	return versioned("v1", func(string) renderer.Renderer { return r })
+}
+
+func versioned(version string, renderers func(string) renderer.Renderer) *render.Machine {
+	return render.NewMachine(render.MachineOptions{Version: version, Parallel: 1, Clock: time.Now, Renderers: renderers})
 }
 
 // farmed hydrates dev with a Farm, and returns the result without its times.
 func farmed(t *testing.T, r *hydratetest.Repo, farm *render.Farm) *hydrate.Result {
 	t.Helper()
-	config := r.Hydrator(2).Config
+	config := r.Hydrator(1).Config // with more, this machine might take all targets but those of the first shard
 	if farm != nil {
 		config.Renderer = farm
 	}
@@ -128,7 +132,7 @@ func TestFarmMakesTheSameCommit(t *testing.T) {
 		"never":        never,
 		"fails":        func(context.Context, []byte) ([]byte, error) { return nil, errors.New("out of luck") },
 		"garbage":      func(context.Context, []byte) ([]byte, error) { return []byte("garbage"), nil },
-		"old version":  render.Machine{Version: "v0", Parallel: 1, Clock: time.Now}.Shard,
+		"old version":  versioned("v0", nil).Shard,
 		"no memory":    machine(dying{renderer.ErrMemory}).Shard,
 		"no process":   machine(dying{errors.New("start a worker process: resource temporarily unavailable")}).Shard,
 		"only refuses": machine(dying{renderer.ErrHeavy}).Shard,
@@ -176,6 +180,7 @@ func TestLostMachineCostsItsShards(t *testing.T) {
 	const answered = 2
 	there := &counting{Renderer: engine()}
 	local := &counting{Renderer: engine(), gate: make(chan struct{})}
+	other := machine(there)
 	lost := &elsewhere{}
 	var begun, done atomic.Int64
 	lost.do = func(ctx context.Context, job []byte) ([]byte, error) {
@@ -183,7 +188,7 @@ func TestLostMachineCostsItsShards(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		result, err := machine(there).Shard(ctx, job)
+		result, err := other.Shard(ctx, job)
 		if done.Add(1) == answered {
 			time.AfterFunc(50*time.Millisecond, func() { close(local.gate) }) // the results have arrived
 		}
@@ -222,13 +227,12 @@ func TestShardsKeepTheirOwner(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	owners := map[string]int{}
-	m := machine(nil)
-	m.Renderers = func(owner string) renderer.Renderer {
+	m := versioned("v1", func(owner string) renderer.Renderer {
 		mu.Lock()
 		defer mu.Unlock()
 		owners[owner]++
 		return engine()
-	}
+	})
 	farmed(t, wide(t), render.NewFarm(engine(), &elsewhere{do: m.Shard}, "v1", "forge:acme/fleet", time.Now))
 	if len(owners) != 1 || owners["forge:acme/fleet"] == 0 {
 		t.Errorf("owners %v", owners)

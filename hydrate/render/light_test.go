@@ -47,7 +47,7 @@ func TestLargeRenderingsAreFew(t *testing.T) {
 	const parallel, targets = 2, 40
 	h := &heavy{places: parallel + 1, full: make(chan struct{})}
 	r := New(nil, h, parallel)
-	if n := r.inFlight(); n != parallel*renderer.InFlight {
+	if n := inFlight(parallel); n != parallel*renderer.InFlight {
 		t.Errorf("%d in flight", n)
 	}
 	r.noteLight("web", true)

@@ -48,9 +48,9 @@ func New(store *gitstore.Store, r renderer.Renderer, parallel int) *Targets {
 // maxInFlight bounds the targets in flight on a machine with many processors.
 const maxInFlight = 1024
 
-// inFlight is the number of targets that are rendered or wait for it.
-func (t *Targets) inFlight() int {
-	return max(t.parallel+1, min(t.parallel*renderer.InFlight, maxInFlight))
+// inFlight is the number of targets that are rendered or wait for it, with so many processes.
+func inFlight(processes int) int {
+	return max(processes+1, min(processes*renderer.InFlight, maxInFlight))
 }
 
 // written is the rendering of a target, written as a tree of files.
@@ -183,7 +183,7 @@ func (r *round) each(ctx context.Context, jobs []int) error {
 		return newSharing(r, jobs).run(ctx)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(r.t.inFlight())
+	group.SetLimit(inFlight(r.t.parallel))
 	for _, i := range jobs {
 		group.Go(func() error { return r.job(ctx, i) })
 	}

@@ -54,23 +54,34 @@ type shardTree struct {
 	Merged  []string // of writing it
 }
 
-// Machine is what a shard needs of the machine that renders it.
+// Machine renders shards of Farms on other machines. It is safe for concurrent use.
 type Machine struct {
+	options MachineOptions
+	heavy   chan struct{} // places of targets that are not light, of all shards
+}
+
+// MachineOptions are what the shards of a Machine depend on.
+type MachineOptions struct {
 	Renderers func(owner string) renderer.Renderer
 	Version   string // everything that a tree depends on apart from its bundle and its place
 	Parallel  int    // processes that a renderer may use
 	Clock     func() time.Time
 }
 
+// NewMachine returns a Machine that renders nothing yet.
+func NewMachine(o MachineOptions) *Machine {
+	return &Machine{options: o, heavy: make(chan struct{}, o.Parallel+1)}
+}
+
 // Shard renders a shard of a Farm of the same version with this machine's renderer for the Farm's owner. If one bundle fails, the others
 // still have trees. An error means that there is no result: the shard has another version or cannot be read, or ctx ended.
-func (m Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
+func (m *Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 	var job shardJob
 	if err := renderer.Decode(data, &job); err != nil {
 		return nil, fmt.Errorf("read a shard: %w", err)
 	}
-	if job.Version != m.Version {
-		return nil, fmt.Errorf("the shard is for the version %s, this is %s", job.Version, m.Version)
+	if job.Version != m.options.Version {
+		return nil, fmt.Errorf("the shard is for the version %s, this is %s", job.Version, m.options.Version)
 	}
 	bundles, err := job.Load.Unpack()
 	if err == nil && len(bundles) != len(job.Places) {
@@ -84,11 +95,11 @@ func (m Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is in memory
-	began := m.Clock()
-	s := &shard{renderer: m.Renderers(job.Owner), w: w, heavy: make(chan struct{}, m.Parallel+1)}
+	began := m.options.Clock()
+	s := &shard{renderer: m.options.Renderers(job.Owner), w: w, heavy: m.heavy}
 	result := shardResult{Answers: make([]shardAnswer, len(bundles))}
 	group, grouped := errgroup.WithContext(ctx)
-	group.SetLimit(max(m.Parallel+1, min(m.Parallel*renderer.InFlight, maxInFlight)))
+	group.SetLimit(inFlight(m.options.Parallel))
 	for i := range bundles {
 		group.Go(func() error {
 			result.Answers[i] = s.answer(grouped, &bundles[i], job.Places[i])
@@ -98,7 +109,7 @@ func (m Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	result.Took = m.Clock().Sub(began)
+	result.Took = m.options.Clock().Sub(began)
 	if result.Pack, err = w.Pack(); err != nil {
 		return nil, err
 	}
@@ -109,7 +120,7 @@ func (m Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 type shard struct {
 	renderer renderer.Renderer
 	w        *gitstore.Writer
-	heavy    chan struct{} // as in Targets
+	heavy    chan struct{} // of the Machine
 	kept     counter       // bytes of objects in answers
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// sharing is a round of which this machine and others render some jobs. Jobs of one app are beside each other, so that caches of charts hit. This
-// machine takes chunks from the front and gives others chunks from the back. When none is left, it takes back the latest chunk that has no
+// sharing is a round of which this machine and others render some jobs. Those of one app are beside each other: a shard then has few charts,
+// and whoever renders it learns few. This machine takes chunks from the front and gives others chunks from the back. When none is left, it takes back the latest chunk that has no
 // result, because others begin with the oldest.
 type sharing struct {
 	*round
@@ -44,7 +44,7 @@ type item struct {
 }
 
 func newSharing(r *round, jobs []int) *sharing {
-	s := &sharing{round: r, farm: r.t.farm, order: slices.Clone(jobs), places: make(chan struct{}, r.t.inFlight())}
+	s := &sharing{round: r, farm: r.t.farm, order: slices.Clone(jobs), places: make(chan struct{}, inFlight(r.t.parallel))}
 	s.change.L = &s.mu
 	slices.SortStableFunc(s.order, func(a, b int) int {
 		return cmp.Compare(r.jobs[a].Target.App.Name, r.jobs[b].Target.App.Name)
@@ -72,14 +72,14 @@ func (s *sharing) local(ctx context.Context) error {
 		if jobs := s.front(); len(jobs) > 0 {
 			began := s.farm.clock()
 			group, ctx := errgroup.WithContext(ctx)
-			group.SetLimit(s.t.inFlight())
+			group.SetLimit(inFlight(s.t.parallel))
 			for _, i := range jobs {
 				group.Go(func() error { return s.job(ctx, i) })
 			}
 			if err := group.Wait(); err != nil {
 				return err
 			}
-			s.farm.took(len(jobs), s.farm.clock().Sub(began))
+			s.farm.took(len(jobs)/s.t.parallel, s.farm.clock().Sub(began))
 			continue
 		}
 		c := s.late()
@@ -92,11 +92,11 @@ func (s *sharing) local(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// front takes the next jobs for this machine.
+// front takes the next jobs for this machine: a chunk for each of its processes.
 func (s *sharing) front() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(int(s.farm.chunk.Load()), len(s.order), s.t.inFlight())
+	n := min(int(s.farm.chunk.Load())*s.t.parallel, len(s.order), inFlight(s.t.parallel))
 	jobs := s.order[:n]
 	s.order = s.order[n:]
 	return jobs
@@ -189,7 +189,7 @@ func (s *sharing) chunk(ctx context.Context, c *chunk) error {
 // renderHere renders the items without a result that this machine does not render yet.
 func (s *sharing) renderHere(ctx context.Context, items []*item) {
 	var group errgroup.Group
-	group.SetLimit(s.t.inFlight())
+	group.SetLimit(inFlight(s.t.parallel))
 	for _, one := range items {
 		if one.work.ended() {
 			continue
