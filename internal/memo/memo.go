@@ -227,7 +227,7 @@ func (f *File) entries() []entry {
 	if len(unused) < len(used) {
 		used = append(used, unused...)
 	}
-	slices.SortFunc(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
+	slices.SortStableFunc(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return used
 }
 
