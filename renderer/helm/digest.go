@@ -94,8 +94,13 @@ func appendTexts(out []byte, texts ...string) []byte {
 }
 
 // encode writes a value with its type, so that different values have different encodings. It returns false for a type that values of charts
-// do not have.
-func encode(out []byte, v any) ([]byte, bool) {
+// do not have, and for a value that is nested too deeply: a template can put a map into itself.
+func encode(out []byte, v any) ([]byte, bool) { return encodeTo(out, v, maxScopeHeight) }
+
+func encodeTo(out []byte, v any, depth int) ([]byte, bool) {
+	if depth == 0 {
+		return nil, false
+	}
 	switch x := v.(type) {
 	case nil:
 		return append(out, 'n'), true
@@ -113,16 +118,16 @@ func encode(out []byte, v any) ([]byte, bool) {
 	case float64:
 		return binary.BigEndian.AppendUint64(append(out, 'd'), math.Float64bits(x)), true
 	case map[string]any:
-		return encodeMap(append(out, 'm'), x)
+		return encodeMap(append(out, 'm'), x, depth-1)
 	case chartutil.Values:
-		return encodeMap(append(out, 'M'), x)
+		return encodeMap(append(out, 'M'), x, depth-1)
 	case []any:
-		return encodeList(append(out, 'l'), x)
+		return encodeList(append(out, 'l'), x, depth-1)
 	}
 	return nil, false
 }
 
-func encodeMap(out []byte, m map[string]any) ([]byte, bool) {
+func encodeMap(out []byte, m map[string]any, depth int) ([]byte, bool) {
 	if m == nil {
 		return append(out, 'n'), true
 	}
@@ -130,7 +135,7 @@ func encodeMap(out []byte, m map[string]any) ([]byte, bool) {
 	var few [16]string
 	for _, key := range sortedKeys(few[:0], m) {
 		var ok bool
-		if out, ok = encode(appendTexts(out, key), m[key]); !ok {
+		if out, ok = encodeTo(appendTexts(out, key), m[key], depth); !ok {
 			return nil, false
 		}
 	}
@@ -147,14 +152,14 @@ func sortedKeys(keys []string, m map[string]any) []string {
 	return keys
 }
 
-func encodeList(out []byte, l []any) ([]byte, bool) {
+func encodeList(out []byte, l []any, depth int) ([]byte, bool) {
 	if l == nil {
 		return append(out, 'n'), true
 	}
 	out = binary.AppendUvarint(append(out, 'i'), uint64(len(l)))
 	for _, item := range l {
 		var ok bool
-		if out, ok = encode(out, item); !ok {
+		if out, ok = encodeTo(out, item, depth); !ok {
 			return nil, false
 		}
 	}

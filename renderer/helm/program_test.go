@@ -104,10 +104,11 @@ func TestFunctionsEqualHelms(t *testing.T) {
 		`{{ range $i, $t := list "{{ 1 }}" "{{ 2 }}" "{{ 1 }}" }}{{ tpl $t $ }}{{ end }}`, `{{ tpl "{{ .Values.missing }}|{{ .x.y }}" (dict "Values" dict "x" dict) }}`,
 		`{{ .Files.Get "f.txt" }}{{ .Files.Lines "f.txt" }}{{ (.Files.Glob "*.txt").AsConfig }}{{ (.Files.Glob "*.txt").AsSecrets }}{{ .Files.Get "none" }}{{ typeOf .Files }}`,
 		`{{ .Template.Name }}|{{ .Template.BasePath }}|{{ .Chart.Name }}|{{ .Chart.IsRoot }}|{{ typeOf .Chart }}|{{ .Release }}|{{ .Capabilities.KubeVersion }}`,
+		`{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ toYaml $d }}|{{ toJson $d }}|{{ include "len" $d }}|{{ toYaml (list $d) }}`, `{{ $_ := set .Values "self" .Values }}{{ toYaml .Values }}{{ include "len" .Values }}`,
 		`{{ $_ := set .Values "added" "x" }}{{ .Values.added }}{{ keys . | sortAlpha }}`, `{{ .Subcharts }}{{ len .Subcharts }}`,
 		`{{ include (print $.Template.BasePath "/a.txt") . | sha256sum }}`, `{{ env "HOME" | default "none" }}`, `{{ expandenv "$HOME" }}`,
 	} {
-		c := loaded(t, "values.yaml", values, "f.txt", "one\ntwo\n", "templates/_h.tpl", `{{ define "h" }}h of {{ .Values.text }}{{ end }}`, "templates/a.txt", "A", "templates/x.txt", text)
+		c := loaded(t, "values.yaml", values, "f.txt", "one\ntwo\n", "templates/_h.tpl", `{{ define "h" }}h of {{ .Values.text }}{{ end }}{{ define "len" }}{{ len . }}{{ end }}`, "templates/a.txt", "A", "templates/x.txt", text)
 		o := options(nil)
 		work, top, err := c.prepare(o)
 		if err != nil {

@@ -42,7 +42,7 @@ func scopesOf(units map[string]unit) (scopeMaps, bool) {
 	}
 	for _, u := range units {
 		for _, key := range []string{"Values", "Release"} {
-			if _, _, ok := out.add(u.scope[key]); !ok {
+			if _, _, ok := out.add(u.scope[key], 0); !ok {
 				return out, false
 			}
 		}
@@ -52,12 +52,15 @@ func scopesOf(units map[string]unit) (scopeMaps, bool) {
 
 // add adds the maps that a value is or contains, and returns the height and the number of items of its tree. It returns false for a map that
 // contains itself or a root, and for a tree that exceeds the limits.
-func (s scopeMaps) add(v any) (height, items int, ok bool) {
+func (s scopeMaps) add(v any, depth int) (height, items int, ok bool) {
+	if depth >= maxScopeHeight {
+		return 0, 0, false
+	}
 	items = 1
 	below := func(item any) bool {
-		h, n, ok := s.add(item)
+		h, n, ok := s.add(item, depth+1)
 		height, items = max(height, h), items+n
-		return ok && height < maxScopeHeight && items <= maxScopeItems
+		return ok && depth+height < maxScopeHeight && items <= maxScopeItems
 	}
 	if list, ok := v.([]any); ok {
 		for _, item := range list {
