@@ -128,9 +128,12 @@ func (s *story) countReviews(first, push int) {
 		s.t.Helper()
 		s.drained()
 		c.take()
-		before := s.listings.Load()
+		before, began := s.listings.Load(), time.Now()
 		change()
 		s.drained()
+		if time.Since(began) > 10*time.Second { // after which a review lists the merge requests again, before and after the verdict
+			most += 2
+		}
 		got, listings := c.take(), int(s.listings.Load()-before)
 		s.t.Logf("%s: %d requests, %d listings of refs", what, len(got), listings)
 		if listings > mostListings {
