@@ -49,6 +49,9 @@ func (e *execution) argument(out []byte, v any, items *int) ([]byte, bool) {
 		if address(x) == address(e.scope) {
 			return binary.BigEndian.AppendUint64(append(out, 'S'), uint64(address(x))), true
 		}
+		if x == nil { // toJson tells it from an empty one
+			return append(out, 'N'), true
+		}
 		if len(x) > *items {
 			return nil, false
 		}
@@ -62,6 +65,9 @@ func (e *execution) argument(out []byte, v any, items *int) ([]byte, bool) {
 		}
 		return out, true
 	case []any:
+		if x == nil {
+			return append(out, 'L'), true
+		}
 		out = binary.AppendUvarint(append(out, 'l'), uint64(len(x)))
 		for _, item := range x {
 			var ok bool

@@ -11,7 +11,7 @@ func TestIncludesOfOneRendering(t *testing.T) {
 	const helpers = `{{ define "v" }}{{ .Values.a }}{{ if .Values.on }}{{ .Values.b }}{{ end }}{{ end }}{{ define "name" }}{{ .Template.Name }}{{ end }}{{ define "base" }}{{ .Template.BasePath }}{{ end }}
 {{ define "set" }}{{ $_ := set .m "n" .v }}{{ .v }}{{ end }}{{ define "deep" }}{{ include "set" (dict "m" .Values.tree "v" .Values.a) }}{{ end }}{{ define "text" }}{{ tpl .t .ctx }}{{ end }}
 {{ define "chance" }}{{ if .ctx.Values.on }}{{ randAlphaNum 3 | trunc 0 }}{{ end }}{{ .ctx.Values.b }}{{ end }}{{ define "tree" }}{{ toJson .Values.tree }}{{ end }}{{ define "all" }}{{ .t }}{{ typeOf .t }}{{ end }}
-{{ define "file" }}{{ include "x/templates/f.txt" . }}{{ end }}{{ define "again" }}{{ if .Values.on }}{{ include "x/templates/a.txt" (dict "Values" (dict "stop" true "b" .Values.b)) }}{{ end }}{{ end }}`
+{{ define "file" }}{{ include "x/templates/f.txt" . }}{{ end }}{{ define "json" }}{{ toJson . }}{{ end }}{{ define "again" }}{{ if .Values.on }}{{ include "x/templates/a.txt" (dict "Values" (dict "stop" true "b" .Values.b)) }}{{ end }}{{ end }}`
 	for name, texts := range map[string][3]string{
 		"values":                  {`{{ include "v" . }}{{ include "v" $ }}{{ .Values.c }}`, `{{ include "v" . }}`, `{{ include "v" (dict "Values" (dict "a" 1 "on" false)) }}`},
 		"subchart":                {`{{ include "v" . }}{{ .Values.c }}`, `{{ include "v" .Subcharts.sub }}`, `{{ include "v" (dict "Values" .Values) }}`},
@@ -24,6 +24,7 @@ func TestIncludesOfOneRendering(t *testing.T) {
 		"a text, then a template": {`{{ tpl "{{ .Values.b }}" . }}{{ include "all" (dict "t" 1) }}`, `{{ tpl "{{ .Values.b }}" . }}{{ include "v" . }}`, `{{ .Values.c }}{{ include "all" (dict "t" 1) }}`},
 		"chance":                  {`{{ include "chance" (dict "ctx" .) }}{{ .Values.c }}`, `{{ include "chance" (dict "ctx" .) }}`, `{{ include "chance" (dict "ctx" $) }}`},
 		"types":                   {`{{ include "all" (dict "t" 1) }}{{ include "all" (dict "t" "1") }}{{ include "all" (dict "t" 1.0) }}{{ .Values.c }}`, `{{ include "all" (dict "t" nil) }}{{ include "all" (dict "t" (list)) }}{{ include "all" (dict "t" (dict)) }}{{ include "all" (dict "t" "") }}`, `{{ include "all" (dict "t" (int64 1)) }}{{ include "all" (dict "t" (list 1 (list 2))) }}{{ include "all" (dict "t" (list 1 2)) }}{{ .Values.b }}`},
+		"null":                    {`{{ include "json" (list) }}{{ include "json" (fromJsonArray "null") }}{{ .Values.c }}`, `{{ include "json" (dict "a" (fromYaml "null")) }}{{ include "json" (dict "a" dict) }}{{ .Values.c }}`, `{{ include "json" (fromYaml "null") }}{{ include "json" dict }}{{ .Values.b }}`},
 		"files":                   {`{{ include "file" . }}{{ .Values.c }}`, `{{ include "x/templates/f.txt" . | sha256sum }}`, `{{ include "file" . }}{{ include "x/templates/f.txt" $ }}`},
 		"a file that is included": {`{{ if .Values.stop }}{{ .Values.b }}{{ else }}{{ include "again" (dict "Values" .Values) }}{{ end }}`, `{{ include "again" (dict "Values" (dict "on" .Values.on "b" .Values.b)) }}{{ .Values.c }}`, `{{ include "again" (dict "Values" (dict "on" true "b" .Values.b)) }}{{ .Values.c }}`},
 	} {
