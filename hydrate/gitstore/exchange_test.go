@@ -212,3 +212,17 @@ func FuzzAddPack(f *testing.F) {
 		}
 	})
 }
+
+// A task that ends late may still have a Writer that was closed. It holds no trees, not even the empty one.
+func TestClosedWriterHoldsNothing(t *testing.T) {
+	w, err := OpenEmpty().NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Tree(nil); err != nil || len(w.trees) > 0 {
+		t.Errorf("%d trees, %v", len(w.trees), err)
+	}
+}

@@ -187,7 +187,7 @@ func (w *Writer) added(h Hash, p packed, length int) {
 
 // hold keeps a tree in memory while there is room. The caller holds mu, and does not change data afterwards.
 func (w *Writer) hold(h Hash, data []byte) {
-	if w.held+len(data) <= heldTrees {
+	if w.trees != nil && w.held+len(data) <= heldTrees { // nil: the Writer is closed
 		w.held += len(data)
 		w.trees[h] = data
 	}
@@ -272,8 +272,7 @@ func (w *Writer) Close() error {
 	w.store.writers = slices.DeleteFunc(slices.Clone(w.store.writers), func(other *Writer) bool { return other == w })
 	w.store.mu.Unlock()
 	w.mu.Lock()
-	w.trees = nil
-	w.held = heldTrees // nothing is held any more
+	w.trees = nil // nothing is held any more
 	w.mu.Unlock()
 	err := w.file.Close()
 	if !w.stored {
