@@ -13,8 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -157,4 +160,53 @@ func TestReplicasShareALargeHydration(t *testing.T) {
 	if targets < 600 || moves < 151 {
 		t.Errorf("%v targets rendered, %v branches moved", targets, moves)
 	}
+}
+
+// A replica that takes every shard and is lost with them costs only these shards: the replica that planned renders them when it has nothing else
+// to do, and need not wait until the lease of a shard ends.
+func TestLostReplicaTakesNoHydrationWithIt(t *testing.T) {
+	url := nats(t)
+	s := newStory(t, "github")
+	s.config += "jobs: 1\nqueue: {url: \"" + url + "\", replicas: 1}\n"
+	s.addClusters(150)
+	lost := make(chan int, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { lost <- takeShards(ctx, url) }()
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	cancel()
+	if n := <-lost; n < 2 {
+		t.Errorf("%d shards were taken", n)
+	}
+	if got, want := s.ref("env/dev"), s.hydratedByCLI(); got != want {
+		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
+	}
+}
+
+// takeShards takes shards from the queue until ctx ends, and renders none. It returns their number.
+func takeShards(ctx context.Context, url string) int {
+	nc, err := client.Connect(url)
+	if err != nil {
+		return 0
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for ctx.Err() == nil {
+		workers, err := js.Consumer(ctx, "sluice-shards", "workers")
+		if err != nil {
+			time.Sleep(time.Millisecond) // the service has not started yet
+			continue
+		}
+		for ctx.Err() == nil {
+			if _, err := workers.Next(jetstream.FetchMaxWait(time.Second)); err == nil {
+				n++
+			}
+		}
+	}
+	return n
 }
