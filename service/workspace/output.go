@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"fmt"
+	"io/fs"
 	"net/url"
 	"strings"
 
@@ -72,14 +73,16 @@ func SameHost(a, b string) bool {
 }
 
 // ownerOf returns the scheme, the host and the first part of the path of a URL, which is the owner, organisation or
-// top group. It returns "" if the address lacks one of them.
+// top group. It returns "" if the address lacks one of them, or if a server could read its path as that of another owner: Git sends
+// /acme/../other/x as it is written.
 func ownerOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	owner, _, found := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	if !found || owner == "" || owner == ".." || owner == "." {
+	inner := strings.TrimSuffix(strings.TrimPrefix(u.Path, "/"), "/")
+	owner, _, found := strings.Cut(inner, "/")
+	if !found || !fs.ValidPath(inner) || strings.ContainsAny(inner, `%\`) { // fs.ValidPath refuses "..", "." and empty elements
 		return ""
 	}
 	return strings.ToLower(hostOf(address) + "/" + owner)

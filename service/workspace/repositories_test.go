@@ -264,13 +264,23 @@ func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 func TestCredentialsOfOtherRepositories(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"https://git.example.com/acme/components":         "https://git.example.com/acme",
-		"https://git.example.com/ACME/group/components":   "https://git.example.com/acme",
-		"https://git.example.com:8443/acme/components":    "https://git.example.com:8443/acme",
-		"https://git.example.com/other/components":        "https://git.example.com/other",
-		"https://git.example.com/components":              "", // no owner
-		"https://git.example.com//acme/x":                 "",
-		"https://git.example.com/../acme/x":               "",
+		"https://git.example.com/acme/components":       "https://git.example.com/acme",
+		"https://git.example.com/ACME/group/components": "https://git.example.com/acme",
+		"https://git.example.com:8443/acme/components":  "https://git.example.com:8443/acme",
+		"https://git.example.com/other/components":      "https://git.example.com/other",
+		"https://git.example.com/components":            "", // no owner
+		"https://git.example.com//acme/x":               "",
+		"https://git.example.com/../acme/x":             "",
+		"https://git.example.com/acme/components.git/":  "https://git.example.com/acme",
+		// A server that resolves these paths reads the repository of another owner.
+		"https://git.example.com/acme/../other/x":         "",
+		"https://git.example.com/acme/./../other/x":       "",
+		"https://git.example.com/acme/..":                 "",
+		"https://git.example.com/acme/%2e%2e/other/x":     "",
+		"https://git.example.com/acme%2f..%2fother/x":     "",
+		"https://git.example.com/acme/%252e%252e/other":   "",
+		"https://git.example.com/acme/..%5cother/x":       "",
+		"https://git.example.com/acme//other/x":           "",
 		"git@git.example.com:acme/components":             "",
 		"https://git.example.com.evil.example.org/acme/x": "https://git.example.com.evil.example.org/acme",
 	} {
