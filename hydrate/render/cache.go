@@ -21,6 +21,8 @@ type rendering struct {
 	here atomic.Bool // this process renders it
 
 	rendered
+	cancelled bool // the caller that rendered it was cancelled: err says nothing of the bundle
+
 	kept int // bytes of objects; renderings.mu guards it
 }
 
@@ -121,15 +123,23 @@ func (r *renderings) claim(ctx context.Context, key string) (*rendering, bool) {
 // do returns the rendering for a bundle. It calls render if nobody in this process has rendered it or does so. The rendering has ended,
 // unless ctx has.
 func (r *renderings) do(ctx context.Context, key string, render func() rendered) *rendering {
-	work, fresh := r.claim(ctx, key)
-	r.takeOver(ctx, key, work, render)
-	if !fresh {
-		select {
-		case <-work.done:
-		case <-ctx.Done():
+	for {
+		work, _ := r.claim(ctx, key)
+		r.await(ctx, key, work, render)
+		if !work.ended() || !work.cancelled || ctx.Err() != nil {
+			return work
 		}
 	}
-	return work
+}
+
+// await renders in this process if nobody here does so, and waits until the rendering or ctx has ended. Whoever claimed the rendering waits
+// too: another one may have taken it over in between.
+func (r *renderings) await(ctx context.Context, key string, work *rendering, render func() rendered) {
+	r.takeOver(ctx, key, work, render)
+	select {
+	case <-work.done:
+	case <-ctx.Done():
+	}
 }
 
 // takeOver renders in this process, unless this process does so already or the result is there.
@@ -143,7 +153,7 @@ func (r *renderings) takeOver(ctx context.Context, key string, work *rendering, 
 func (r *renderings) finish(ctx context.Context, key string, work *rendering, result rendered) {
 	work.set.Do(func() {
 		work.rendered = result
-		if result.err != nil && ctx.Err() != nil { // do not cache a cancelled rendering for the next call
+		if work.cancelled = result.err != nil && ctx.Err() != nil; work.cancelled {
 			r.forget(key, work)
 		}
 		close(work.done)

@@ -1,11 +1,70 @@
 package render
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/renderer"
 )
+
+// Whoever claims a rendering may find that another one already renders it: it must wait like everybody else.
+func TestEveryoneWaitsForARendering(t *testing.T) {
+	t.Parallel()
+	r := newRenderings(nil)
+	work, fresh := r.claim(t.Context(), "key")
+	if !fresh {
+		t.Fatal("the first one must have it rendered")
+	}
+	begun, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		r.do(t.Context(), "key", func() rendered {
+			close(begun)
+			<-end
+			return rendered{notes: []string{"theirs"}}
+		})
+	})
+	<-begun
+	time.AfterFunc(10*time.Millisecond, func() { close(end) })
+	r.await(t.Context(), "key", work, func() rendered { return rendered{notes: []string{"mine"}} })
+	if !work.ended() || work.notes[0] != "theirs" {
+		t.Errorf("the one that claimed it got %v", work.rendered)
+	}
+	all.Wait()
+}
+
+// The end of one caller is not the end of another one that waits for the same rendering.
+func TestACancelledRenderingIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRenderings(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		r.do(ctx, "key", func() rendered {
+			close(begun)
+			<-ctx.Done()
+			return rendered{err: ctx.Err()}
+		})
+	})
+	<-begun
+	var work *rendering
+	all.Go(func() { work = r.do(t.Context(), "key", func() rendered { return rendered{notes: []string{"mine"}} }) })
+	cancel()
+	all.Wait()
+	if work.err != nil || len(work.notes) != 1 {
+		t.Errorf("a caller got %v, %q", work.err, work.notes)
+	}
+	// A rendering may end with an error of its own time limit. It is a result like any other.
+	late := r.do(t.Context(), "late", func() rendered { return rendered{err: context.DeadlineExceeded} })
+	if !errors.Is(late.err, context.DeadlineExceeded) {
+		t.Errorf("a caller got %v", late.err)
+	}
+}
 
 // A service renders for months, so the objects that wait for the scope of a custom kind must stay within the limit.
 func TestKeptRenderingsAreBounded(t *testing.T) {

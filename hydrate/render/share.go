@@ -178,6 +178,12 @@ func (s *sharing) chunk(ctx context.Context, c *chunk) error {
 			case <-work.done: // each chunk ends what it has claimed before it waits for another one
 			case <-ctx.Done():
 			}
+			if work.ended() && work.cancelled && ctx.Err() == nil { // by another round, whose end is not the end of this one
+				if err := s.job(ctx, i); err != nil {
+					return err
+				}
+				continue
+			}
 		}
 		if err := s.end(ctx, i, works[n], errs[n]); err != nil {
 			return err
