@@ -3,6 +3,7 @@ package render_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -85,8 +86,13 @@ func outcomes(t *testing.T, store *gitstore.Store, jobs []render.Job) []*render.
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Close() }()
+	var mu sync.Mutex
 	last := 0
-	out, err := render.New(store, newEngine(), 1).Render(t.Context(), jobs, w, func(done int) { last = max(last, done) })
+	out, err := render.New(store, newEngine(), 1).Render(t.Context(), jobs, w, func(done int) { // several goroutines call it
+		mu.Lock()
+		defer mu.Unlock()
+		last = max(last, done)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
