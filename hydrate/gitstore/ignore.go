@@ -1,6 +1,8 @@
 package gitstore
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,6 +52,32 @@ func parseIgnore(line, base string) (ignoreRule, bool) {
 		}
 	}
 	return r, true
+}
+
+// readIgnore reads the rules of a .gitignore; folder is its path from the top of the working tree.
+func readIgnore(name string, folder []string) ([]ignoreRule, error) {
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() { // Git does not follow links here either
+		return nil, ignoreMissing(err)
+	}
+	if info.Size() > maxObject {
+		return nil, fmt.Errorf("%s: %w", name, ErrTooLarge)
+	}
+	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
+	if err != nil {
+		return nil, err
+	}
+	base := ""
+	if len(folder) > 0 {
+		base = strings.Join(folder, "/") + "/"
+	}
+	var out []ignoreRule
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(data), "\ufeff"), "\n") {
+		if rule, ok := parseIgnore(line, base); ok {
+			out = append(out, rule)
+		}
+	}
+	return out, nil
 }
 
 // trimBlanks removes trailing blanks that are not escaped.

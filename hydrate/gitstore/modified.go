@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-
-	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
 // Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status`
@@ -60,26 +58,17 @@ func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, erro
 // unmodified reports whether the index has the recorded size and time of a file that differs from its blob.
 func (w *walker) unmodified(c Change) bool {
 	e := w.tracked[c.Path]
-	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || Hash(e.Hash) != c.Old.Hash {
+	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || e.hash != c.Old.Hash {
 		return false
 	}
 	info, err := os.Lstat(w.onDisk(c.Path))
-	if err != nil || int64(e.Size) != info.Size() {
+	if err != nil || e.size != info.Size() {
 		return false
 	}
-	if e.ModifiedAt.Nanosecond() == 0 { // some builds of Git record seconds
-		return e.ModifiedAt.Unix() == info.ModTime().Unix()
+	if e.modified.Nanosecond() == 0 { // some builds of Git record seconds
+		return e.modified.Unix() == info.ModTime().Unix()
 	}
-	return e.ModifiedAt.Equal(info.ModTime())
-}
-
-// stagedTree returns the tree of an index as Git recorded it in the index when it last wrote the tree; zero if an entry has changed since
-// then. See "Cache tree" in gitformat-index.
-func stagedTree(idx *index.Index) Hash {
-	if idx.Cache == nil || len(idx.Cache.Entries) == 0 || idx.Cache.Entries[0].Path != "" {
-		return Hash{}
-	}
-	return Hash(idx.Cache.Entries[0].Hash)
+	return e.modified.Equal(info.ModTime())
 }
 
 // errDiffers ends the walk of sameAsIndex.
@@ -87,13 +76,9 @@ var errDiffers = errors.New("the files differ from the index")
 
 // sameAsIndex reports whether the files are those of the index. It needs neither trees nor hashes.
 func (w *walker) sameAsIndex() (bool, error) {
-	rules, err := w.excludes()
-	if err != nil {
-		return false, err
-	}
 	w.compare, w.matched = true, 0
 	defer func() { w.compare = false }()
-	if err := w.dir("", nil, ignoring{rules: rules}); err != nil {
+	if err := w.walk(nil); err != nil {
 		if errors.Is(err, errDiffers) {
 			err = nil
 		}
@@ -105,7 +90,7 @@ func (w *walker) sameAsIndex() (bool, error) {
 // matches compares a file with its entry in the index.
 func (w *walker) matches(name string, e Entry) error {
 	known := w.tracked[name]
-	if known == nil || Mode(known.Mode) != e.Mode || Hash(known.Hash) != e.Hash {
+	if known == nil || known.mode != e.Mode || known.hash != e.Hash {
 		return errDiffers
 	}
 	w.matched++

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
 // WorkingTree reads the files of a folder as `git add --all` does, and returns the hash of the tree. It skips ignored
@@ -43,22 +41,31 @@ func newWalker(ctx context.Context, s *Store, dir string) (*walker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
+	w := &walker{store: s, ctx: ctx, root: root, tracked: map[string]*stagedFile{}}
 	return w, w.readIndex()
+}
+
+// walk looks at all files of the folder, from its top.
+func (w *walker) walk(into *node) error {
+	rules, err := w.excludes()
+	if err != nil {
+		return err
+	}
+	if w.disk, err = openTree(w.root); err != nil {
+		return err
+	}
+	defer w.disk.close()
+	return w.dir("", into, ignoring{rules: rules})
 }
 
 // tree walks the folder and returns the hash of its tree.
 func (w *walker) tree() (Hash, error) {
-	rules, err := w.excludes()
-	if err != nil {
-		return Hash{}, err
-	}
-	if err := w.dir("", &w.top, ignoring{rules: rules}); err != nil {
+	if err := w.walk(&w.top); err != nil {
 		return Hash{}, err
 	}
 	for name, e := range w.tracked {
-		if e.SkipWorktree && !w.seen(name) {
-			w.add(strings.Split(name, "/"), Entry{Mode: Mode(e.Mode), Hash: Hash(e.Hash)})
+		if e.skip && !w.seen(name) {
+			w.add(strings.Split(name, "/"), Entry{Mode: e.mode, Hash: e.hash})
 		}
 	}
 	return w.build(&w.top)
@@ -74,9 +81,10 @@ type walker struct {
 	store   *Store
 	ctx     context.Context //nolint:containedctx // one walk
 	root    string
-	prefix  []string                // from the repository's working tree to root
-	tracked map[string]*index.Entry // by path from root
-	folders map[string]bool         // folders with tracked files
+	disk    *treeOnDisk            // root, while it is walked
+	prefix  []string               // from the repository's working tree to root
+	tracked map[string]*stagedFile // by path from root
+	folders map[string]bool        // folders with tracked files
 	top     node
 	staged  Hash // the tree of the index, if root has all of its files; zero if that is not known
 	// indexed is the time before which files of the recorded size and time have the content that the index names. It is zero for a walk that
@@ -103,21 +111,21 @@ func (w *walker) readIndex() error {
 		prefix = filepath.ToSlash(below) + "/"
 		w.prefix = strings.Split(filepath.ToSlash(below), "/")
 	}
-	w.store.refs.Lock()
-	idx, err := w.store.repo.Index()
-	w.store.refs.Unlock()
+	files, tree, err := stagedFiles(w.store)
 	if err != nil {
-		return fmt.Errorf("read the index of %s: %w: run `git sparse-checkout reapply --no-sparse-index` if it is sparse", w.store.worktree, err)
+		return err
 	}
 	if prefix == "" {
-		w.staged = stagedTree(idx)
+		w.staged = tree
 	}
-	for _, e := range idx.Entries {
-		name, ok := strings.CutPrefix(e.Name, prefix)
-		if !ok || e.IntentToAdd {
+	w.tracked = make(map[string]*stagedFile, len(files))
+	for i := range files {
+		e := &files[i]
+		name, ok := strings.CutPrefix(e.name, prefix)
+		if !ok || e.intended {
 			continue
 		}
-		if e.SkipWorktree {
+		if e.skip {
 			w.staged = Hash{} // the files of a sparse checkout are not those of the index
 		}
 		w.tracked[name] = e
@@ -152,32 +160,6 @@ func (w *walker) excludes() ([]ignoreRule, error) {
 	return out, nil
 }
 
-// readIgnore reads the rules of a .gitignore; folder is its path from the top of the working tree.
-func readIgnore(name string, folder []string) ([]ignoreRule, error) {
-	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() { // Git does not follow links here either
-		return nil, ignoreMissing(err)
-	}
-	if info.Size() > maxObject {
-		return nil, fmt.Errorf("%s: %w", name, ErrTooLarge)
-	}
-	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
-	if err != nil {
-		return nil, err
-	}
-	base := ""
-	if len(folder) > 0 {
-		base = strings.Join(folder, "/") + "/"
-	}
-	var out []ignoreRule
-	for line := range strings.SplitSeq(strings.TrimPrefix(string(data), "\ufeff"), "\n") {
-		if rule, ok := parseIgnore(line, base); ok {
-			out = append(out, rule)
-		}
-	}
-	return out, nil
-}
-
 // ignoring holds the ignore rules of a folder.
 type ignoring struct {
 	rules []ignoreRule
@@ -189,31 +171,33 @@ func (w *walker) dir(at string, into *node, above ignoring) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	dir := filepath.Join(w.root, filepath.FromSlash(at))
-	list, err := os.ReadDir(dir)
+	list, err := w.disk.list(at)
 	if err != nil {
 		return err
 	}
 	here := above
 	for _, item := range list {
-		switch name := item.Name(); {
-		case name == ".git" && at != "":
+		switch {
+		case item.name == ".git" && at != "":
 			return nil // another repository
-		case strings.EqualFold(name, ".gitignore"): // on a file system that folds case, Git reads this one too
-			own, err := readIgnore(filepath.Join(dir, ".gitignore"), w.fromTop(at))
+		case strings.EqualFold(item.name, ".gitignore"): // on a file system that folds case, Git reads this one too
+			own, err := readIgnore(w.onDisk(inFolder(at, ".gitignore")), w.fromTop(at))
 			if err != nil {
 				return err
 			}
 			here.rules = append(slices.Clip(above.rules), own...)
 		}
 	}
-	below := strings.Join(w.fromTop(at), "/") // for the rules, which begin at the top
+	below := "" // for the rules, which begin at the top
+	if len(here.rules) > 0 {
+		below = strings.Join(w.fromTop(at), "/")
+	}
 	for _, item := range list {
-		if strings.EqualFold(item.Name(), ".git") {
+		if strings.EqualFold(item.name, ".git") {
 			continue
 		}
-		name := inFolder(at, item.Name())
-		out := here.all || len(here.rules) > 0 && ignored(here.rules, inFolder(below, item.Name()), item.IsDir())
+		name := inFolder(at, item.name)
+		out := here.all || len(here.rules) > 0 && ignored(here.rules, inFolder(below, item.name), item.isDir)
 		if out && w.tracked[name] == nil && !w.folders[name] {
 			continue
 		}
@@ -241,11 +225,11 @@ func (w *walker) fromTop(at string) []string {
 }
 
 // item adds an item of a directory to the directory's node; name is its path from root.
-func (w *walker) item(name string, into *node, item fs.DirEntry, above ignoring) error {
-	if item.IsDir() {
-		return w.subdir(name, into, item.Name(), above)
+func (w *walker) item(name string, into *node, item dirItem, above ignoring) error {
+	if item.isDir {
+		return w.subdir(name, into, item.name, above)
 	}
-	e, err := w.file(name, item)
+	e, err := w.file(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero():
 		return nil // removed meanwhile, or a socket or device
@@ -254,16 +238,16 @@ func (w *walker) item(name string, into *node, item fs.DirEntry, above ignoring)
 	case w.compare:
 		return w.matches(name, e)
 	}
-	into.put(item.Name(), e)
+	into.put(item.name, e)
 	return nil
 }
 
 func (w *walker) subdir(name string, into *node, last string, above ignoring) error {
-	if known := w.tracked[name]; known != nil && Mode(known.Mode) == ModeSubmodule {
+	if known := w.tracked[name]; known != nil && known.mode == ModeSubmodule {
 		if w.compare {
-			return w.matches(name, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
+			return w.matches(name, Entry{Mode: ModeSubmodule, Hash: known.hash})
 		}
-		into.put(last, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
+		into.put(last, Entry{Mode: ModeSubmodule, Hash: known.hash})
 		return nil
 	}
 	if w.compare {
@@ -283,29 +267,29 @@ func (w *walker) subdir(name string, into *node, last string, above ignoring) er
 }
 
 // file returns the entry of a file; path is its path from root.
-func (w *walker) file(path string, item fs.DirEntry) (Entry, error) {
-	info, err := item.Info()
+func (w *walker) file(path string) (Entry, error) {
+	info, err := w.disk.stat(path)
 	if err != nil {
 		return Entry{}, err
 	}
-	switch mode := info.Mode(); {
-	case mode&fs.ModeSymlink != 0:
+	switch {
+	case info.mode&fs.ModeSymlink != 0:
 		target, err := os.Readlink(w.onDisk(path))
 		if err != nil {
 			return Entry{}, err
 		}
 		return Entry{Mode: ModeSymlink, Hash: w.keep("blob", []byte(filepath.ToSlash(target)))}, nil
-	case !mode.IsRegular():
+	case !info.mode.IsRegular():
 		return Entry{}, nil
-	case info.Size() > maxObject:
+	case info.size > maxObject:
 		return Entry{}, fmt.Errorf("%s: %w: ignore it in .gitignore", w.onDisk(path), ErrTooLarge)
 	}
 	e := Entry{Mode: ModeFile}
-	if info.Mode()&0o100 != 0 {
+	if info.mode&0o100 != 0 {
 		e.Mode = ModeExecutable
 	}
-	if known := w.tracked[path]; known != nil && w.unchanged(known, info) && (w.stored == nil || w.stored(Hash(known.Hash))) {
-		e.Hash = Hash(known.Hash)
+	if known := w.tracked[path]; known != nil && w.unchanged(known, info) && (w.stored == nil || w.stored(known.hash)) {
+		e.Hash = known.hash
 		return e, nil
 	}
 	data, err := os.ReadFile(w.onDisk(path))
@@ -321,10 +305,10 @@ func (w *walker) onDisk(path string) string { return filepath.Join(w.root, filep
 
 // unchanged reports whether Git wrote or read a file with the size and time that it has now, and no later change can have the same time: the
 // time is before that of the index. It needs times of nanoseconds.
-func (w *walker) unchanged(e *index.Entry, info fs.FileInfo) bool {
-	isFile := Mode(e.Mode) == ModeFile || Mode(e.Mode) == ModeExecutable
-	return isFile && !w.indexed.IsZero() && int64(e.Size) == info.Size() && e.ModifiedAt.Nanosecond() != 0 &&
-		e.ModifiedAt.Equal(info.ModTime()) && info.ModTime().Before(w.indexed)
+func (w *walker) unchanged(e *stagedFile, info fileStat) bool {
+	isFile := e.mode == ModeFile || e.mode == ModeExecutable
+	return isFile && !w.indexed.IsZero() && e.size == info.size && e.modified.Nanosecond() != 0 &&
+		e.modified.Equal(info.modified) && info.modified.Before(w.indexed)
 }
 
 // keepMissing stores an object in memory if the repository does not have it.
