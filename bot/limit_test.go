@@ -127,11 +127,11 @@ func TestStoppedReview(t *testing.T) {
 		checks       bool
 		refused      error // of check runs
 	}{
-		"no report":             {nil, "too much memory", "", false, nil},
+		"no report":             {nil, "too much memory", "the review was stopped: the task used too much memory", false, nil},
 		"a report of a part":    {late, "1 target cannot be rendered", "`shop` on `prod/prod-1`: not rendered: too late", false, nil},
-		"a check run":           {nil, "too much memory", "", true, nil},
-		"check runs forbidden":  {nil, "too much memory", "", true, forge.ErrForbidden},
-		"a forge without those": {nil, "too much memory", "", true, forge.ErrUnsupported},
+		"a check run":           {nil, "too much memory", "used too much memory", true, nil},
+		"check runs forbidden":  {nil, "too much memory", "used too much memory", true, forge.ErrForbidden},
+		"a forge without those": {nil, "too much memory", "used too much memory", true, forge.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +157,7 @@ func TestStoppedReview(t *testing.T) {
 			if s := f.statuses[len(f.statuses)-1]; s.State != forge.Failure || !strings.Contains(s.Description, c.status) || s.Check != (c.checks && c.refused == nil) {
 				t.Errorf("the status is %+v", s)
 			}
-			if text := strings.Join(f.comments, "\n"); !strings.Contains(text, c.text) {
+			if text := strings.Join(f.comments, "\n"); !strings.Contains(text, c.text) || c.review == nil && strings.Contains(text, `Sluice `+"`") {
 				t.Errorf("the comments are %q", text)
 			}
 			if c.review == nil { // another process reads it from the forge
@@ -196,6 +196,22 @@ func TestStoppedReviewWithoutStatus(t *testing.T) {
 		if err := b.Do(t.Context(), h); err != nil || len(f.statuses) == 0 || f.statuses[len(f.statuses)-1].State != forge.Failure {
 			t.Errorf("%s: %v; statuses %+v", name, err, f.statuses)
 		}
+	}
+}
+
+// A forge that takes no comment gets the status of a stopped review all the same, and the review is not repeated for the comment.
+func TestStoppedReviewWithoutComment(t *testing.T) {
+	t.Parallel()
+	space := &bombSpace{head: gitstore.Hash{1}}
+	f, b := space.bot()
+	f.mute = true
+	for range 2 {
+		if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.statuses) != 1 || f.statuses[0].State != forge.Failure || space.reviews != 1 || len(f.comments) > 0 {
+		t.Errorf("%d reviews, statuses %+v, comments %q", space.reviews, f.statuses, f.comments)
 	}
 }
 

@@ -27,6 +27,7 @@ type talkingForge struct {
 	statuses []forge.Status
 	commits  []string // of the statuses
 	refuse   int      // that many statuses are refused
+	mute     bool     // comments are refused
 	checks   error    // of reading and writing check runs
 }
 
@@ -41,6 +42,9 @@ func (f *talkingForge) Comments(context.Context, forge.Repository, int) ([]forge
 }
 
 func (f *talkingForge) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
+	if f.mute {
+		return nil, forge.ErrForbidden
+	}
 	f.comments = append(f.comments, body)
 	return &forge.Comment{ID: 1}, nil
 }

@@ -121,11 +121,7 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 	number := mr.Number
 	outcome, err := j.reviewHead(ctx, mr, own, deps)
 	if errors.Is(err, ErrStopped) {
-		err = cannotReview(ctx, j, mr, err.Error(), verdictBasis(mr, deps.identity()))
-		if err == nil {
-			j.remember(limitKey(number), limitState(mr, deps.identity())) // no further review until the head changes or somebody comments /sluice retry
-		}
-		return err
+		return stoppedReview(ctx, j, mr, deps, err.Error())
 	}
 	if errors.Is(err, ErrRefused) {
 		return j.cannot(ctx, mr, err.Error())

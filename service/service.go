@@ -97,6 +97,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if o.Runtime.Guard, err = fetch.NewGuard(c.Network.Allow...); err != nil {
 		return nil, fmt.Errorf("network.allow: %w", err)
 	}
+	o.Runtime.Crashed = func(err error) { s.log.Warn("the process of a review ended; the review runs again", "error", err) }
 	if s.jobs == 0 {
 		s.jobs = runtime.GOMAXPROCS(0)
 	}

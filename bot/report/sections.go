@@ -313,6 +313,8 @@ func (m *markdown) footer(base bool) string {
 			parts = append(parts, link(l[0], l[1]))
 		}
 	}
-	parts = append(parts, "Sluice "+code(r.Version))
+	if r.Version != "" { // a review that has no report says nothing of it
+		parts = append(parts, "Sluice "+code(r.Version))
+	}
 	return "\n---\n<sub>" + strings.Join(parts, " · ") + "</sub>\n"
 }

@@ -295,6 +295,9 @@ func (s *hostileService) changes() {
 					t.Fatalf("%v; state %q\n%s", err, state, seen)
 				}
 				c.judge(t, s.traps, state != "success", seen)
+				if t.Failed() {
+					s.showLog(t)
+				}
 			})
 			s.must(s.CloseRequest(c.number))
 		}

@@ -103,24 +103,6 @@ func (s *Session) task() workerTask {
 	return workerTask{Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.runtime.Untrusted, Only: s.Only}
 }
 
-// call runs a job in a worker process. An error that wraps *LimitError means that the job exceeded a limit.
-func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, task any) ([]byte, error) {
-	input, err := json.Marshal(task)
-	if err != nil {
-		return nil, err
-	}
-	data, err := workers.Call(ctx, worker.Call{
-		Job: job, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: p.answer, Large: isLarge,
-	})
-	switch {
-	case worker.IsLimit(err):
-		return nil, &LimitError{err}
-	case err != nil:
-		return nil, p.explain(err)
-	}
-	return data, nil
-}
-
 // decodeAnswer decodes the answer of a job that call ran.
 func decodeAnswer(data []byte, out any) error {
 	err := worker.Decode(data, reviewValues, out)

@@ -74,6 +74,7 @@ type Runtime struct {
 	Offline     bool               // fetch no schemas
 	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
 	Clock       func() time.Time
+	Crashed     func(error) // called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
 }
 
 // WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
