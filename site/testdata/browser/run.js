@@ -37,7 +37,7 @@ const use = async (browser) => {
   f.time = await page.evaluate(() => document.querySelector("footer time").textContent);
   await page.keyboard.press("/");
   await page.keyboard.type("shop");
-  await page.waitForFunction(() => document.getElementById("count").textContent === "1 of 4");
+  await page.waitForFunction(() => document.getElementById("count").textContent === "1 of 4" && location.search === "?q=shop"); // "sho" finds it too
   f.query = await page.evaluate(() => location.search);
   f.rows = await page.evaluate(() => [...document.querySelectorAll("#matrix tbody tr:not([hidden]) th")].map((e) => e.textContent).join(" "));
   await page.keyboard.press("Escape");

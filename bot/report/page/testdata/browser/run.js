@@ -67,7 +67,8 @@ const use = async (browser) => {
   await page.waitForFunction(() => document.getElementById("said").textContent === "Path copied");
   await page.keyboard.press("/");
   await page.keyboard.type("checkout");
-  await page.waitForFunction(() => /^1 object/.test(document.getElementById("count").textContent));
+  // "check" finds the same object: the address tells that the last letter has arrived.
+  await page.waitForFunction(() => /^1 object/.test(document.getElementById("count").textContent) && location.search === "?q=checkout");
   f.search = await text(page, "#count");
   f.address = await page.evaluate(() => location.search);
   await page.keyboard.press("Escape");
