@@ -88,10 +88,11 @@ const clock = async (page) => {
 exports.tour = async (page, size, meter) => {
   const spent = await clock(page);
   await page.waitForSelector(".rows", {timeout: 300000});
-  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))), null, {timeout: 300000});
+  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true), {timeout: 1000})), null, {timeout: 300000});
   // A page finishes what is near the screen after the frame of a key. That is not work of the next key. A page that spends no time may
-  // wait for a processor: it is quiet only if it also had an idle moment and drew a frame.
-  const idle = () => page.evaluate(() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => (window.timeout || setTimeout)(done)))));
+  // wait for a processor: it is quiet only if it also had an idle moment and drew a frame. A page without frames may have no idle moment, so
+  // each wait for one has a limit.
+  const idle = () => page.evaluate(() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => (window.timeout || setTimeout)(done)), {timeout: 1000})));
   const quiet = async () => {
     for (let calm = 0, a = await spent(), b; calm < 4; a = b) {
       await page.waitForTimeout(40);

@@ -129,11 +129,11 @@ const use = async (browser) => {
   await page.waitForSelector("#o0-703 .rows");
   const button = page.locator("#g0 .more").first();
   await button.evaluate((e) => e.scrollIntoView({block: "center"}));
-  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
+  await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true), {timeout: 1000})));
   await button.evaluate((e) => e.focus({preventScroll: true}));
   // place waits until the object has stood still for a while in which the page was idle and drew: what comes near the screen is still laid out.
   const place = async () => {
-    const top = () => page.evaluate(() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => done(Math.round(document.getElementById("o0-700").getBoundingClientRect().top))))));
+    const top = () => page.evaluate(() => new Promise((done) => requestIdleCallback(() => requestAnimationFrame(() => done(Math.round(document.getElementById("o0-700").getBoundingClientRect().top))), {timeout: 1000})));
     for (let still = 0, a = await top(), b; still < 6; a = b) {
       await page.waitForTimeout(50);
       b = await top();
