@@ -129,10 +129,14 @@ class Group {
       watch.observe(this.below);
     } else this.below?.remove();
   }
-  // growUp draws earlier objects, and leaves the others where they are on the screen.
+  // growUp draws earlier objects, and leaves the others where they are on the screen. It finishes those that come near the screen: later,
+  // each would move what the reader sees.
   growUp() {
-    const e = this.shown[this.first].element, top = e.getBoundingClientRect().top;
+    const e = this.shown[this.first].element, top = e.getBoundingClientRect().top, end = this.first;
     this.draw(this.first - BATCH, this.end);
+    const least = e.getBoundingClientRect().top - top - NEAR;
+    const above = this.shown.slice(this.first, end).map((entry) => entry.element).filter((o) => o.getBoundingClientRect().bottom > least);
+    for (const o of above) { watch.unobserve(o); rows(o); }
     scrollBy(0, e.getBoundingClientRect().top - top);
   }
   // forget empties the group until the reader comes near it again.
@@ -155,7 +159,8 @@ class Group {
 
 const groups = [...document.querySelectorAll("section.group")].map((s) => new Group(s));
 const groupOf = new Map(groups.map((g) => [g.id, g]));
-const near = {rootMargin: "900px 0px"};
+const NEAR = 900; // pixels around the screen
+const near = {rootMargin: NEAR + "px 0px"};
 // soon does work in slices of time, so that a key's frame comes first.
 const waiting = [];
 const drain = () => {
