@@ -19,6 +19,9 @@ type treeOnDisk struct {
 	fd    int
 	buf   [32 << 10]byte // of one call of getdents
 	items []dirItem      // reused
+
+	identifies bool   // see identify
+	device     uint64 // the file system of root, if identifies is set
 }
 
 // openTree opens a folder. Close it.
@@ -42,30 +45,72 @@ func again[T any](f func() (T, error)) (T, error) {
 	}
 }
 
-// list returns the names in a folder, in any order; at is its path from root with slashes. It does not follow a link.
-func (t *treeOnDisk) list(at string) ([]dirItem, error) {
-	name := at
-	if at == "" {
-		name = "."
+// identify has the folders of root's file system identified, if each change of a folder's names changes its times there. That holds for local
+// file systems of Linux. Servers and other systems may cache times or not keep them, as `git update-index --test-untracked-cache` finds out.
+func (t *treeOnDisk) identify() {
+	var of unix.Statfs_t
+	var root unix.Stat_t
+	if unix.Fstatfs(t.fd, &of) != nil || unix.Fstat(t.fd, &root) != nil {
+		return
 	}
+	switch int64(of.Type) { //nolint:unconvert // its type depends on the processor
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		t.identifies, t.device = true, root.Dev
+	}
+}
+
+// identity returns what identifies a folder; at is its path from root with slashes. It is false if nothing does.
+func (t *treeOnDisk) identity(at string) (folderIdentity, bool) {
+	var info unix.Stat_t
+	if !t.identifies || unix.Fstatat(t.fd, below(at), &info, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return folderIdentity{}, false
+	}
+	return t.identityOf(&info)
+}
+
+func (t *treeOnDisk) identityOf(info *unix.Stat_t) (folderIdentity, bool) {
+	if info.Dev != t.device || info.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return folderIdentity{}, false
+	}
+	return folderIdentity{device: info.Dev, number: info.Ino, modified: time.Unix(info.Mtim.Unix()), changed: time.Unix(info.Ctim.Unix())}, true
+}
+
+// below is a path from a folder for the system, which does not take an empty one.
+func below(at string) string {
+	if at == "" {
+		return "."
+	}
+	return at
+}
+
+// list returns the names in a folder, in any order; at is its path from root with slashes. It does not follow a link. It also returns what
+// identified the folder before it was read; zero if nothing does.
+func (t *treeOnDisk) list(at string) ([]dirItem, folderIdentity, error) {
 	fd, err := again(func() (int, error) {
-		return unix.Openat(t.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return unix.Openat(t.fd, below(at), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return nil, t.failed("open", at, err)
+		return nil, folderIdentity{}, t.failed("open", at, err)
 	}
 	defer func() { _ = unix.Close(fd) }() // opened for reading only
+	var is folderIdentity
+	if t.identifies {
+		var info unix.Stat_t
+		if unix.Fstat(fd, &info) == nil {
+			is, _ = t.identityOf(&info)
+		}
+	}
 	t.items = t.items[:0]
 	for {
 		n, err := again(func() (int, error) { return unix.Getdents(fd, t.buf[:]) })
 		if err != nil {
-			return nil, t.failed("readdirent", at, err)
+			return nil, folderIdentity{}, t.failed("readdirent", at, err)
 		}
 		if n <= 0 {
-			return slices.Clone(t.items), nil
+			return slices.Clone(t.items), is, nil
 		}
 		if err := t.parse(at, t.buf[:n]); err != nil {
-			return nil, err
+			return nil, folderIdentity{}, err
 		}
 	}
 }

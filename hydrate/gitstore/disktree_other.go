@@ -16,17 +16,23 @@ func openTree(root string) (*treeOnDisk, error) { return &treeOnDisk{root}, nil 
 
 func (t *treeOnDisk) close() {}
 
-// list returns the names in a folder; at is its path from root with slashes.
-func (t *treeOnDisk) list(at string) ([]dirItem, error) {
+// identify has folders identified where that is known to be safe.
+func (t *treeOnDisk) identify() {}
+
+// identity returns what identifies a folder; false if nothing does.
+func (t *treeOnDisk) identity(string) (folderIdentity, bool) { return folderIdentity{}, false }
+
+// list returns the names in a folder; at is its path from root with slashes. Nothing identifies the folder.
+func (t *treeOnDisk) list(at string) ([]dirItem, folderIdentity, error) {
 	list, err := os.ReadDir(filepath.Join(t.root, filepath.FromSlash(at)))
 	if err != nil {
-		return nil, err
+		return nil, folderIdentity{}, err
 	}
 	out := make([]dirItem, len(list))
 	for i, item := range list {
 		out[i] = dirItem{item.Name(), item.IsDir()}
 	}
-	return out, nil
+	return out, folderIdentity{}, nil
 }
 
 // stat returns what a file is; at is its path from root with slashes.

@@ -38,11 +38,11 @@ func TestTreeOnDisk(t *testing.T) {
 	for _, at := range []string{"", "many", "deep", "deep/er", "empty"} {
 		compareFolder(t, disk, dir, at)
 	}
-	if list, err := disk.list("folder link"); err == nil {
+	if list, _, err := disk.list("folder link"); err == nil {
 		t.Errorf("a link to a folder is followed: %v", list)
 	}
 	for _, name := range []string{"missing", "ü/file"} {
-		if _, err := disk.list(name); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
+		if _, _, err := disk.list(name); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := disk.stat(name); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
@@ -67,7 +67,7 @@ func compareFolder(t *testing.T, disk *treeOnDisk, dir, at string) {
 	for _, e := range entries {
 		want = append(want, dirItem{e.Name(), e.IsDir()})
 	}
-	got, err := disk.list(at)
+	got, _, err := disk.list(at)
 	slices.SortFunc(got, func(a, b dirItem) int { return strings.Compare(a.name, b.name) })
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q: %d names of %d: %v", at, len(got), len(want), err)

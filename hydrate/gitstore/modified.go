@@ -4,21 +4,26 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 )
 
 // Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status`
 // does. A file under a filter, such as Git LFS or line ending conversion, differs from its blob. Such a file counts
 // as unmodified if the index has the blob, and the size and time that Git recorded when it wrote the file. Modified
-// does not run filters, because a filter may be any command.
-func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
-	if same, err := asIndexed(ctx, s, dir, tree); err != nil || same {
+// does not run filters, because a filter may be any command. It keeps the names in folders in the repository for the next
+// run; now is the time of the system's clock, not a later one.
+func (s *Store) Modified(ctx context.Context, dir string, tree Hash, now time.Time) (bool, error) {
+	names := openNames(s, now)
+	same, err := asIndexed(ctx, s, dir, tree, names)
+	names.save()
+	if err != nil || same {
 		return false, err
 	}
-	now, err := s.WorkingTree(ctx, dir)
-	if err != nil || now == tree {
+	files, err := s.WorkingTree(ctx, dir)
+	if err != nil || files == tree {
 		return false, err
 	}
-	changes, err := s.Changes(ctx, tree, now)
+	changes, err := s.Changes(ctx, tree, files)
 	if err != nil {
 		return false, err
 	}
@@ -36,7 +41,7 @@ func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, erro
 
 // asIndexed reports whether the files of a folder are those of a tree. It reads only files that changed since Git wrote the index, as
 // `git status` does, and stores nothing.
-func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, error) {
+func asIndexed(ctx context.Context, s *Store, dir string, tree Hash, names *keptNames) (bool, error) {
 	indexed := indexedAt(s)
 	if indexed.IsZero() {
 		return false, nil // every file is read
@@ -45,7 +50,7 @@ func asIndexed(ctx context.Context, s *Store, dir string, tree Hash) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	w.indexed, w.keep = indexed, hashObject
+	w.indexed, w.keep, w.names = indexed, hashObject, names
 	if w.staged == tree { // the usual case costs half
 		if same, err := w.sameAsIndex(); err != nil || same {
 			return same, err

@@ -55,6 +55,9 @@ func (w *walker) walk(into *node) error {
 		return err
 	}
 	defer w.disk.close()
+	if w.names != nil {
+		w.disk.identify()
+	}
 	return w.dir("", into, ignoring{rules: rules})
 }
 
@@ -92,6 +95,8 @@ type walker struct {
 	indexed time.Time
 	keep    func(kind string, data []byte) Hash // hashes an object, and stores it if somebody may read it
 	stored  func(Hash) bool                     // reports whether an object can be read; nil if nobody reads it
+	names   *keptNames                          // nil: every folder is listed
+	listed  int                                 // folders
 	compare bool                                // build no tree; see sameAsIndex
 	matched int                                 // tracked files that sameAsIndex found
 }
@@ -171,7 +176,7 @@ func (w *walker) dir(at string, into *node, above ignoring) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	list, err := w.disk.list(at)
+	list, err := w.list(at)
 	if err != nil {
 		return err
 	}

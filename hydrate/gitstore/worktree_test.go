@@ -133,7 +133,7 @@ func TestModifiedIgnoresFilters(t *testing.T) {
 			if text, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(text) == "one\ntwo\n" {
 				t.Errorf("%s: the filter changes nothing: %v", name, err)
 			}
-			m, err := s.Modified(t.Context(), dir, c.Tree)
+			m, err := s.Modified(t.Context(), dir, c.Tree, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +183,7 @@ func TestIndexedFilesAreNotReadAgain(t *testing.T) {
 	check := func(what string, want bool) {
 		t.Helper()
 		s := open(t, Options{Dir: dir})
-		got, err := asIndexed(t.Context(), s, dir, tree)
+		got, err := asIndexed(t.Context(), s, dir, tree, nil)
 		if err != nil || got != want {
 			t.Errorf("%s: %v %v", what, got, err)
 		}
@@ -295,7 +295,7 @@ func TestModifiedAgreesWithGit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Modified(t.Context(), dir, c.Tree)
+			got, err := s.Modified(t.Context(), dir, c.Tree, time.Now())
 			if err != nil || got != want {
 				t.Errorf("modified: %v, %v; git status says %v", got, err, want)
 			}

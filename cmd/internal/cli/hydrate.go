@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -222,7 +223,7 @@ func (h *hydrateOptions) modified(ctx context.Context, s *app.Session) (bool, er
 	if h.commit != "" || s.IsURL() || folder == "" {
 		return false, nil
 	}
-	return s.Store.Modified(ctx, folder, h.request.Commit.Tree)
+	return s.Store.Modified(ctx, folder, h.request.Commit.Tree, time.Now())
 }
 
 func receiversFlag(f *pflag.FlagSet, file *string) {
