@@ -226,3 +226,24 @@ func TestClosedWriterHoldsNothing(t *testing.T) {
 		t.Errorf("%d trees, %v", len(w.trees), err)
 	}
 }
+
+// Who lists the Writers before one of them is closed may ask it afterwards. An object that was only in its buffer is one that it does not have.
+func TestClosedWriterIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*Store{"memory": OpenEmpty(), "disk": open(t, Options{Dir: source(t)})} {
+		w, err := s.NewWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := w.Blob([]byte("new"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if o, ok, err := w.read(h); ok || err != nil {
+			t.Errorf("%s: %q, %t, %v", name, o.data, ok, err)
+		}
+	}
+}

@@ -237,10 +237,10 @@ func (w *Writer) read(h Hash) (object, bool, error) {
 		err = w.out.Flush()
 	}
 	w.mu.Unlock()
-	if err != nil {
-		return object{}, ok, err
+	var data []byte
+	if err == nil {
+		data, err = w.inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
 	}
-	data, err := w.inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
 	if errors.Is(err, os.ErrClosed) { // closed meanwhile: pushed objects are in a repository
 		return object{}, false, nil
 	}
