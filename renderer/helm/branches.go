@@ -64,8 +64,8 @@ type execution struct {
 }
 
 // start prepares a rendering.
-func (e *execution) start(units map[string]unit, results *reuse) {
-	e.changes, e.memo = changes{watching: results != nil, units: units}, memo{}
+func (e *execution) start(in prepared, results *reuse) {
+	e.changes, e.memo = changes{watching: results != nil, shared: in.shared, units: in.units}, memo{}
 }
 
 // end forgets the values of a rendering.

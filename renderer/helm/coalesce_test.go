@@ -52,7 +52,11 @@ func TestCoalesceIsHelms(t *testing.T) {
 		kept := copyMap(c.Values)
 		want, helmErr := chartutil.CoalesceValues(c, values)
 		got := copyMap(values)
-		err := coalesce(c, got)
+		shared := newDefaults(c)
+		if seed%4 == 0 {
+			shared = nil
+		}
+		err := coalesce(c, got, shared)
 		if (err != nil) != (helmErr != nil) {
 			t.Fatalf("seed %d: %v, but Helm: %v", seed, err, helmErr)
 		}
@@ -66,6 +70,9 @@ func TestCoalesceIsHelms(t *testing.T) {
 		}
 		if c.Values != nil && !reflect.DeepEqual(kept, c.Values) {
 			t.Fatalf("seed %d: the defaults of the chart changed", seed)
+		}
+		if again := copyMap(values); coalesce(c, again, shared) != nil || !reflect.DeepEqual(again, got) {
+			t.Fatalf("seed %d: the second merge gives %v, not %v", seed, again, got)
 		}
 	}
 	if merged < 200 || refused < 20 {

@@ -16,12 +16,17 @@ const (
 	maxConversions = 2 << 20
 )
 
-// toYAML returns what the function toYAML does.
-func (c *conversions) toYAML(v any) string {
+// toYAML returns what the function toYAML does. The digest of a shared map stands for it.
+func (c *conversions) toYAML(v any, shared *defaults) string {
 	if !worth(v) {
 		return toYAML(v)
 	}
-	key, ok := encode(make([]byte, 0, 512), v)
+	key, ok := []byte(nil), false
+	if m, isMap := v.(map[string]any); isMap && shared.table(m) != nil {
+		key, ok = append(append(key, 'S'), shared.table(m).sum[:]...), true
+	} else {
+		key, ok = encode(make([]byte, 0, 512), v)
+	}
 	if !ok {
 		return toYAML(v)
 	}

@@ -43,7 +43,7 @@ func TestConversionsAreHelms(t *testing.T) {
 	}
 	for range 3 {
 		for _, v := range values {
-			if got, want := c.toYAML(v), toYAML(v); got != want {
+			if got, want := c.toYAML(v, nil), toYAML(v); got != want {
 				t.Errorf("%#v: got %q, want %q", v, got, want)
 			}
 		}
@@ -70,7 +70,7 @@ func TestConversionsAreLimited(t *testing.T) {
 	c := &conversions{}
 	for i := range 4_000 {
 		text := fmt.Sprintf("a: %0500d", i)
-		c.toYAML(c.fromYAML(text))
+		c.toYAML(c.fromYAML(text), nil)
 		if c.bytes > maxConversions {
 			t.Fatalf("%d bytes are kept", c.bytes)
 		}

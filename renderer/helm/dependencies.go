@@ -21,7 +21,13 @@ type selections struct {
 	asked *asked
 
 	mu     sync.Mutex
-	charts map[string]*chart.Chart // nobody changes them
+	charts map[string]*selection
+}
+
+// selection is a chart with the dependencies of one choice. Nobody changes it.
+type selection struct {
+	chart    *chart.Chart
+	defaults *defaults // nil: they cannot be shared
 }
 
 // asked is what decides which dependencies are enabled.
@@ -71,31 +77,36 @@ func (t pathTree) of(values map[string]any) map[string]any {
 	return out
 }
 
-// selected returns a copy of the chart with the dependencies that the values enable, and with their defaults.
-func (c *Chart) selected(values map[string]any) (*chart.Chart, error) {
+// selected returns a copy of the chart with the dependencies that the values enable, and their defaults, which are nil if renderings cannot
+// share them.
+func (c *Chart) selected(values map[string]any) (*chart.Chart, *defaults, error) {
 	choice, ok := c.choice(values)
 	if ok {
 		c.selections.mu.Lock()
 		known := c.selections.charts[choice]
 		c.selections.mu.Unlock()
 		if known != nil {
-			return copyChart(known), nil
+			return copyChart(known.chart), known.defaults, nil
 		}
 	}
 	work := copyChart(c.chart)
 	if err := chartutil.ProcessDependenciesWithMerge(work, copyMap(values)); err != nil {
-		return nil, fmt.Errorf("chart %s: dependencies: %w", c.Name(), err)
+		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.Name(), err)
 	}
 	if !ok {
-		return work, nil
+		return work, nil, nil
 	}
+	made := &selection{work, newDefaults(work)}
 	c.selections.mu.Lock()
 	defer c.selections.mu.Unlock()
 	if c.selections.charts == nil || len(c.selections.charts) >= maxPrograms {
-		c.selections.charts = map[string]*chart.Chart{}
+		c.selections.charts = map[string]*selection{}
 	}
-	c.selections.charts[choice] = work
-	return copyChart(work), nil
+	if known := c.selections.charts[choice]; known != nil { // another rendering was faster
+		made = known
+	}
+	c.selections.charts[choice] = made
+	return copyChart(made.chart), made.defaults, nil
 }
 
 // choice returns which dependencies are enabled. It returns false if Helm must decide.
@@ -109,7 +120,7 @@ func (c *Chart) choice(values map[string]any) (string, bool) {
 		return "", true
 	}
 	read := a.paths.of(values)
-	if coalesce(a.defaults, read) != nil {
+	if coalesce(a.defaults, read, nil) != nil {
 		return "", false
 	}
 	out := make([]byte, len(a.requested))

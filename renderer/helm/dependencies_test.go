@@ -78,7 +78,7 @@ func TestSelectedIsHelms(t *testing.T) {
 			want := copyChart(c)
 			helmErr := chartutil.ProcessDependenciesWithMerge(want, copyMap(values))
 			known := len(ours.selections.charts)
-			got, err := ours.selected(values)
+			got, _, err := ours.selected(values)
 			if (err != nil) != (helmErr != nil) {
 				t.Fatalf("seed %d: %v, but Helm: %v", seed, err, helmErr)
 			}
@@ -151,7 +151,7 @@ func TestSelectedIsHelmsOnCorpus(t *testing.T) {
 				if err := chartutil.ProcessDependenciesWithMerge(want, copyMap(values)); err != nil {
 					t.Fatal(err)
 				}
-				got, err := c.selected(values)
+				got, _, err := c.selected(values)
 				if err != nil || !reflect.DeepEqual(processedOf(got), processedOf(want)) {
 					t.Errorf("%v: %v, %+v, want %+v", values, err, processedOf(got), processedOf(want))
 				}

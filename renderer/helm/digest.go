@@ -13,6 +13,7 @@ import (
 // After a template changed the scope, they are computed again.
 type digests struct {
 	scope  map[string]any
+	sums   *sums
 	known  []digest // by the number of the path
 	buffer []byte
 }
@@ -34,15 +35,48 @@ func (d *digests) of(number int, paths [][]string) ([sha256.Size]byte, bool) {
 	}
 	if at := &d.known[number]; at.state == 0 {
 		at.state = impossible
-		if text, ok := encodePath(d.buffer[:0], d.scope, paths[number]); ok {
+		if text, ok := d.sums.encodePath(d.buffer[:0], d.scope, paths[number]); ok {
 			at.state, at.sum, d.buffer = computed, sha256.Sum256(text), text
 		}
 	}
 	return d.known[number].sum, d.known[number].state == computed
 }
 
+// sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
+type sums struct {
+	shared *defaults
+	known  map[uintptr]knownSum // maps of the rendering
+}
+
+type knownSum struct {
+	sum [sha256.Size]byte
+	ok  bool
+}
+
+// of returns the digest of a map that is not nil. It returns false if a value has a type that is not known.
+func (s *sums) of(m map[string]any, depth int) ([sha256.Size]byte, bool) {
+	if t := s.shared.table(m); t != nil {
+		return t.sum, true
+	}
+	at := address(m)
+	out, ok := s.known[at]
+	if !ok {
+		out.sum, out.ok = s.compute(m, depth)
+		if s.known == nil {
+			s.known = map[uintptr]knownSum{}
+		}
+		s.known[at] = out
+	}
+	return out.sum, out.ok
+}
+
+func (s *sums) compute(m map[string]any, depth int) ([sha256.Size]byte, bool) {
+	text, ok := s.encodeMap(make([]byte, 0, 256), m, depth)
+	return sha256.Sum256(text), ok
+}
+
 // encodePath writes what is at a path, or where the path ends and what is there.
-func encodePath(out []byte, scope map[string]any, path []string) ([]byte, bool) {
+func (s *sums) encodePath(out []byte, scope map[string]any, path []string) ([]byte, bool) {
 	var v any = scope
 	for i, key := range path {
 		if c, ok := v.(*chartutil.Capabilities); ok {
@@ -60,9 +94,9 @@ func encodePath(out []byte, scope map[string]any, path []string) ([]byte, bool) 
 			continue
 		}
 		out = binary.AppendUvarint(append(out, 'E'), uint64(i))
-		return encode(out, v)
+		return s.encode(out, v, maxScopeHeight)
 	}
-	return encode(append(out, 'V'), v)
+	return s.encode(append(out, 'V'), v, maxScopeHeight)
 }
 
 func mapOf(v any) (map[string]any, bool) {
@@ -95,9 +129,13 @@ func appendTexts(out []byte, texts ...string) []byte {
 
 // encode writes a value with its type, so that different values have different encodings. It returns false for a type that values of charts
 // do not have, and for a value that is nested too deeply: a template can put a map into itself.
-func encode(out []byte, v any) ([]byte, bool) { return encodeTo(out, v, maxScopeHeight) }
+func encode(out []byte, v any) ([]byte, bool) {
+	var s *sums
+	return s.encode(out, v, maxScopeHeight)
+}
 
-func encodeTo(out []byte, v any, depth int) ([]byte, bool) {
+// encode writes a value. It writes the digests of maps, or without sums all that they contain.
+func (s *sums) encode(out []byte, v any, depth int) ([]byte, bool) {
 	if depth == 0 {
 		return nil, false
 	}
@@ -118,24 +156,32 @@ func encodeTo(out []byte, v any, depth int) ([]byte, bool) {
 	case float64:
 		return binary.BigEndian.AppendUint64(append(out, 'd'), math.Float64bits(x)), true
 	case map[string]any:
-		return encodeMap(append(out, 'm'), x, depth-1)
+		return s.encodeTable(append(out, 'm'), x, depth-1)
 	case chartutil.Values:
-		return encodeMap(append(out, 'M'), x, depth-1)
+		return s.encodeTable(append(out, 'M'), x, depth-1)
 	case []any:
-		return encodeList(append(out, 'l'), x, depth-1)
+		return s.encodeList(append(out, 'l'), x, depth-1)
 	}
 	return nil, false
 }
 
-func encodeMap(out []byte, m map[string]any, depth int) ([]byte, bool) {
+func (s *sums) encodeTable(out []byte, m map[string]any, depth int) ([]byte, bool) {
 	if m == nil {
 		return append(out, 'n'), true
 	}
+	if s == nil {
+		return s.encodeMap(out, m, depth)
+	}
+	sum, ok := s.of(m, depth)
+	return append(out, sum[:]...), ok
+}
+
+func (s *sums) encodeMap(out []byte, m map[string]any, depth int) ([]byte, bool) {
 	out = binary.AppendUvarint(append(out, 'i'), uint64(len(m)))
 	var few [16]string
 	for _, key := range sortedKeys(few[:0], m) {
 		var ok bool
-		if out, ok = encodeTo(appendTexts(out, key), m[key], depth); !ok {
+		if out, ok = s.encode(appendTexts(out, key), m[key], depth); !ok {
 			return nil, false
 		}
 	}
@@ -152,14 +198,14 @@ func sortedKeys(keys []string, m map[string]any) []string {
 	return keys
 }
 
-func encodeList(out []byte, l []any, depth int) ([]byte, bool) {
+func (s *sums) encodeList(out []byte, l []any, depth int) ([]byte, bool) {
 	if l == nil {
 		return append(out, 'n'), true
 	}
 	out = binary.AppendUvarint(append(out, 'i'), uint64(len(l)))
 	for _, item := range l {
 		var ok bool
-		if out, ok = encodeTo(out, item, depth); !ok {
+		if out, ok = s.encode(out, item, depth); !ok {
 			return nil, false
 		}
 	}

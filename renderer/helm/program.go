@@ -37,14 +37,14 @@ type chartScope = struct {
 }
 
 // units lists the templates of a chart and its subcharts by name.
-func (c *Chart) units(work *chart.Chart, top chartutil.Values) map[string]unit {
+func (c *Chart) units(in prepared) map[string]unit {
 	out := map[string]unit{}
-	c.addUnits(out, work, top)
+	c.addUnits(out, in.work, in.top, &sums{shared: in.shared})
 	return out
 }
 
 // addUnits adds the templates of one chart and returns their scope.
-func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values) map[string]any {
+func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values, digestsOfMaps *sums) map[string]any {
 	subcharts := map[string]any{}
 	scope := map[string]any{
 		"Chart":        chartScope{*work.Metadata, work.IsRoot()},
@@ -60,10 +60,10 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 		scope["Values"] = values
 	}
 	for _, sub := range work.Dependencies() {
-		subcharts[sub.Name()] = c.addUnits(out, sub, scope)
+		subcharts[sub.Name()] = c.addUnits(out, sub, scope, digestsOfMaps)
 	}
 	full := work.ChartFullPath()
-	known := &digests{scope: scope}
+	known := &digests{scope: scope, sums: digestsOfMaps}
 	library := strings.EqualFold(work.Metadata.Type, "library")
 	for _, f := range work.Templates {
 		if f != nil && (!library || partial(f.Name)) {
@@ -137,7 +137,7 @@ func (p *program) reuse(results *Results, units map[string]unit) *reuse {
 }
 
 // run executes the templates whose results cannot be reused. It does not use the instance again after an error or a panic.
-func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*outputs, error) {
+func (p *program) run(in prepared, results *reuse, maxOutput int) (*outputs, error) {
 	instance, ok := p.instances.Get().(*bound)
 	if !ok {
 		clone, err := p.base.Clone()
@@ -148,13 +148,13 @@ func (p *program) run(units map[string]unit, results *reuse, maxOutput int) (*ou
 		instance = bind(clone.Funcs(e.watched(p.toWatch)), e)
 	}
 	e := instance.execution
-	e.start(units, results)
+	e.start(in, results)
 	out := newOutputs(maxOutput)
 	for _, name := range p.names {
 		if partial(name) {
 			continue
 		}
-		u := units[name]
+		u := in.units[name]
 		e.visit(u, chartutil.Values{"Name": name, "BasePath": u.basePath})
 		reads := results.file(name, e)
 		if reads != nil {

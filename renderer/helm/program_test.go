@@ -27,7 +27,7 @@ func sameAsHelm(t *testing.T, c *Chart, o Options) int {
 	t.Helper()
 	var helms [2]map[string]string
 	for i := range helms {
-		work, top, err := c.prepare(o)
+		work, top, err := unshared(c, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,11 +37,7 @@ func sameAsHelm(t *testing.T, c *Chart, o Options) int {
 	}
 	n := 0
 	for range 2 {
-		work, top, err := c.prepare(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		executed, err := c.execute(work, top, 0)
+		_, executed, err := c.attempt(t.Context(), o)
 		if err != nil {
 			t.Fatalf("only Helm renders the chart: %v", err)
 		}
@@ -110,16 +106,14 @@ func TestFunctionsEqualHelms(t *testing.T) {
 	} {
 		c := loaded(t, "values.yaml", values, "f.txt", "one\ntwo\n", "templates/_h.tpl", `{{ define "h" }}h of {{ .Values.text }}{{ end }}{{ define "len" }}{{ len . }}{{ end }}`, "templates/a.txt", "A", "templates/x.txt", text)
 		o := options(nil)
-		work, top, err := c.prepare(o)
+		work, top, err := unshared(c, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := (engine.Engine{}).Render(work, top); err == nil {
 			sameAsHelm(t, c, o)
-		} else if work, top, _ = c.prepare(o); true {
-			if files, err := c.execute(work, top, 0); err == nil {
-				t.Errorf("%s: only Helm refuses it, got %q", text, texts(files))
-			}
+		} else if _, files, err := c.attempt(t.Context(), o); err == nil {
+			t.Errorf("%s: only Helm refuses it, got %q", text, texts(files))
 		}
 	}
 }
@@ -132,7 +126,7 @@ func TestErrorsAreHelms(t *testing.T) {
 		`{{ tpl "{{ fail \"inner\" }}" . }}`, `{{ tpl "{{" . }}`, `{{ .Values.text.x }}`, `{{ index .Values.list 5 }}`, `{{ tpl 5 . }}`, `{{ env "HOME" }}`, `{{ template "none" }}`,
 	} {
 		c := loaded(t, "values.yaml", "text: a\nlist: [1]\n", "templates/x.yaml", text)
-		work, top, err := c.prepare(options(nil))
+		work, top, err := unshared(c, options(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

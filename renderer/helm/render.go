@@ -47,14 +47,10 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	if err := c.renderable(); err != nil {
 		return Result{}, err
 	}
-	work, top, err := c.prepare(o)
-	if err != nil {
+	in, files, err := c.attempt(ctx, o)
+	if in.units == nil {
 		return Result{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	files, err := c.execute(work, top, o.MaxOutput)
 	if _, tooMuch := errors.AsType[*tooMuchText](err); err != nil && !tooMuch {
 		files, err = c.helms(o)
 	}
@@ -66,31 +62,56 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	}
 	var documents []Document
 	if o.IncludeCRDs {
-		documents = c.parsed.crds(work)
+		documents = c.parsed.crds(in.work)
 	}
-	return Result{Documents: files.documents(documents), Unstable: c.analyse().unstable(top)}, ctx.Err()
+	return Result{Documents: files.documents(documents), Unstable: c.analyse().unstable(in.top, in.shared)}, ctx.Err()
 }
 
-// prepare returns a copy of the chart with the subcharts that the values select, and the values for the templates.
-func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
-	work, err := c.selected(o.Values)
-	if err != nil {
-		return nil, nil, err
+// attempt executes the templates. It begins again if a template would have changed shared values. Without units, nothing was executed.
+func (c *Chart) attempt(ctx context.Context, o Options) (in prepared, files *outputs, err error) {
+	for tries := 0; ; tries++ {
+		if in, err = c.prepare(o, tries <= maxRestarts); err != nil {
+			return prepared{}, nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return prepared{}, nil, err
+		}
+		in.units = c.units(in)
+		if files, err = c.execute(in, o.MaxOutput); in.shared == nil || !errors.Is(err, errShared) {
+			return in, files, err
+		}
+	}
+}
+
+// prepared is a copy of the chart with the subcharts that the values select, and the values for the templates.
+type prepared struct {
+	work   *chart.Chart
+	top    chartutil.Values
+	units  map[string]unit
+	shared *defaults // in the values; nil: templates can change all
+}
+
+func (c *Chart) prepare(o Options, share bool) (in prepared, err error) {
+	if in.work, in.shared, err = c.selected(o.Values); err != nil {
+		return prepared{}, err
+	}
+	if !share || in.shared != nil && in.shared.off.Load() {
+		in.shared = nil
 	}
 	if o.Probe {
-		c.analyse().probe(work)
+		c.analyse().probe(in.work)
 	}
-	top, err := c.values(work, copyMap(o.Values), o)
-	return work, top, err
+	in.top, err = c.values(in.work, copyMap(o.Values), in.shared, o)
+	return in, err
 }
 
 // helms renders with Helm's engine. A failed execution may have changed the values, so it prepares them again.
 func (c *Chart) helms(o Options) (*outputs, error) {
-	work, top, err := c.prepare(o)
+	in, err := c.prepare(o, false)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := engine.Engine{}.Render(work, top)
+	texts, err := engine.Engine{}.Render(in.work, in.top)
 	if err != nil {
 		return nil, templateError(err)
 	}
@@ -106,18 +127,22 @@ func (c *Chart) helms(o Options) (*outputs, error) {
 var errNotParsed = errors.New("the templates do not parse")
 
 // execute renders with parsed templates. Any error means that Helm's engine must render.
-func (c *Chart) execute(work *chart.Chart, top chartutil.Values, maxOutput int) (files *outputs, err error) {
+func (c *Chart) execute(in prepared, maxOutput int) (files *outputs, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	units := c.units(work, top)
-	p := c.parsed.program(units)
+	p := c.parsed.program(in.units)
 	if p == nil {
 		return nil, errNotParsed
 	}
-	return p.run(units, p.reuse(c.results, units), maxOutput)
+	results := p.reuse(c.results, in.units)
+	files, err = p.run(in, results, maxOutput)
+	if results == nil && errors.Is(err, errShared) {
+		p.used.Store(false)
+	}
+	return files, err
 }
 
 // renderable returns an error if `helm template` would refuse the chart before it renders.
@@ -134,7 +159,7 @@ func (c *Chart) renderable() error {
 	return nil
 }
 
-func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (chartutil.Values, error) {
+func (c *Chart) values(work *chart.Chart, values map[string]any, shared *defaults, o Options) (chartutil.Values, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	if o.KubeVersion != "" {
 		version, err := chartutil.ParseKubeVersion(o.KubeVersion)
@@ -148,7 +173,7 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (cha
 		return nil, fmt.Errorf("chart %s needs Kubernetes %s, the cluster has %s: change the chart's version or the cluster's kubeVersion",
 			c.Name(), want, capabilities.KubeVersion.String())
 	}
-	if err := coalesce(work, values); err != nil {
+	if err := coalesce(work, values, shared); err != nil {
 		if _, err = chartutil.CoalesceValues(work, copyMap(o.Values)); err == nil { // for Helm's message
 			err = errNoTable
 		}

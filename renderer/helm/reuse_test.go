@@ -8,25 +8,33 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 )
+
+// unshared returns what Helm's engine renders: it changes default values too.
+func unshared(c *Chart, o Options) (*chart.Chart, chartutil.Values, error) {
+	in, err := c.prepare(o, false)
+	return in.work, in.top, err
+}
 
 // reused renders with a chart that reuses results and compares each file with Helm's engine. It returns the numbers of files that were
 // rendered and reused.
 func reused(t *testing.T, c *Chart, o Options) (files, found int, err error) {
 	t.Helper()
-	work, top, err := c.prepare(o)
+	work, top, err := unshared(c, o)
 	if err != nil {
 		return 0, 0, err
 	}
 	want, err := engine.Engine{}.Render(work, top)
 	again := map[string]string{}
-	if work, top, _ = c.prepare(o); err == nil { // some charts print random names
+	if work, top, _ = unshared(c, o); err == nil { // some charts print random names
 		again, err = engine.Engine{}.Render(work, top)
-		work, top, _ = c.prepare(o)
 	}
 	before := reusedFiles(c)
-	out, got := c.execute(work, top, 0)
+	_, out, got := c.attempt(t.Context(), o)
+	unchanged(t, c)
 	if err != nil {
 		if got == nil {
 			t.Errorf("only Helm refuses: %v", err)

@@ -32,8 +32,8 @@ func (s scopeMaps) root(v any) {
 	}
 }
 
-// scopesOf returns the maps of the scopes. It returns false if digests cannot describe the values.
-func scopesOf(units map[string]unit) (scopeMaps, bool) {
+// scopesOf returns the maps of the scopes without shared ones, which nobody changes. It returns false if digests cannot describe the values.
+func scopesOf(units map[string]unit, shared *defaults) (scopeMaps, bool) {
 	out := scopeMaps{}
 	for _, u := range units {
 		out.root(u.scope)
@@ -42,7 +42,7 @@ func scopesOf(units map[string]unit) (scopeMaps, bool) {
 	}
 	for _, u := range units {
 		for _, key := range []string{"Values", "Release"} {
-			if _, _, ok := out.add(u.scope[key], 0); !ok {
+			if _, _, ok := out.add(u.scope[key], 0, shared); !ok {
 				return out, false
 			}
 		}
@@ -52,13 +52,13 @@ func scopesOf(units map[string]unit) (scopeMaps, bool) {
 
 // add adds the maps that a value is or contains, and returns the height and the number of items of its tree. It returns false for a map that
 // contains itself or a root, and for a tree that exceeds the limits.
-func (s scopeMaps) add(v any, depth int) (height, items int, ok bool) {
+func (s scopeMaps) add(v any, depth int, shared *defaults) (height, items int, ok bool) {
 	if depth >= maxScopeHeight {
 		return 0, 0, false
 	}
 	items = 1
 	below := func(item any) bool {
-		h, n, ok := s.add(item, depth+1)
+		h, n, ok := s.add(item, depth+1, shared)
 		height, items = max(height, h), items+n
 		return ok && depth+height < maxScopeHeight && items <= maxScopeItems
 	}
@@ -73,6 +73,9 @@ func (s scopeMaps) add(v any, depth int) (height, items int, ok bool) {
 	m, isMap := mapOf(v)
 	if !isMap || m == nil {
 		return 0, 1, true
+	}
+	if t := shared.table(m); t != nil {
+		return t.height, t.items, true
 	}
 	at := address(m)
 	if known, ok := s[at]; ok {
@@ -92,6 +95,7 @@ func (s scopeMaps) add(v any, depth int) (height, items int, ok bool) {
 // changes are the changes of the scope during a rendering.
 type changes struct {
 	watching bool // somebody wants to know
+	shared   *defaults
 	units    map[string]unit
 	maps     scopeMaps // nil until a template changes a map
 	changed  bool      // the current file changed a map of the scope
@@ -119,30 +123,34 @@ func (c *changes) settle() {
 	c.changed = false
 	c.times++
 	var ok bool
-	if c.maps, ok = scopesOf(c.units); !ok || c.times > maxChanges {
+	if c.maps, ok = scopesOf(c.units, c.shared); !ok || c.times > maxChanges {
 		c.lost = true
 		return
 	}
 	for _, u := range c.units {
-		u.digests.known = nil
+		u.digests.known, u.digests.sums.known = nil, nil
 	}
 }
 
-// write records that a function changes a map. Whether the map is one of the scope must follow from what the analysis counts as read:
+// write records that a function changes a map. After an error, the function must not change it. Whether the map is one of the scope must follow from what the analysis counts as read:
 // another execution with equal reads is taken to change nothing if this one did not.
-func (c *changes) write(m map[string]any) {
+func (c *changes) write(m map[string]any) error {
 	c.writes++
+	if err := c.shared.write(m); err != nil {
+		return err
+	}
 	if !c.watching || c.lost {
-		return
+		return nil
 	}
 	if c.maps == nil {
 		var ok bool
-		if c.maps, ok = scopesOf(c.units); !ok {
+		if c.maps, ok = scopesOf(c.units, c.shared); !ok {
 			c.lost = true
-			return
+			return nil
 		}
 	}
 	if known, ok := c.maps[address(m)]; ok {
 		c.changed, c.lost = true, c.lost || known.root
 	}
+	return nil
 }

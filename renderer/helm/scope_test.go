@@ -100,7 +100,7 @@ func TestMergesThatChangeTheScope(t *testing.T) {
 		return out
 	}
 	value, local, other := m("k", m()), m(), m("n", m())
-	units := map[string]unit{"x": {scope: m("Values", m("v", value)), digests: &digests{}}}
+	units := map[string]unit{"x": {scope: m("Values", m("v", value)), digests: &digests{sums: &sums{}}}}
 	for name, x := range map[string]struct {
 		into, from    map[string]any
 		changed, lost bool

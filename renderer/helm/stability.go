@@ -198,24 +198,32 @@ func (a *analysis) probe(work *chart.Chart) {
 }
 
 // unstable reports whether two renderings with these values can differ.
-func (a *analysis) unstable(top chartutil.Values) bool {
-	return a.reaches || a.usesTpl && mentionsVolatile(top["Values"])
+func (a *analysis) unstable(top chartutil.Values, shared *defaults) bool {
+	return a.reaches || a.usesTpl && shared.mentionsVolatile(top["Values"])
+}
+
+func mentionsVolatile(v any) bool {
+	var shared *defaults
+	return shared.mentionsVolatile(v)
 }
 
 // mentionsVolatile reports whether a value contains template text with the name of a volatile function. A false positive
 // only costs a second rendering.
-func mentionsVolatile(v any) bool {
+func (d *defaults) mentionsVolatile(v any) bool {
 	switch x := v.(type) {
 	case chartutil.Values:
-		return mentionsVolatile(map[string]any(x))
+		return d.mentionsVolatile(map[string]any(x))
 	case map[string]any:
+		if t := d.table(x); t != nil {
+			return t.volatile
+		}
 		for _, item := range x {
-			if mentionsVolatile(item) {
+			if d.mentionsVolatile(item) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(x, mentionsVolatile)
+		return slices.ContainsFunc(x, d.mentionsVolatile)
 	case string:
 		if !strings.Contains(x, "{{") {
 			return false

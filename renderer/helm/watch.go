@@ -10,24 +10,27 @@ import (
 // it keeps. all has Sprig's.
 func (e *execution) watched(all template.FuncMap) template.FuncMap {
 	out := template.FuncMap{
-		"toYaml": e.kept.toYAML, "fromYaml": e.kept.fromYAML,
-		"set": func(m map[string]any, key string, v any) map[string]any {
-			e.write(m)
+		"toYaml": func(v any) string { return e.kept.toYAML(v, e.shared) }, "fromYaml": e.kept.fromYAML,
+		"set": func(m map[string]any, key string, v any) (map[string]any, error) {
+			if err := e.write(m); err != nil {
+				return nil, err
+			}
 			m[key] = v
-			return m
+			return m, nil
 		},
-		"unset": func(m map[string]any, key string) map[string]any {
-			e.write(m)
+		"unset": func(m map[string]any, key string) (map[string]any, error) {
+			if err := e.write(m); err != nil {
+				return nil, err
+			}
 			delete(m, key)
-			return m
+			return m, nil
 		},
 	}
 	for name, f := range all {
 		switch merge := f.(type) {
 		case func(map[string]any, ...map[string]any) any:
-			out[name] = func(into map[string]any, from ...map[string]any) any {
-				merged, _ := e.merge(into, from, func(into, from map[string]any) (any, error) { return merge(into, from), nil })
-				return merged
+			out[name] = func(into map[string]any, from ...map[string]any) (any, error) {
+				return e.merge(into, from, func(into, from map[string]any) (any, error) { return merge(into, from), nil })
 			}
 		case func(map[string]any, ...map[string]any) (any, error):
 			out[name] = func(into map[string]any, from ...map[string]any) (any, error) {
@@ -67,9 +70,12 @@ func toWatch(all template.FuncMap) template.FuncMap {
 // merge merges one map after the other, as Sprig does.
 func (e *execution) merge(into map[string]any, from []map[string]any, merge func(into, from map[string]any) (any, error)) (any, error) {
 	for _, next := range from {
-		if e.watching && !e.lost {
+		if e.shared != nil || e.watching && !e.lost {
 			w := merging{changes: &e.changes, into: map[uintptr]bool{}, from: map[uintptr]bool{}}
 			w.maps(into, next)
+			if err := w.end(); err != nil {
+				return nil, err
+			}
 		}
 		out, err := merge(into, next)
 		merged, ok := out.(map[string]any)
@@ -85,20 +91,35 @@ func (e *execution) merge(into map[string]any, from []map[string]any, merge func
 type merging struct {
 	*changes
 	into, from map[uintptr]bool
+	unclear    bool  // any map can change
+	err        error // the merge must not happen
 }
 
-// maps records what changes. If that depends on the order of the keys, which is random, all is lost: a map that is changed twice, or is both
+// end records what is unclear.
+func (w *merging) end() error {
+	if w.err != nil || !w.unclear {
+		return w.err
+	}
+	w.lost = true
+	if w.shared == nil {
+		return nil
+	}
+	w.shared.off.Store(true)
+	return errShared
+}
+
+// maps records what changes. If that depends on the order of the keys, which is random, it is unclear: a map that is changed twice, or is both
 // changed and read, can get items of the scope that are changed later.
 func (w *merging) maps(into, from map[string]any) {
-	if len(from) == 0 {
+	if len(from) == 0 || w.unclear || w.err != nil {
 		return
 	}
-	w.write(into)
+	if w.err = w.write(into); w.err != nil {
+		return
+	}
 	target, source := address(into), address(from)
 	if w.into[target] || w.from[target] || w.into[source] || target == source {
-		w.lost = true
-	}
-	if w.lost {
+		w.unclear = true
 		return
 	}
 	w.into[target], w.from[source] = true, true
@@ -114,7 +135,7 @@ func (w *merging) items(into, from any) {
 	target, ok := mapOf(into)
 	source, both := mapOf(from)
 	if !ok || !both { // mergo can change pointers, structures and other kinds of maps
-		w.lost = true
+		w.unclear = true
 		return
 	}
 	w.maps(target, source)
