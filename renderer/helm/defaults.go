@@ -21,7 +21,8 @@ type defaults struct {
 
 	off      atomic.Bool // every rendering copies everything
 	restarts atomic.Int32
-	complete sync.Map // filling; pairs of tables of which the first lacks nothing
+	complete sync.Map // filling: pairs of tables of which the first lacks nothing
+	valid    sync.Map // checked: tables that are valid
 }
 
 // sharedTable is a map of default values.

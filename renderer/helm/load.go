@@ -173,5 +173,6 @@ func (c *Chart) Reuse(results *Results) { c.results = results }
 
 type schema struct {
 	compiled *jsonschema.Schema
+	parts    parts
 	err      error
 }

@@ -190,7 +190,7 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, shared *default
 	if o.SkipSchema {
 		return top, nil
 	}
-	return top, c.validate(work, values)
+	return top, c.validate(work, values, shared)
 }
 
 // copyChart copies the parts of a chart that Helm or templates change. The copies share the files, and the default values, which are copied

@@ -23,9 +23,9 @@ type schemaCache struct {
 }
 
 // validate checks values as Helm does, but with a compiler that cannot read other documents.
-func (c *Chart) validate(work *chart.Chart, values chartutil.Values) error {
+func (c *Chart) validate(work *chart.Chart, values chartutil.Values, shared *defaults) error {
 	var out SchemaError
-	c.validateOne(work, values, nil, &out)
+	c.validateOne(work, values, shared, nil, &out)
 	if len(out.Failures) == 0 {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (c *Chart) validate(work *chart.Chart, values chartutil.Values) error {
 const maxSchemaFailures = 50
 
 // validateOne checks the values of a chart and its subcharts; above is the path of the chart's values in the release's.
-func (c *Chart) validateOne(work *chart.Chart, values map[string]any, above []string, out *SchemaError) {
+func (c *Chart) validateOne(work *chart.Chart, values map[string]any, shared *defaults, above []string, out *SchemaError) {
 	if work.Schema != nil {
-		out.add(work.Name(), above, c.schema.check(work.Schema, values))
+		out.add(work.Name(), above, c.schema.check(work.Schema, values, shared))
 	}
 	for _, sub := range work.Dependencies() {
 		raw, ok := values[sub.Name()]
@@ -50,9 +50,9 @@ func (c *Chart) validateOne(work *chart.Chart, values map[string]any, above []st
 		path := append(slices.Clip(above), sub.Name())
 		switch v := raw.(type) {
 		case map[string]any:
-			c.validateOne(sub, v, path, out)
+			c.validateOne(sub, v, shared, path, out)
 		case chartutil.Values:
-			c.validateOne(sub, v, path, out)
+			c.validateOne(sub, v, shared, path, out)
 		default:
 			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.Name(), Path: path, Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
 		}
@@ -82,11 +82,11 @@ func (e *SchemaError) add(chart string, above []string, err error) {
 	}
 }
 
-func (s *schemaCache) check(text []byte, values map[string]any) error {
+func (s *schemaCache) check(text []byte, values map[string]any, shared *defaults) error {
 	s.mu.Lock()
 	known, ok := s.compiled[string(text)]
 	if !ok {
-		known.compiled, known.err = compile(text)
+		known.compiled, known.parts, known.err = compile(text)
 		if s.compiled == nil {
 			s.compiled = map[string]schema{}
 		}
@@ -96,10 +96,13 @@ func (s *schemaCache) check(text []byte, values map[string]any) error {
 	if known.err != nil {
 		return known.err
 	}
+	if known.parts != nil && shared != nil && known.parts.valid(known.compiled, values, shared, 0) {
+		return nil
+	}
 	return known.compiled.Validate(values)
 }
 
-func compile(text []byte) (compiled *jsonschema.Schema, err error) {
+func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("values.schema.json cannot be used: %v", r)
@@ -107,19 +110,19 @@ func compile(text []byte) (compiled *jsonschema.Schema, err error) {
 	}()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}
 	const url = "file:///values.schema.json" // the name that Helm gives it: a relative $ref resolves the same
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(refuse{})
 	if err := compiler.AddResource(url, document); err != nil {
-		return nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}
 	compiled, err = compiler.Compile(url)
 	if err != nil {
-		return nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}
-	return compiled, nil
+	return compiled, partsOf(document, compiled), nil
 }
 
 // refuse is a loader that fails for every URL outside the schema. The library has the well-known meta-schemas built in.
