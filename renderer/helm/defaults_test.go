@@ -27,11 +27,11 @@ func unchanged(t *testing.T, c *Chart) {
 
 func defaultsOf(t *testing.T, c *Chart) *defaults {
 	t.Helper()
-	_, d, err := c.selected(nil)
-	if err != nil || d == nil {
+	_, s, err := c.selected(nil)
+	if err != nil || s == nil || s.defaults == nil {
 		t.Fatalf("no shared defaults: %v", err)
 	}
-	return d
+	return s.defaults
 }
 
 // Every way to change a default value gives the rendering its own copy, also in a list, of globals, in a subchart and after a merge that

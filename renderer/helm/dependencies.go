@@ -28,6 +28,9 @@ type selections struct {
 type selection struct {
 	chart    *chart.Chart
 	defaults *defaults // nil: they cannot be shared
+
+	mu       sync.Mutex
+	programs map[bool]*program // of a probe and of others; nil if the templates do not parse
 }
 
 // asked is what decides which dependencies are enabled.
@@ -77,16 +80,16 @@ func (t pathTree) of(values map[string]any) map[string]any {
 	return out
 }
 
-// selected returns a copy of the chart with the dependencies that the values enable, and their defaults, which are nil if renderings cannot
-// share them.
-func (c *Chart) selected(values map[string]any) (*chart.Chart, *defaults, error) {
+// selected returns a copy of the chart with the dependencies that the values enable, with their defaults, and the selection, or nil if Helm
+// must decide.
+func (c *Chart) selected(values map[string]any) (*chart.Chart, *selection, error) {
 	choice, ok := c.choice(values)
 	if ok {
 		c.selections.mu.Lock()
 		known := c.selections.charts[choice]
 		c.selections.mu.Unlock()
 		if known != nil {
-			return copyChart(known.chart), known.defaults, nil
+			return copyChart(known.chart), known, nil
 		}
 	}
 	work := copyChart(c.chart)
@@ -96,7 +99,7 @@ func (c *Chart) selected(values map[string]any) (*chart.Chart, *defaults, error)
 	if !ok {
 		return work, nil, nil
 	}
-	made := &selection{work, newDefaults(work)}
+	made := &selection{chart: work, defaults: newDefaults(work), programs: map[bool]*program{}}
 	c.selections.mu.Lock()
 	defer c.selections.mu.Unlock()
 	if c.selections.charts == nil || len(c.selections.charts) >= maxPrograms {
@@ -106,7 +109,7 @@ func (c *Chart) selected(values map[string]any) (*chart.Chart, *defaults, error)
 		made = known
 	}
 	c.selections.charts[choice] = made
-	return copyChart(made.chart), made.defaults, nil
+	return copyChart(made.chart), made, nil
 }
 
 // choice returns which dependencies are enabled. It returns false if Helm must decide.

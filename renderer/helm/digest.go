@@ -12,15 +12,16 @@ import (
 // digests computes what is at the paths of a scope. Equal digests of a path mean that a template that reads the path sees no difference.
 // After a template changed the scope, they are computed again.
 type digests struct {
-	scope  map[string]any
-	sums   *sums
-	known  []digest // by the number of the path
-	buffer []byte
+	scope map[string]any
+	sums  *sums
+	known []digest // by the number of the path
+	text  []byte   // of all known digests
 }
 
+// digest is a part of the text.
 type digest struct {
-	state byte // of the computation
-	sum   [sha256.Size]byte
+	state    byte // of the computation
+	from, to int
 }
 
 const (
@@ -28,19 +29,29 @@ const (
 	impossible = 2 // a value has a type that is not known
 )
 
-// of returns the digest of the path with a number.
-func (d *digests) of(number int, paths [][]string) ([sha256.Size]byte, bool) {
+// appendTo appends the digest of the path with a number, and its length: a short value stands for itself.
+func (d *digests) appendTo(out []byte, number int, paths [][]string) ([]byte, bool) {
 	if d.known == nil {
 		d.known = make([]digest, len(paths))
 	}
-	if at := &d.known[number]; at.state == 0 {
-		at.state = impossible
-		if text, ok := d.sums.encodePath(d.buffer[:0], d.scope, paths[number]); ok {
-			at.state, at.sum, d.buffer = computed, sha256.Sum256(text), text
+	at := &d.known[number]
+	if at.state == 0 {
+		at.state, at.from = impossible, len(d.text)
+		if text, ok := d.sums.encodePath(d.text, d.scope, paths[number]); ok {
+			at.state, d.text = computed, text
+			if len(text)-at.from > 2*sha256.Size {
+				sum := sha256.Sum256(text[at.from:])
+				d.text = append(append(text[:at.from], 'H'), sum[:]...)
+			}
 		}
+		at.to = len(d.text)
 	}
-	return d.known[number].sum, d.known[number].state == computed
+	value := d.text[at.from:at.to]
+	return append(binary.AppendUvarint(out, uint64(len(value))), value...), at.state == computed
 }
+
+// forget makes d compute everything again.
+func (d *digests) forget() { d.known, d.text, d.sums.known = nil, d.text[:0], nil }
 
 // sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
 type sums struct {

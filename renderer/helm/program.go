@@ -199,6 +199,21 @@ type parsedCharts struct {
 const maxPrograms = 16
 
 // program returns the parsed templates; nil if they do not parse.
+func (c *Chart) program(in prepared) *program {
+	if in.selection == nil {
+		return c.parsed.program(in.units)
+	}
+	in.selection.mu.Lock()
+	defer in.selection.mu.Unlock()
+	known, ok := in.selection.programs[in.probe]
+	if !ok {
+		known = c.parsed.program(in.units)
+		in.selection.programs[in.probe] = known
+	}
+	return known
+}
+
+// program returns the parsed templates; nil if they do not parse.
 func (p *parsedCharts) program(units map[string]unit) *program {
 	p.mu.Lock()
 	defer p.mu.Unlock()

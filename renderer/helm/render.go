@@ -85,19 +85,22 @@ func (c *Chart) attempt(ctx context.Context, o Options) (in prepared, files *out
 
 // prepared is a copy of the chart with the subcharts that the values select, and the values for the templates.
 type prepared struct {
-	work   *chart.Chart
-	top    chartutil.Values
-	units  map[string]unit
-	shared *defaults // in the values; nil: templates can change all
+	work      *chart.Chart
+	selection *selection // of the chart; can be nil
+	probe     bool
+	top       chartutil.Values
+	units     map[string]unit
+	shared    *defaults // in the values; nil: templates can change all
 }
 
 func (c *Chart) prepare(o Options, share bool) (in prepared, err error) {
-	if in.work, in.shared, err = c.selected(o.Values); err != nil {
+	if in.work, in.selection, err = c.selected(o.Values); err != nil {
 		return prepared{}, err
 	}
-	if !share || in.shared != nil && in.shared.off.Load() {
-		in.shared = nil
+	if share && in.selection != nil && in.selection.defaults != nil && !in.selection.defaults.off.Load() {
+		in.shared = in.selection.defaults
 	}
+	in.probe = o.Probe
 	if o.Probe {
 		c.analyse().probe(in.work)
 	}
@@ -133,7 +136,7 @@ func (c *Chart) execute(in prepared, maxOutput int) (files *outputs, err error) 
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	p := c.parsed.program(in.units)
+	p := c.program(in)
 	if p == nil {
 		return nil, errNotParsed
 	}

@@ -233,16 +233,16 @@ func (r *reuse) keep(f *readFile, u unit, e *execution, out *output) {
 
 // key identifies the program, the file, the branches, and what the file reads.
 func (r *reuse) key(f *readFile, s shape, d *digests) ([sha256.Size]byte, bool) {
-	text := make([]byte, 0, 20+len(s.paths)*sha256.Size)
+	const usual = 16 // bytes of a digest
+	text := make([]byte, 0, 20+len(s.paths)*usual)
 	text = binary.BigEndian.AppendUint64(text, r.program)
 	text = binary.BigEndian.AppendUint32(text, f.number)
 	text = binary.BigEndian.AppendUint64(text, s.branches)
 	for _, number := range s.paths {
-		sum, ok := d.of(number, r.reads.paths)
-		if !ok {
+		var ok bool
+		if text, ok = d.appendTo(text, number, r.reads.paths); !ok {
 			return [sha256.Size]byte{}, false
 		}
-		text = append(text, sum[:]...)
 	}
 	return sha256.Sum256(text), true
 }

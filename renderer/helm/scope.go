@@ -128,7 +128,7 @@ func (c *changes) settle() {
 		return
 	}
 	for _, u := range c.units {
-		u.digests.known, u.digests.sums.known = nil, nil
+		u.digests.forget()
 	}
 }
 
