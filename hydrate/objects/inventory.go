@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -38,6 +39,8 @@ type Inventory struct {
 	limit    int                            // of kept
 	indexed  *contents                      // what index has
 	index    map[string][]place             // files by name; nil before it is needed
+	first    bool                           // index is that of the first cluster
+	memory   *memo.File                     // see Keep
 	asked    *contents                      // of the last call of finder
 	calls    int                            // of finder about asked
 }

@@ -111,6 +111,7 @@ func (v *Inventory) indexFiles(ctx context.Context, want *contents) error {
 	if v.index != nil && v.indexed == want {
 		return nil
 	}
+	v.first = len(v.indexed.apps)+len(v.indexed.folders) == 0
 	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
 	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
 		v.index, v.indexed = map[string][]place{}, &contents{}
@@ -135,48 +136,44 @@ func changed(from, to map[string]gitstore.Hash) []string {
 
 // moveIndex makes the index one of other contents.
 func (v *Inventory) moveIndex(ctx context.Context, want *contents) error {
-	if err := v.edit(ctx, v.indexed, want, v.removeApp); err != nil {
+	if err := v.edit(ctx, v.indexed, want, v.remove); err != nil {
 		return err
 	}
-	if err := v.edit(ctx, want, v.indexed, v.addApp); err != nil {
+	if err := v.edit(ctx, want, v.indexed, v.add); err != nil {
 		return err
 	}
 	v.indexed = want
 	return nil
 }
 
-// edit calls f for each app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f for all apps.
-func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(app string, files map[string]gitstore.Hash)) error {
-	var failed error
-	one := func(app string, tree gitstore.Hash) {
-		files, err := v.filesOf(ctx, tree)
-		if err != nil {
-			failed = err
-			return
-		}
-		f(app, files)
-	}
+// edit calls f for each file of an app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f
+// for the files of all apps.
+func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(name string, p place)) error {
 	for _, app := range changed(from.apps, to.apps) {
-		one(app, from.apps[app])
-	}
-	for _, workspace := range changed(from.folders, to.folders) {
-		if err := v.each(ctx, workspace, from.folders[workspace], one); err != nil {
+		files, err := v.filesOf(ctx, from.apps[app])
+		if err != nil {
 			return err
 		}
-	}
-	return failed
-}
-
-func (v *Inventory) addApp(app string, files map[string]gitstore.Hash) {
-	for name, hash := range files {
-		v.index[name] = append(v.index[name], place{app, hash})
-	}
-}
-
-func (v *Inventory) removeApp(app string, files map[string]gitstore.Hash) {
-	for name := range files {
-		if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == app }); len(v.index[name]) == 0 {
-			delete(v.index, name)
+		for name, hash := range files {
+			f(name, place{app, hash})
 		}
+	}
+	for _, workspace := range changed(from.folders, to.folders) {
+		files, err := v.filesIn(ctx, from.folders[workspace])
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			f(file.name, place{workspace + "/" + file.app, file.hash})
+		}
+	}
+	return nil
+}
+
+func (v *Inventory) add(name string, p place) { v.index[name] = append(v.index[name], p) }
+
+func (v *Inventory) remove(name string, gone place) {
+	if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == gone.app }); len(v.index[name]) == 0 {
+		delete(v.index, name)
 	}
 }

@@ -179,7 +179,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Imports: importsOf(s.Store, &s.runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Kept: s.shared.kept, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
+		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Kept: s.shared.kept, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy).Keeping(s.shared.kept),
 	})
 }
 
