@@ -56,7 +56,7 @@ type planRequest struct {
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
 	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
-	present := map[string]bool{}
+	present, listed := map[string]bool{}, workspacesOn{}
 	for _, c := range r.view.Fleet.ClustersOf(r.environment) {
 		if c.State == "retired" {
 			continue
@@ -71,7 +71,7 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 			}
 		}
 		plan := &clusterPlan{cluster: c, changes: map[string]bool{}}
-		lacking, err := p.lacksWorkspace(ctx, h.Store, c)
+		lacking, err := p.lacksWorkspace(ctx, h.Store, c, &listed)
 		if err != nil {
 			return nil, err
 		}
@@ -98,9 +98,27 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	return p, nil
 }
 
+// workspacesOn has the workspaces in the tree of a cluster. Clusters that follow each other often have equal trees.
+type workspacesOn struct {
+	tree  gitstore.Hash
+	names map[string]bool
+}
+
+func (w *workspacesOn) read(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (map[string]bool, error) {
+	if w.names != nil && w.tree == tree {
+		return w.names, nil
+	}
+	names, err := branch.Workspaces(ctx, store, tree)
+	if err != nil {
+		return nil, err
+	}
+	w.tree, w.names = tree, names
+	return names, nil
+}
+
 // lacksWorkspace reports whether the branch has nothing of a cluster, or nothing of a workspace with targets there. The repository of such a
 // workspace could not be read when the branch was written, so no change of the fleet since then tells of the workspace.
-func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster) (bool, error) {
+func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, listed *workspacesOn) (bool, error) {
 	tree := p.state.Clusters[c.Name]
 	if tree.IsZero() {
 		return true, nil
@@ -108,7 +126,7 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 	if len(p.view.Fleet.Workspaces) == 0 {
 		return false, nil
 	}
-	has, err := branch.Workspaces(ctx, store, tree)
+	has, err := listed.read(ctx, store, tree)
 	if err != nil {
 		return false, err
 	}

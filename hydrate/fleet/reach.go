@@ -96,6 +96,9 @@ func (a *affected) addWorkspace(f *Fleet, w *Workspace, clusters []*Cluster) {
 // counts as empty: rendering the targets that need it reports the error.
 func (f *Fleet) layerFolders(base string) map[string]string {
 	out := map[string]string{}
+	if !f.has(path.Join(base, "layers")) { // as in most of many apps and workspaces
+		return out
+	}
 	for _, l := range f.layers {
 		dir := path.Join(base, "layers", l.Name)
 		if l.custom || !f.has(dir) {
