@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/kept"
 )
 
 // Request configures a run of Hydrate.
@@ -26,6 +27,9 @@ type Request struct {
 	Overwrite     bool     // commit on top of commits that Sluice did not make
 	MaxDeletions  int      // limit of deleted objects per environment; 0: the fleet's setting
 	PerPush       int      // refs in one push; 0: no limit
+	// Checked keeps the results of environments that a run does not write, so that one that waits for a promotion is rendered once for each
+	// commit and not in every run. Nil keeps none.
+	Checked *kept.Results[EnvironmentResult]
 }
 
 // Status of an environment after a run.

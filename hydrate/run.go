@@ -121,9 +121,30 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 	}
 }
 
+// attempt takes the check of an environment that it does not write from Request.Checked, if nothing can have changed since: it depends on the
+// commit, which pins all content that it renders, on the commit of the environment branch, and on the signers whose commits count there.
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	ref := r.view.Fleet.EnvironmentBranch(name)
 	tip := r.refs.Output[ref]
+	if write || r.request.NoCache {
+		return r.renderEnvironment(ctx, name, ref, tip, write)
+	}
+	commit := r.request.Commit
+	key := fmt.Sprintf("%s\x00%s\x00%s %s\x00%s %s %s %s", r.h.Branches, name, ref, tip, commit.Hash, commit.Tree, r.signers.ID(), r.h.Version)
+	if have, ok := r.request.Checked.Find(key); ok {
+		have.Rendered, have.Reused = 0, have.Targets
+		return &have, nil
+	}
+	out, err := r.renderEnvironment(ctx, name, ref, tip, false)
+	if err == nil && out.Status == StatusChecked && len(out.Failures)+len(out.Held) == 0 { // a failure may end, such as that of a network
+		have := *out
+		have.Notes = nil // they are about targets that this run rendered
+		r.request.Checked.Keep(key, have)
+	}
+	return out, err
+}
+
+func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitstore.Hash, write bool) (*EnvironmentResult, error) {
 	out := &EnvironmentResult{Name: name, Branch: ref, Old: hashText(tip)}
 	st, err := r.state(ctx, name, ref, tip)
 	if err != nil {

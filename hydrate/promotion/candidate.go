@@ -12,29 +12,20 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// candidate renders a source for an environment on top of what its branch holds. request is what somebody asked for; nil if nobody did.
-func (p *proposals) candidate(ctx context.Context, environment string, source promote.Source, request *promote.Request) (*promote.Candidate, error) {
-	one, err := p.compose(ctx, environment, source)
-	if err != nil {
-		return nil, err
-	}
+// candidate judges a rendered source for an environment. request is what somebody asked for; nil if nobody did.
+func (p *proposals) candidate(ctx context.Context, environment string, source promote.Source, request *promote.Request, one rendered) (*promote.Candidate, error) {
 	st := p.states[environment]
-	tree, failure := one.tree, one.failure
-	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.Tip.Hash), Policy: promote.Green}
-	if failure != "" {
-		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
+	out := &promote.Candidate{Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash), Policy: promote.Green, Same: one.same}
+	if one.failure != "" {
+		out.Tree, out.Policy, out.Reason = "", promote.Red, one.failure
 		return out, nil
 	}
-	if out.Same, err = p.sameManifests(ctx, st, tree); err != nil {
-		return nil, err
-	}
+	var err error
 	if out.Blocked, err = p.merged.unmerged(ctx, st.Source(), source); err != nil {
 		return nil, err
 	}
-	if out.Blocked == "" {
-		if out.Blocked, err = p.tooManyDeletions(ctx, st, tree); err != nil {
-			return nil, err
-		}
+	if out.Blocked == "" && st.Exists() {
+		out.Blocked = p.tooMany(st, one.removed)
 	}
 	if p.request.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source)
@@ -141,19 +132,20 @@ func (b *broughtParts) add(have, want promote.ClusterSource) {
 	}
 }
 
-// tooManyDeletions refuses a promotion that would remove more objects from the environment than the fleet allows at once.
-func (p *proposals) tooManyDeletions(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
-	if !st.Exists() {
-		return "", nil
-	}
-	return p.deletes(ctx, st, tree)
-}
-
 // deletes refuses a tree that has too few of the objects of a state.
 func (p *proposals) deletes(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
-	changes, err := p.hydrator.Store.Changes(ctx, st.Tip.Tree, tree)
+	removed, err := p.removed(ctx, st, tree)
 	if err != nil {
 		return "", err
+	}
+	return p.tooMany(st, removed), nil
+}
+
+// removed counts the objects of a state that a tree does not have.
+func (p *proposals) removed(ctx context.Context, st *branch.State, tree gitstore.Hash) (int, error) {
+	changes, err := p.hydrator.Store.Changes(ctx, st.Tip.Tree, tree)
+	if err != nil {
+		return 0, err
 	}
 	removed := 0
 	for _, c := range changes {
@@ -161,12 +153,17 @@ func (p *proposals) deletes(ctx context.Context, st *branch.State, tree gitstore
 			removed++
 		}
 	}
+	return removed, nil
+}
+
+// tooMany refuses to remove more objects of a state than the fleet allows at once.
+func (p *proposals) tooMany(st *branch.State, removed int) string {
 	most := p.request.MaxDeletions
 	if most == 0 {
 		most = p.fleet.MaxDeletions(st.Record.Objects)
 	}
 	if removed <= most {
-		return "", nil
+		return ""
 	}
-	return fmt.Sprintf("%d of %d objects would be removed, and at most %d may be: if that is intended, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed), nil
+	return fmt.Sprintf("%d of %d objects would be removed, and at most %d may be: if that is intended, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed)
 }

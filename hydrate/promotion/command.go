@@ -202,7 +202,11 @@ func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command,
 	if next == nil {
 		return event, fmt.Errorf("nothing in %s waits for an approval: it runs %s", e.Name, s.Running.Source)
 	}
-	candidate, err := l.proposals.candidate(ctx, e.Name, next.Source, s.Record.Request)
+	one, err := l.proposals.rendering(ctx, e.Name, next.Source, false)
+	if err != nil {
+		return event, err
+	}
+	candidate, err := l.proposals.candidate(ctx, e.Name, next.Source, s.Record.Request, one)
 	if err != nil {
 		return event, err
 	}

@@ -15,6 +15,14 @@ type composition struct {
 	w       *gitstore.Writer
 }
 
+// reason is the failure of a composition; "" for a nil one.
+func (c *composition) reason() string {
+	if c == nil {
+		return ""
+	}
+	return c.failure
+}
+
 // compositions renders each source for each environment once in a pass.
 type compositions struct {
 	h    *hydrate.Hydrator

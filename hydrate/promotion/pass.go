@@ -98,11 +98,14 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *promote.Situ
 	if err != nil {
 		return err
 	}
-	if s.Candidate != nil {
-		out.Candidate = s.Candidate.Tree
-	}
 	if out.Decision, err = promote.Decide(*s); err != nil {
 		return err
+	}
+	if out.Decision, err = p.proposals.confirmed(ctx, e, s, out.Decision, changed); err != nil {
+		return err
+	}
+	if s.Candidate != nil {
+		out.Candidate = s.Candidate.Tree
 	}
 	if p.request.DryRun {
 		return p.preview.plan(ctx, e, s, out)

@@ -111,11 +111,12 @@ type Request struct {
 	DryRun       bool   // decide and plan, and change nothing
 	Changes      Differ // of a dry run: makes Plan.Changes; nil makes none
 	PerPush      int
-	MaxDeletions int      // objects that may go from one environment; 0: what the fleet says
-	Recreate     bool     // create branches again that somebody deleted
-	Overwrite    bool     // put what is promoted on top of commits that Sluice did not make
-	OnlyStop     bool     // the commands freeze or halt: store that, and decide and move nothing
-	stay         []string // environments in which Run was refused a stop or a rollback
+	Candidates   *Candidates // what earlier passes rendered; nil keeps nothing
+	MaxDeletions int         // objects that may go from one environment; 0: what the fleet says
+	Recreate     bool        // create branches again that somebody deleted
+	Overwrite    bool        // put what is promoted on top of commits that Sluice did not make
+	OnlyStop     bool        // the commands freeze or halt: store that, and decide and move nothing
+	stay         []string    // environments in which Run was refused a stop or a rollback
 	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }

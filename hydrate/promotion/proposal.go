@@ -16,10 +16,14 @@ type proposals struct {
 	authors  *authors
 	composed *compositions
 	merged   *mergedCheck
+	// Of the environment at hand:
+	proposed *promote.Proposal // of which complete added the candidate; nil if there is none
+	recalled bool              // an earlier pass rendered the candidate
 }
 
 // complete adds to a situation what matters only for a promotion that is due: statuses, checks, the candidate, its policy.
 func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
+	p.proposed, p.recalled = nil, false
 	if !p.due(s) {
 		return nil
 	}
@@ -37,7 +41,17 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	if err != nil || next == nil || s.Running.Foreign != "" {
 		return err
 	}
-	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request); err != nil || s.Candidate.Blocked != "" {
+	p.proposed = next
+	return p.propose(ctx, e, s, next, true)
+}
+
+// propose adds the candidate of a proposal to a situation. With recall, an earlier pass may have rendered it.
+func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *promote.Situation, next *promote.Proposal, recall bool) error {
+	one, err := p.rendering(ctx, e.Name, next.Source, recall)
+	if err != nil {
+		return err
+	}
+	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request, one); err != nil || s.Candidate.Blocked != "" {
 		return err
 	}
 	s.Candidate.Blocked, err = p.brings(ctx, e, next, s.Candidate)

@@ -141,6 +141,7 @@ func forbidden() map[string][]string {
 		"hydrate/import/internal/templates": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"hydrate/import/internal/wire":      append(own("hydrate", "renderer"), goGit, helm, "net/http", "os/exec"),
 
+		"hydrate/kept":      append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, "net/http", "os"),
 		"hydrate/notify":    append(own("hydrate/fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),
 		"hydrate/promote":   append(own("hydrate/gitstore"), goGit, "net/http", "os/exec"),

@@ -36,7 +36,7 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 			return nil, err
 		}
 	}
-	r.Now, r.PerPush = w.now(), w.repo.PerPush
+	r.Now, r.PerPush, r.Candidates = w.now(), w.repo.PerPush, w.config.Candidates
 	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
 	adapters := o.adapters(w.config.Checks)
 	if r.Adapters.Statuses != nil {

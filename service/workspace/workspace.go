@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/kept"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -67,6 +68,8 @@ type Config struct {
 	Outputs       *Outputs
 	Statuses      *Statuses
 	Checks        *check.Client
+	Checked       *kept.Results[hydrate.EnvironmentResult] // nil: every task renders what waits for a promotion
+	Candidates    *promotion.Candidates                    // nil: as Checked
 	Observe       Observer
 }
 
@@ -213,6 +216,7 @@ func (w *Workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Re
 	if err != nil {
 		return nil, err
 	}
+	r.Checked = w.config.Checked
 	began := w.now()
 	result, err := s.Hydrate(ctx, r)
 	if w.now().Sub(began) > listingAge {
