@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // tooManyDeletions returns why the environment is not written: more objects would go than the fleet allows at once. A workspace that loses
@@ -30,7 +28,7 @@ func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *writ
 			if name == "" || removed <= limit(0) && remaining <= limit(st.Record.Objects) {
 				continue
 			}
-			objects, err := objectsOf(ctx, r.h.Store, st, name)
+			objects, err := branch.CountObjects(ctx, r.h.Store, st, name)
 			if err != nil {
 				return "", err
 			}
@@ -47,26 +45,4 @@ func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *writ
 	}
 	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
 		remaining, st.Record.Objects, most, tree.counts.Removed), nil
-}
-
-// objectsOf counts the objects of a workspace on an environment's branch.
-func objectsOf(ctx context.Context, store *gitstore.Store, st *branch.State, workspace string) (int, error) {
-	total := 0
-	for _, tree := range st.Clusters {
-		apps, err := branch.Apps(ctx, store, tree)
-		if err != nil {
-			return 0, err
-		}
-		for _, app := range apps {
-			if fleet.WorkspaceOf(app.Name) != workspace {
-				continue
-			}
-			files, err := store.Tree(ctx, app.Hash)
-			if err != nil {
-				return 0, err
-			}
-			total += len(files)
-		}
-	}
-	return total, nil
 }
