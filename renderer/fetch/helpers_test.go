@@ -134,7 +134,7 @@ func (s *instant) sleep(ctx context.Context, d time.Duration) error {
 
 func newFetcher(tb testing.TB, change ...func(*Options)) *Fetcher {
 	tb.Helper()
-	o := Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 20 * time.Second}
+	o := Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 5 * time.Minute} // for machines that stand still
 	for _, f := range change {
 		f(&o)
 	}
