@@ -32,7 +32,10 @@ type outputs struct {
 	total, limit int // bytes of text; 0: no limit
 }
 
-func newOutputs(limit int) *outputs { return &outputs{files: map[string]*output{}, limit: limit} }
+// newOutputs returns the results of a rendering without any. files is their usual number.
+func newOutputs(limit, files int) *outputs {
+	return &outputs{files: make(map[string]*output, files), limit: limit}
+}
 
 // tooMuchText is the error of templates that produce more text than the limit.
 type tooMuchText struct{ limit int }

@@ -38,9 +38,18 @@ type chartScope = struct {
 
 // units lists the templates of a chart and its subcharts by name.
 func (c *Chart) units(in prepared) map[string]unit {
-	out := map[string]unit{}
+	out := make(map[string]unit, templates(in.work))
 	c.addUnits(out, in.work, in.top, &sums{shared: in.shared})
 	return out
+}
+
+// templates returns the number of templates of a chart and its subcharts.
+func templates(work *chart.Chart) int {
+	n := len(work.Templates)
+	for _, sub := range work.Dependencies() {
+		n += templates(sub)
+	}
+	return n
 }
 
 // addUnits adds the templates of one chart and returns their scope.
@@ -149,7 +158,7 @@ func (p *program) run(in prepared, results *reuse, maxOutput int) (*outputs, err
 	}
 	e := instance.execution
 	e.start(in, results)
-	out := newOutputs(maxOutput)
+	out := newOutputs(maxOutput, len(in.units))
 	for _, name := range p.names {
 		if partial(name) {
 			continue

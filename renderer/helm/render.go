@@ -118,7 +118,7 @@ func (c *Chart) helms(o Options) (*outputs, error) {
 	if err != nil {
 		return nil, templateError(err)
 	}
-	out := newOutputs(o.MaxOutput)
+	out := newOutputs(o.MaxOutput, len(texts))
 	for name, text := range texts {
 		if err := out.text(name, text); err != nil {
 			return nil, err

@@ -16,10 +16,11 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// schemaCache compiles each schema once. Charts are copied for each rendering, but their schemas do not change.
+// schemaCache compiles each schema once. Charts are copied for each rendering, but the copies share the texts of the schemas, so that the
+// address of a text stands for it.
 type schemaCache struct {
 	mu       sync.Mutex
-	compiled map[string]schema
+	compiled map[*byte]schema
 }
 
 // validate checks values as Helm does, but with a compiler that cannot read other documents.
@@ -83,16 +84,7 @@ func (e *SchemaError) add(chart string, above []string, err error) {
 }
 
 func (s *schemaCache) check(text []byte, values map[string]any, shared *defaults) error {
-	s.mu.Lock()
-	known, ok := s.compiled[string(text)]
-	if !ok {
-		known.compiled, known.parts, known.err = compile(text)
-		if s.compiled == nil {
-			s.compiled = map[string]schema{}
-		}
-		s.compiled[string(text)] = known
-	}
-	s.mu.Unlock()
+	known := s.of(text)
 	if known.err != nil {
 		return known.err
 	}
@@ -100,6 +92,24 @@ func (s *schemaCache) check(text []byte, values map[string]any, shared *defaults
 		return nil
 	}
 	return known.compiled.Validate(values)
+}
+
+func (s *schemaCache) of(text []byte) (out schema) {
+	if len(text) == 0 {
+		out.compiled, out.parts, out.err = compile(text)
+		return out
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.compiled[&text[0]]
+	if !ok {
+		known.compiled, known.parts, known.err = compile(text)
+		if s.compiled == nil {
+			s.compiled = map[*byte]schema{}
+		}
+		s.compiled[&text[0]] = known
+	}
+	return known
 }
 
 func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err error) {

@@ -53,7 +53,7 @@ func randomSchema(r *rand.Rand, depth int) map[string]any {
 func TestValidityIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	valid, invalid, kept := 0, 0, 0
-	for seed := range uint64(600) {
+	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		root := randomSchema(r, 3)
 		root["$schema"] = []any{"http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"}[r.IntN(2)]
@@ -90,7 +90,7 @@ func TestValidityIsTheLibrarys(t *testing.T) {
 		}
 		shared.valid.Range(func(any, any) bool { kept++; return true })
 	}
-	if valid < 200 || invalid < 200 || kept < 100 {
+	if valid < 100 || invalid < 100 || kept < 50 {
 		t.Errorf("%d valid and %d invalid values, %d valid tables: the test compares little", valid, invalid, kept)
 	}
 }

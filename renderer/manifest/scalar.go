@@ -44,7 +44,10 @@ func plainASCII(s string) bool {
 		return false
 	}
 	last := s[len(s)-1]
-	return last != ' ' && last != ':' && !strings.Contains(s, ": ") && !strings.Contains(s, " #")
+	if last == ' ' || last == ':' {
+		return false
+	}
+	return strings.IndexByte(s, ' ') < 0 || !strings.Contains(s, ": ") && !strings.Contains(s, " #")
 }
 
 // looksLikeNumber reports whether a string could be a number, date or time in YAML 1.1 or 1.2. It is also true for some
