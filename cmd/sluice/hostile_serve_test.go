@@ -285,7 +285,8 @@ func (s *hostileService) changes() {
 			c := &group[i]
 			s.t.Run(c.Name, func(t *testing.T) {
 				state := ""
-				err := stage.WaitFor(t.Context(), stage.Patience, "it is reviewed", func() bool {
+				// Workers of merge requests have the lowest priority, and some cases take 16 s of a processor: a busy machine takes long.
+				err := stage.WaitFor(t.Context(), 3*stage.Patience, "it is reviewed", func() bool {
 					state = s.Status(c.head, "sluice")
 					return state != "" && state != "pending"
 				})
