@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -75,17 +76,19 @@ func (t *remoteBases) rewrite(dir string, data []byte) []byte {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	changed := false
 	fields := root.Content[0].Content
-	for i := 0; i+1 < len(fields); i += 2 {
+	for i := len(fields) - 2; i >= 0; i -= 2 { // backwards, so that columns before it stay right
 		if !slices.Contains([]string{"resources", "components", "bases"}, fields[i].Value) {
 			continue
 		}
-		for _, n := range fields[i+1].Content {
+		for _, n := range slices.Backward(fields[i+1].Content) {
 			target, ok := t.find(n.Value)
 			if !ok || n.Line < 1 || n.Line > len(lines) {
 				continue
 			}
+			line := lines[n.Line-1]
+			at := column(line, n.Column)
 			relative := strings.Repeat("../", depth(dir)) + target
-			lines[n.Line-1] = bytes.Replace(lines[n.Line-1], []byte(n.Value), []byte(relative), 1)
+			lines[n.Line-1] = append(slices.Clip(line[:at]), bytes.Replace(line[at:], []byte(n.Value), []byte(relative), 1)...)
 			changed = true
 		}
 	}
@@ -93,6 +96,16 @@ func (t *remoteBases) rewrite(dir string, data []byte) []byte {
 		return data
 	}
 	return bytes.Join(lines, nil)
+}
+
+// column returns the byte at which a column of a line begins. The first column is 1, and each character has one.
+func column(line []byte, n int) int {
+	at := 0
+	for ; n > 1 && at < len(line); n-- {
+		_, size := utf8.DecodeRune(line[at:])
+		at += size
+	}
+	return at
 }
 
 func depth(dir string) int {

@@ -69,6 +69,16 @@ patches:
 	if got := string(bases.rewrite("apps/web", []byte(before))); got != want {
 		t.Errorf("got\n%s", got)
 	}
+	for before, want := range map[string]string{ // several on one line
+		`{"resources": ["https://github.com/acme/components//base?ref=v9", "https://github.com/acme/components//base"]}`:               `{"resources": ["https://github.com/acme/components//base?ref=v9", "../.repositories/components/base"]}`,
+		`resources: [github.com/acme/components//base, github.com/acme/components//base-2, github.com/acme/components//base]`:          `resources: [../.repositories/components/base, ../.repositories/components/base-2, ../.repositories/components/base]`,
+		`{components: ["é/github.com/acme/components//x", github.com/acme/components//x], resources: [github.com/acme/components//x]}`: `{components: ["é/github.com/acme/components//x", ../.repositories/components/x], resources: [../.repositories/components/x]}`,
+		`{namePrefix: github.com/acme/components//x, resources: [github.com/acme/components//x]} # github.com/acme/components//x`:      `{namePrefix: github.com/acme/components//x, resources: [../.repositories/components/x]} # github.com/acme/components//x`,
+	} {
+		if got := string(bases.rewrite("web", []byte(before))); got != want {
+			t.Errorf("got\n%s, want\n%s", got, want)
+		}
+	}
 	for _, text := range []string{"", "a", "[a/b]", "resources: x/y", "resources: [{a: b/c}]", "\x00/"} {
 		if got := string(bases.rewrite(".", []byte(text))); got != text {
 			t.Errorf("%q became %q", text, got)
