@@ -82,17 +82,26 @@ func (f *findings) checkKubeVersion(doc document, version string) {
 	}
 }
 
-// checkPath refuses a path outside the repository.
-func (f *findings) checkPath(doc document, at []string, p string) {
+// checkPath refuses a path outside the repository. Of a workspace, paths begin at its folder and stay in it; w is nil for the fleet's own.
+func (f *findings) checkPath(doc document, at []string, p string, w *Workspace) {
 	if p == "" {
 		return
 	}
 	if leavesRepository(p) {
-		f.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
+		from, hint := bounds(w)
+		f.errorf(doc, at, hint, "the path %q leaves %s", p, from)
 	}
 	if first, _, _ := strings.Cut(p, "/"); first == MountDir {
 		f.errorf(doc, at, "write repository: NAME, and path as it is there", "the path %q is in another repository", p)
 	}
+}
+
+// bounds returns what a path must not leave, and how to write it.
+func bounds(w *Workspace) (from, hint string) {
+	if w == nil {
+		return "the repository", "relative to the repository's root, with forward slashes"
+	}
+	return "the workspace " + w.Name, "relative to the folder of the workspace, with forward slashes"
 }
 
 // selector compiles a selector, and reports one that is wrong.

@@ -249,7 +249,7 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 // sources checks one list of sources; at is the place of the mapping that has them.
 func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Source {
 	place := func(parts ...string) []string { return append(slices.Clone(at), parts...) }
-	checks := sourceChecks{l.findings, l.fleet}
+	checks := sourceChecks{findings: l.findings, fleet: l.fleet, workspace: a.workspace}
 	switch {
 	case one != nil && len(many) > 0:
 		l.errorf(a.doc, place("sources"), "keep one of them", "%s has both source and sources", strings.Join(at, "."))

@@ -236,7 +236,7 @@ func (fc fleetChecks) layerRepositories() {
 	for i, layer := range fc.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		for _, name := range layer.repositories() {
-			sourceChecks{fc.findings, fc.fleet}.mounted(fc.file, at, name)
+			sourceChecks{findings: fc.findings, fleet: fc.fleet}.mounted(fc.file, at, name)
 		}
 		if layer.Repository != "" && len(layer.Values)+len(layer.Components) == 0 {
 			fc.errorf(fc.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it", layer.Name, layer.Repository)

@@ -95,14 +95,16 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 	}
 	s.fillIn(t.App)
 	if p := s.path(); leavesRepository(p) {
-		return s, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", p, t.Cluster.Name), "")
+		from, _ := bounds(t.App.workspace)
+		return s, t.appError(fmt.Errorf("the path %q leaves %s on cluster %s", p, from, t.Cluster.Name), "")
 	}
 	if s.Helm == nil || s.Helm.VersionFrom == nil {
 		return s, nil
 	}
 	from := s.Helm.VersionFrom
 	if leavesRepository(from.File) {
-		return s, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", from.File, t.Cluster.Name), written.Helm.VersionFrom.File)
+		what, _ := bounds(t.App.workspace)
+		return s, t.appError(fmt.Errorf("the path %q leaves %s on cluster %s", from.File, what, t.Cluster.Name), written.Helm.VersionFrom.File)
 	}
 	if from.File = path.Join(t.App.root(), from.File); t.App.workspace != nil && from.Value == "" && !t.MayRead(f.tree.real(from.File)) {
 		return s, t.appError(fmt.Errorf("the path %q leads out of the workspace %s", from.File, t.App.workspace.Name), written.Helm.VersionFrom.File)

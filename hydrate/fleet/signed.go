@@ -31,14 +31,14 @@ func (fc fleetChecks) chartSigner(at []string, s ChartSigner) {
 		if s.Provenance.Keyring == "" {
 			fc.errorf(fc.file, at, "the path of a file that `gpg --export` wrote", "the signer %s needs keyring", s.Name)
 		}
-		fc.checkPath(fc.file, at, s.Provenance.Keyring)
+		fc.checkPath(fc.file, at, s.Provenance.Keyring, nil)
 	case c.Key != "" && (c.Issuer != "" || c.Subject != "" || c.TrustedRoot != ""):
 		fc.errorf(fc.file, at, "key alone, or the other three", "the signer %s has a key, which excludes issuer, subject and trustedRoot", s.Name)
 	case c.Key == "" && (c.Issuer == "" || c.Subject == "" || c.TrustedRoot == ""):
 		fc.errorf(fc.file, at, "key, or issuer, subject and trustedRoot", "the signer %s says nothing that a signature can be held against", s.Name)
 	default:
-		fc.checkPath(fc.file, at, c.Key)
-		fc.checkPath(fc.file, at, c.TrustedRoot)
+		fc.checkPath(fc.file, at, c.Key, nil)
+		fc.checkPath(fc.file, at, c.TrustedRoot, nil)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 // sourceChecks checks the sources of apps: fields that exclude each other, and names of repositories, charts and signers.
 type sourceChecks struct {
 	*findings
-	fleet *Fleet
+	fleet     *Fleet
+	workspace *Workspace // of the app; nil for one of the fleet
 }
 
 // release applies Helm's rule for release names.
@@ -38,7 +39,7 @@ func (sc sourceChecks) check(doc document, s *Source, at []string) {
 	}
 	for _, p := range []*PathSource{s.Kustomize, s.Manifests} {
 		if p != nil {
-			sc.checkPath(doc, at, p.Path)
+			sc.checkPath(doc, at, p.Path, sc.pathsOf(p.Repository))
 			sc.mounted(doc, at, p.Repository)
 		}
 	}
@@ -47,8 +48,16 @@ func (sc sourceChecks) check(doc document, s *Source, at []string) {
 	}
 }
 
+// pathsOf returns the workspace whose folder a path of a source begins in; nil if it begins in a repository.
+func (sc sourceChecks) pathsOf(repository string) *Workspace {
+	if repository != "" {
+		return nil
+	}
+	return sc.workspace
+}
+
 func (sc sourceChecks) helm(doc document, at []string, h *HelmSource) {
-	sc.checkPath(doc, at, h.Path)
+	sc.checkPath(doc, at, h.Path, sc.pathsOf(h.Repository))
 	sc.mounted(doc, at, h.Repository)
 	if h.Repository != "" && h.Path == "" {
 		sc.errorf(doc, at, "path: charts/web", "repository %s needs the path of the chart in it", h.Repository)
@@ -102,7 +111,8 @@ func (sc sourceChecks) versionFrom(doc document, at []string, h *HelmSource) {
 	case h.Chart == "":
 		sc.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "versionFrom needs chart")
 	case leavesRepository(v.File):
-		sc.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", v.File)
+		from, hint := bounds(sc.workspace)
+		sc.errorf(doc, at, hint, "the path %q leaves %s", v.File, from)
 	}
 }
 

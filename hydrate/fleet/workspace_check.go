@@ -16,9 +16,9 @@ import (
 // checkWorkspacePlace sets and checks the workspace's folder.
 func (l tenancy) checkWorkspacePlace(w *Workspace) {
 	at := []string{"spec", "path"}
-	l.checkPath(w.doc, at, w.Spec.Path)
+	l.checkPath(w.doc, at, w.Spec.Path, nil)
 	if name := w.Spec.Repository; name != "" {
-		sourceChecks{l.findings, l.fleet}.mounted(w.doc, []string{"spec", "repository"}, name)
+		sourceChecks{findings: l.findings, fleet: l.fleet}.mounted(w.doc, []string{"spec", "repository"}, name)
 		w.Root = mounted(name, path.Clean(cmp.Or(w.Spec.Path, ".")))
 		if err := l.fleet.available(name); err != nil {
 			w.Err = err
@@ -45,7 +45,7 @@ func (l tenancy) checkBounds(w *Workspace) {
 		}
 	}
 	for i, name := range w.Spec.Sources.Repositories {
-		sourceChecks{l.findings, l.fleet}.mounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
+		sourceChecks{findings: l.findings, fleet: l.fleet}.mounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
 	}
 	l.checkPatterns(w)
 	l.checkApprovers(w)
@@ -63,7 +63,7 @@ func (l tenancy) checkOwnPolicy(w *Workspace) {
 	if p == "" {
 		return
 	}
-	l.checkPath(w.doc, at, p)
+	l.checkPath(w.doc, at, p, w)
 	if first, _, _ := strings.Cut(path.Clean(p), "/"); slices.Contains([]string{".", "apps", "layers"}, first) {
 		l.errorf(w.doc, at, "such as policy", "the policy of the workspace %s needs a folder of its own", w.Name)
 	}

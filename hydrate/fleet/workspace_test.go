@@ -126,13 +126,15 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"yaml":          {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
-		"a cluster":     {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu", "")}, "only App belongs into a workspace"},
-		"a fleet":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML}, "only App belongs into a workspace"},
-		"workspaces":    {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML, "team-a", "team-b", 1)}, "only App belongs into a workspace"},
-		"outside":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {path: ../../charts/web}}")}, "leaves the repository"},
-		"mounted":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
-		"one app twice": {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web", "source: {manifests: {}}")}, "the app team-a/web is also in"},
+		"yaml":              {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
+		"a cluster":         {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu", "")}, "only App belongs into a workspace"},
+		"a fleet":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML}, "only App belongs into a workspace"},
+		"workspaces":        {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML, "team-a", "team-b", 1)}, "only App belongs into a workspace"},
+		"outside":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {path: ../../charts/web}}")}, "charts/web\" leaves the workspace team-a"},
+		"another's folder":  {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {manifests: {path: ../team-b/m}}")}, "\"../team-b/m\" leaves the workspace team-a (relative to the folder of the workspace"},
+		"a version outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {repo: \"https://charts.example.com\", chart: web, versionFrom: {file: ../x.yaml, key: v}}}")}, "\"../x.yaml\" leaves the workspace team-a"},
+		"mounted":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
+		"one app twice":     {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web", "source: {manifests: {}}")}, "the app team-a/web is also in"},
 		"a var of a layer": {map[string]string{
 			"sluice.yaml":       strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
 			"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ", 1),
@@ -226,7 +228,7 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"approvals":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {users: [mia], count: -1}\n"}, "workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
 		"no approver":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
 		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
-		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "leaves the repository"},
+		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "\"../team-b/policy\" leaves the workspace team-a"},
 		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
 		"no policy":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"}, "spec.policy.path is empty"},
 		"policy is all":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"}, "needs a folder of its own"},

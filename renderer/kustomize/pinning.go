@@ -14,12 +14,18 @@ var (
 	plainWords = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@:~+-]*$`) // without what a shell or Markdown interprets
 )
 
+// withUser matches the short form of an address over SSH, such as git@github.com:acme/components.git.
+var withUser = regexp.MustCompile(`(?i)^git@([a-z0-9.-]+)[:/]([^/].*)$`)
+
 // pinCommand returns the command that declares and pins the repository of a remote base.
 func pinCommand(ref string) string {
 	const general = "sluice deps add NAME URL"
 	address, query, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(ref), "git::"), "?")
 	if rest, ok := strings.CutPrefix(strings.ToLower(address), "github.com"); ok && rest != "" {
 		address = "https://github.com/" + strings.TrimLeft(address[len("github.com"):], "/:")
+	}
+	if parts := withUser.FindStringSubmatch(address); parts != nil {
+		address = "ssh://git@" + parts[1] + "/" + parts[2]
 	}
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok || scheme != "https" && scheme != "ssh" {

@@ -21,7 +21,14 @@ func TestPinCommand(t *testing.T) {
 		"https://ghp_token@github.com/acme/components/base":                                 "sluice deps add components https://github.com/acme/components",
 		"https://github.com/acme/..//x":                                                     general,
 		"http://example.com/a/b//x":                                                         general,
-		"git@github.com:acme/components.git":                                                general,
+		"git@github.com:acme/components.git":                                                "sluice deps add components ssh://git@github.com/acme/components",
+		"git@git.example.com:a/b.git//x?ref=v1.4.0":                                         "sluice deps add b ssh://git@git.example.com/a/b --tags v1.4.0",
+		"git@github.com/acme/components//base?ref=main":                                     "sluice deps add components ssh://git@github.com/acme/components --branch main",
+		"git@git.example.com:/srv/a/b.git":                                                  general,
+		"git@git.example.com:b.git":                                                         general,
+		"git@evil host:a/b.git":                                                             general,
+		"git@git.example.com:a/$(reboot)//x":                                                general,
+		"token@git.example.com:a/b.git":                                                     general,
 	} {
 		if got := pinCommand(ref); got != want {
 			t.Errorf("%s: got %q, want %q", ref, got, want)
