@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,9 +264,18 @@ func (p *parsedCharts) key(units map[string]unit) string {
 	return out.String()
 }
 
-// files returns the value of Helm's `.Files`. Its type is not exported, so a template passes it to a function.
-// Templates cannot change it, so all renderings share it.
+// files returns the value of Helm's `.Files` for one rendering, which can change the map: mergo merges maps of all kinds.
 func (p *parsedCharts) files(files []*chart.File) any {
+	shared := reflect.ValueOf(p.allFiles(files))
+	out := reflect.MakeMapWithSize(shared.Type(), shared.Len())
+	for at := shared.MapRange(); at.Next(); {
+		out.SetMapIndex(at.Key(), at.Value())
+	}
+	return out.Interface()
+}
+
+// allFiles returns the value of Helm's `.Files`, which renderings share. Its type is not exported, so a template passes it to a function.
+func (p *parsedCharts) allFiles(files []*chart.File) any {
 	var first *chart.File
 	if len(files) > 0 {
 		first = files[0]

@@ -258,3 +258,37 @@ func TestFilesAreHelms(t *testing.T) {
 		t.Error("no files must be an empty set of files")
 	}
 }
+
+// Renderings share .Files, and mergo changes every kind of map: a chart that merges them gets its own.
+func TestTemplatesDoNotChangeFiles(t *testing.T) {
+	for _, text := range []string{
+		`{{ $_ := merge (dict "f" .Files) (dict "f" .Subcharts.sub.Files) }}`, `{{ $_ := mustMergeOverwrite (dict "f" .Files) (dict "f" .Subcharts.sub.Files) }}`,
+		`{{ $c := merge (dict "a" 1) . }}{{ $_ := mergeOverwrite $c (dict "Files" .Subcharts.sub.Files) }}`, `{{ tpl "{{ $_ := merge . .Subcharts.sub }}" . }}`,
+	} {
+		for _, sharing := range []bool{true, false} {
+			c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("a: {}\n")}, File{"own.txt", []byte("own")}, File{"both.txt", []byte("own")},
+				File{"templates/b.txt", []byte(text + `{{ .Files.Get "sub.txt" }}`)}, File{"templates/z.txt", []byte(`{{ .Files.Get "sub.txt" }}{{ .Files.Get "both.txt" }}`)},
+				File{"charts/sub/Chart.yaml", []byte("apiVersion: v2\nname: sub\nversion: 1.0.0\n")}, File{"charts/sub/sub.txt", []byte("sub")}, File{"charts/sub/both.txt", []byte("sub")})
+			defaultsOf(t, c).off.Store(!sharing)
+			for i := range 3 {
+				in, err := c.prepare(options(nil), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := engine.Engine{}.Render(in.work, in.top)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := c.Render(t.Context(), options(nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range got.Documents {
+					if strings.TrimSpace(string(d.Text)) != want[d.Source] {
+						t.Errorf("%s, rendering %d: %s is %q, want %q", text, i, d.Source, d.Text, want[d.Source])
+					}
+				}
+			}
+		}
+	}
+}
