@@ -112,6 +112,9 @@ func (s *schemaCache) of(text []byte) (out schema) {
 	return known
 }
 
+// schemaURL is the name that Helm gives a schema: a relative $ref resolves the same.
+const schemaURL = "file:///values.schema.json"
+
 func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -122,13 +125,12 @@ func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}
-	const url = "file:///values.schema.json" // the name that Helm gives it: a relative $ref resolves the same
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(refuse{})
-	if err := compiler.AddResource(url, document); err != nil {
+	if err := compiler.AddResource(schemaURL, document); err != nil {
 		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}
-	compiled, err = compiler.Compile(url)
+	compiled, err = compiler.Compile(schemaURL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
 	}

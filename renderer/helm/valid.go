@@ -3,6 +3,7 @@ package helm
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -60,8 +61,12 @@ func (p parts) add(s *jsonschema.Schema) {
 	}
 }
 
-// separate reports whether a schema has no other keywords than those that valid knows, and annotations.
+// separate reports whether a schema has no other keywords than those that valid knows, and annotations. The meta-schemas that the library has
+// built in have dynamic references, so a schema that refers to one is validated as a whole.
 func separate(s *jsonschema.Schema) bool {
+	if s.Ref != nil && !strings.HasPrefix(s.Ref.Location, schemaURL+"#") {
+		return false
+	}
 	fields := reflect.ValueOf(*s)
 	for i := range fields.NumField() {
 		switch f := fields.Type().Field(i); f.Name {

@@ -134,3 +134,20 @@ func TestInvalidValuesBesideValidTables(t *testing.T) {
 		}
 	}
 }
+
+// The meta-schemas that the library has built in have dynamic references.
+func TestReferencesToMetaSchemas(t *testing.T) {
+	for _, ref := range []string{"https://json-schema.org/draft/2020-12/schema#/allOf/1", "https://json-schema.org/draft/2020-12/schema"} {
+		compiled, separate, err := compile([]byte(`{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"a": {"$ref": "` + ref + `"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &chart.Chart{Metadata: &chart.Metadata{Name: "x"}, Values: map[string]any{"a": map[string]any{"properties": map[string]any{"b": map[string]any{"type": "banana"}}}}}
+		if compiled.Validate(c.Values) == nil {
+			t.Fatalf("%s: the values are valid", ref)
+		}
+		if separate != nil && separate.valid(compiled, c.Values, newDefaults(c), 0) {
+			t.Errorf("%s: invalid values are valid", ref)
+		}
+	}
+}
