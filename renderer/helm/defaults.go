@@ -95,9 +95,10 @@ func (d *defaults) add(v any, above uintptr, depth int) (height, items int, ok b
 			if !below(item, at) {
 				return 0, 0, false
 			}
+			entry.volatile = entry.volatile || d.mentionsVolatile(item)
 		}
 		s := sums{shared: d}
-		entry.height, entry.items, entry.volatile = height+1, items, mentionsVolatile(x)
+		entry.height, entry.items = height+1, items
 		entry.sum, ok = s.compute(x, maxScopeHeight)
 		return entry.height, entry.items, ok && x != nil
 	case nil, bool, string, int, int64, float64:

@@ -184,7 +184,7 @@ func (s *sums) encodeTable(out []byte, m map[string]any, depth int) ([]byte, boo
 		return s.encodeMap(out, m, depth)
 	}
 	sum, ok := s.of(m, depth)
-	return append(out, sum[:]...), ok
+	return append(append(out, 'h'), sum[:]...), ok
 }
 
 func (s *sums) encodeMap(out []byte, m map[string]any, depth int) ([]byte, bool) {

@@ -132,8 +132,8 @@ func (c *changes) settle() {
 	}
 }
 
-// write records that a function changes a map. After an error, the function must not change it. Whether the map is one of the scope must follow from what the analysis counts as read:
-// another execution with equal reads is taken to change nothing if this one did not.
+// write records that a function changes a map. After an error, the function must not change it. Whether the map is one of the scope must
+// follow from what the analysis counts as read: another execution with equal reads is taken to change nothing if this one did not.
 func (c *changes) write(m map[string]any) error {
 	c.writes++
 	if err := c.shared.write(m); err != nil {

@@ -202,11 +202,6 @@ func (a *analysis) unstable(top chartutil.Values, shared *defaults) bool {
 	return a.reaches || a.usesTpl && shared.mentionsVolatile(top["Values"])
 }
 
-func mentionsVolatile(v any) bool {
-	var shared *defaults
-	return shared.mentionsVolatile(v)
-}
-
 // mentionsVolatile reports whether a value contains template text with the name of a volatile function. A false positive
 // only costs a second rendering.
 func (d *defaults) mentionsVolatile(v any) bool {
