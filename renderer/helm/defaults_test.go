@@ -2,8 +2,12 @@ package helm
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+
+	"helm.sh/helm/v3/pkg/engine"
 )
 
 // unchanged fails if a rendering has changed default values that others share.
@@ -102,5 +106,67 @@ func TestDefaultsAreShared(t *testing.T) {
 		if m == nil || (in.shared.table(m) != nil) != want {
 			t.Errorf("%s: shared %t, want %t", name, !want, want)
 		}
+	}
+}
+
+// Imported values are in the tables of two charts, and two names of one chart have the same defaults: a change of one is none of the other.
+func TestChangesOfImportedDefaults(t *testing.T) {
+	for _, text := range []string{
+		`{{ $_ := set .Values.got "x" .Release.Name }}`, `{{ $_ := set .Values.got.in "x" .Release.Name }}`, `{{ $_ := set .Values.one.exports.data.got.in "x" .Release.Name }}`, `{{ $_ := set .Values.two.m.o "x" .Release.Name }}`,
+		`{{ $_ := merge .Values.one .Values.two (dict "m" (dict "o" (dict "y" .Release.Name))) }}`, `{{ $_ := mergeOverwrite .Values.two.m .Values.one.m (dict "o" (dict "s" .Release.Name)) }}`, `{{ $_ := mergeOverwrite (dict "p" .Values.one.m "q" .Values.two.m) (dict "p" (dict "s" .Release.Name)) }}`,
+		`{{ $m := merge (dict) (dict "p" .Values.one.m "q" .Values.two.m) }}{{ $_ := set $m.p "x" .Release.Name }}`, `{{ $_ := set .Values.moved "x" .Release.Name }}`, `{{ range $k, $v := .Values.two }}{{ if kindIs "map" $v }}{{ $_ := set $v "x" $.Release.Name }}{{ end }}{{ end }}`,
+		`{{ $_ := set (.Values.Table "one.m.o") "x" .Release.Name }}`, `{{ $_ := set .Subcharts.two.Values.m "x" .Release.Name }}`, `{{ $_ := set (slice .Values.list 0 1 | first) "x" .Release.Name }}`, `{{ $_ := set .Values "one" (fromYaml "null") }}`,
+		`{{ $l := append (slice .Values.list 0 1) (dict "x" .Release.Name) }}{{ toJson (reverse $l) }}`, `{{ $l := concat .Values.list .Values.list }}{{ $_ := unset (last $l) "s" }}`, `{{ $_ := set .Values.one.global.g "x" .Release.Name }}`,
+	} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies:\n- {name: sub, alias: one, version: 1.0.0, import-values: [data, {child: m, parent: moved}]}\n- {name: sub, alias: two, version: 1.0.0, import-values: [data], condition: two.on}\n")},
+			File{"values.yaml", []byte("got: {own: 1}\nlist: [{s: a}, {s: b}]\ntwo: {m: {t: 1}}\nglobal: {g: {s: z}}\n")},
+			File{"templates/b.txt", []byte(text + "{{ toJson .Values }}")}, File{"templates/a.txt", []byte("{{ toJson .Values }}{{ toYaml .Values.got }}{{ toJson .Subcharts }}")},
+			File{"charts/sub/Chart.yaml", []byte("apiVersion: v2\nname: sub\nversion: 1.0.0\n")}, File{"charts/sub/values.yaml", []byte("exports: {data: {got: {in: {s: t}}}}\nm: {s: q, o: {s: r}}\nglobal: {g: {t: 1}}\n")},
+			File{"charts/sub/templates/s.txt", []byte("{{ toJson .Values }}{{ toYaml .Values.m }}")})
+		for i, name := range []string{"p", "q", "p", "r", "p", "q"} {
+			o := options([]map[string]any{{}, {"one": map[string]any{"m": map[string]any{"o": nil}}}, {"got": map[string]any{"in": map[string]any{"s": nil}}, "two": map[string]any{"on": false}}, {"global": map[string]any{"g": nil}}}[i%4])
+			o.ReleaseName = name
+			_, _, _ = reused(t, c, o)
+			if t.Failed() {
+				t.Fatalf("with %s and %v", text, o.Values)
+			}
+		}
+	}
+}
+
+// Renderings at the same time find out at the same time that a template changes defaults.
+func TestChangesOfDefaultsAtTheSameTime(t *testing.T) {
+	for seed := range uint64(4) {
+		g := changer{rand.New(rand.NewPCG(seed, 3))}
+		c := reusable(t, g.chart()...)
+		var all sync.WaitGroup
+		for range 6 {
+			o := options(g.values())
+			o.ReleaseName = g.of("r", "q", "s")
+			var wants [2]map[string]string
+			for i := range wants {
+				work, top, err := unshared(c, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wants[i], _ = engine.Engine{}.Render(work, top)
+			}
+			all.Go(func() {
+				for range 4 {
+					_, out, err := c.attempt(t.Context(), o)
+					if (err == nil) != (wants[0] != nil && wants[1] != nil) {
+						t.Errorf("seed %d: %v", seed, err)
+						return
+					}
+					for name, want := range wants[0] {
+						if err == nil && out.files[name].text != want && wants[1][name] == want {
+							t.Errorf("seed %d: %s: got\n%s\nwant\n%s", seed, name, out.files[name].text, want)
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		unchanged(t, c)
 	}
 }
