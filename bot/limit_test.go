@@ -215,6 +215,22 @@ func TestStoppedReviewWithoutComment(t *testing.T) {
 	}
 }
 
+// A task that is cancelled between the comment and the status has not ended: the status is missing.
+func TestStoppedReviewThatIsCancelled(t *testing.T) {
+	t.Parallel()
+	space := &bombSpace{head: gitstore.Hash{1}}
+	f, b := space.bot()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.said = cancel
+	h := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}
+	if err := b.Do(ctx, h); !errors.Is(err, context.Canceled) || len(f.comments) == 0 {
+		t.Errorf("the task ends with %v, comments %q, statuses %+v", err, f.comments, f.statuses)
+	}
+	if err := b.Do(t.Context(), h); err != nil || len(f.statuses) == 0 || f.statuses[len(f.statuses)-1].State != forge.Failure {
+		t.Errorf("%v; statuses %+v", err, f.statuses)
+	}
+}
+
 // If the cleanup of a closed merge request is interrupted and the merge request is reopened, it is reviewed again.
 func TestClosedForgetsTheReview(t *testing.T) {
 	t.Parallel()

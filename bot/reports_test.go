@@ -28,6 +28,7 @@ type talkingForge struct {
 	commits  []string // of the statuses
 	refuse   int      // that many statuses are refused
 	mute     bool     // comments are refused
+	said     func()   // is called with each comment; can be nil
 	checks   error    // of reading and writing check runs
 }
 
@@ -46,6 +47,9 @@ func (f *talkingForge) CreateComment(_ context.Context, _ forge.Repository, _ in
 		return nil, forge.ErrForbidden
 	}
 	f.comments = append(f.comments, body)
+	if f.said != nil {
+		f.said()
+	}
 	return &forge.Comment{ID: 1}, nil
 }
 

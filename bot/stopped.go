@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -20,8 +21,8 @@ func stoppedReview(ctx context.Context, j *job, mr *forge.MergeRequest, deps *de
 		return err
 	})
 	switch {
-	case ctx.Err() != nil:
-		return err
+	case ctx.Err() != nil: // the status is missing, also if the comment was written all the same: the queue repeats the task
+		return errors.Join(ctx.Err(), err)
 	case err != nil: // the review is too expensive to be repeated for a comment: the status has the beginning of the reason
 		j.log.Warn("the comment does not say why the review was stopped", "merge_request", mr.Number, "head", mr.Head, "why", why, "error", err)
 	case outcome == publish.Superseded:
