@@ -262,6 +262,13 @@ func copyMetadata(m *chart.Metadata) *chart.Metadata {
 		if d != nil {
 			dependency := *d
 			dependency.Tags, dependency.ImportValues = slices.Clone(d.Tags), slices.Clone(d.ImportValues)
+			for j, imported := range dependency.ImportValues {
+				if texts, ok := imported.(map[string]string); ok { // as Helm leaves it
+					dependency.ImportValues[j] = maps.Clone(texts)
+				} else {
+					dependency.ImportValues[j] = copyValue(imported)
+				}
+			}
 			out.Dependencies[i] = &dependency
 		}
 	}

@@ -162,3 +162,22 @@ func TestSelectedIsHelmsOnCorpus(t *testing.T) {
 		}
 	})
 }
+
+// A template can change the maps of .Chart with mergo, which changes maps of all kinds. Other renderings do not see that.
+func TestTemplatesDoNotChangeImports(t *testing.T) {
+	c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0, import-values: [{child: m, parent: moved}, data]}]\n")},
+		File{"templates/b.txt", []byte(`{{ toJson .Chart.Dependencies }}`)},
+		File{"templates/a.txt", []byte(`{{ $i := (first .Chart.Dependencies).ImportValues }}{{ $_ := mergeOverwrite (dict "a" (first $i)) (dict "a" (last $i)) }}{{ toJson $i }}`)},
+		File{"charts/sub/Chart.yaml", []byte("apiVersion: v2\nname: sub\nversion: 1.0.0\n")}, File{"charts/sub/values.yaml", []byte("m: {s: t}\nexports: {data: {u: v}}\n")})
+	for i := range 3 {
+		result, err := c.Render(t.Context(), options(nil))
+		if err != nil || len(result.Documents) != 2 {
+			t.Fatalf("%d documents: %v", len(result.Documents), err)
+		}
+		for _, d := range result.Documents {
+			if text := string(d.Text); strings.HasSuffix(d.Source, "b.txt") != strings.Contains(text, `"child":"m"`) {
+				t.Errorf("rendering %d: %s has %s", i, d.Source, text)
+			}
+		}
+	}
+}
