@@ -134,7 +134,7 @@ func (r *regoRules) collect(name string, m *ast.Module) {
 
 // title returns the title of a rule's METADATA or, without one, of its package's.
 func title(m *ast.Module, short, id string) string {
-	out := "rule " + id + " of the fleet"
+	out := "rule " + id + ", which has no title" // of the fleet or of a workspace
 	for _, a := range m.Annotations {
 		switch {
 		case a.Title == "" || a.GetTargetPath() == nil:

@@ -191,7 +191,8 @@ func (f *Fleet) layersAvailable(t Target) error {
 	}
 	for i := range f.layers {
 		l := &f.layers[i]
-		if slices.Contains(t.App.Spec.SkipLayers, l.Name) {
+		// An app of a workspace takes the fleet's files of every layer, also of those that it skips.
+		if t.App.workspace == nil && slices.Contains(t.App.Spec.SkipLayers, l.Name) {
 			continue
 		}
 		for _, name := range l.repositories() {

@@ -52,3 +52,31 @@ func TestFollow(t *testing.T) {
 		})
 	}
 }
+
+// An app of the fleet that skips a layer does not need its files. An app of a workspace takes the fleet's files of every layer, and is not
+// rendered without those that are missing.
+func TestSkippedLayersOfAMissingRepository(t *testing.T) {
+	t.Parallel()
+	const skips = "skipLayers: [region], "
+	files := tenants(map[string]string{
+		"sluice.yaml":                         strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, repository: c, values: [\"${cluster.labels.region}.yaml\"]}]", 1),
+		"repositories/c.yaml":                 base + "kind: Repository\nmetadata: {name: c}\nspec: {url: https://x.org/c, branch: main}\n",
+		"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", skips+"source: {helm: {path: charts/web}}"),
+	})
+	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "spec: {", "spec: {"+skips, 1)
+	f, problems := Load(t.Context(), newMemTree(files), NewCache())
+	if f == nil {
+		t.Fatal(problems)
+	}
+	apps := map[string]bool{}
+	for _, target := range f.Targets() {
+		_, err := f.Resolve(target)
+		if missing := err != nil && strings.Contains(err.Error(), "layer region"); missing != (target.App.Workspace() != nil) {
+			t.Errorf("%s: %v", target.App.Name, err)
+		}
+		apps[target.App.Name] = true
+	}
+	if !apps["web"] || !apps["team-a/web"] {
+		t.Errorf("apps %v", apps)
+	}
+}

@@ -34,7 +34,7 @@ type AppSpec struct {
 	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
 	// Environments replace the placement or the sources in some environments, by name.
 	Environments map[string]AppEnvironment `json:"environments,omitempty"`
-	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own.
+	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own. An app of a workspace takes the fleet's files all the same.
 	SkipLayers []string `json:"skipLayers,omitempty"`
 	// Delivery is what `sluice bootstrap` prints for the app.
 	Delivery Delivery `json:"delivery,omitzero"`
