@@ -67,7 +67,7 @@ type documentCache struct {
 	limit int
 
 	mu    sync.Mutex
-	cache *lru.Cache[[sha256.Size]byte, []Object]
+	cache *lru.Cache[[sha256.Size]byte, *[]Object]
 	size  int
 }
 
@@ -77,7 +77,7 @@ const maxDocuments = 64 << 10
 func newDocumentCache(limit int) *documentCache {
 	c := &documentCache{limit: limit}
 	var err error
-	if c.cache, err = lru.NewWithEvict(maxDocuments, func(_ [sha256.Size]byte, gone []Object) { c.size -= sizeOf(gone) }); err != nil {
+	if c.cache, err = lru.NewWithEvict(maxDocuments, func(_ [sha256.Size]byte, gone *[]Object) { c.size -= sizeOf(*gone) }); err != nil {
 		panic(err) // the size is a positive constant
 	}
 	return c
@@ -86,7 +86,11 @@ func newDocumentCache(limit int) *documentCache {
 func (c *documentCache) get(key [sha256.Size]byte) ([]Object, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cache.Get(key)
+	objects, ok := c.cache.Get(key)
+	if !ok {
+		return nil, false
+	}
+	return *objects, true
 }
 
 func (c *documentCache) put(key [sha256.Size]byte, objects []Object) {
@@ -96,7 +100,7 @@ func (c *documentCache) put(key [sha256.Size]byte, objects []Object) {
 		return
 	}
 	c.size += sizeOf(objects)
-	c.cache.Add(key, objects)
+	c.cache.Add(key, &objects)
 	for c.size > c.limit && c.cache.Len() > 0 {
 		c.cache.RemoveOldest()
 	}

@@ -41,11 +41,11 @@ type bodies struct {
 	used       int64
 	bySender   map[string]*list.List // of *body, the oldest first
 	unverified *list.List            // of *body, the oldest first
-	verified   *lru.Cache[string, time.Time]
+	verified   *lru.Cache[string, *time.Time]
 }
 
 func newBodies(memory int64) (*bodies, error) {
-	verified, err := lru.New[string, time.Time](maxSenders)
+	verified, err := lru.New[string, *time.Time](maxSenders)
 	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(), verified: verified}, err
 }
 
@@ -70,7 +70,7 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 	x := &body{all: b, sender: sender, deadline: deadline}
 	b.mu.Lock()
 	at, ok := b.verified.Get(sender)
-	x.known = ok && now.Sub(at) < verifiedFor
+	x.known = ok && now.Sub(*at) < verifiedFor
 	same := b.bySender[sender]
 	if same == nil {
 		same = list.New()
@@ -99,7 +99,7 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 func (b *bodies) verify(sender string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.verified.Add(sender, now)
+	b.verified.Add(sender, new(now))
 }
 
 // take reserves n more bytes for a body that already holds some.

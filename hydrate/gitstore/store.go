@@ -50,7 +50,7 @@ type Store struct {
 
 	listed *listings // nil unless Options.OneListing
 
-	signatures *lru.Cache[signatureKey, verdict]
+	signatures *lru.Cache[string, *verdict] // by commit and list of signers
 }
 
 type object struct {
@@ -59,7 +59,7 @@ type object struct {
 }
 
 func newStore() *Store {
-	signatures, err := lru.New[signatureKey, verdict](knownSignatures)
+	signatures, err := lru.New[string, *verdict](knownSignatures)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}

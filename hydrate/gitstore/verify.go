@@ -31,7 +31,7 @@ func (e *SignatureError) Is(target error) bool { return target == ErrUnverified 
 // error is a *SignatureError if the commit is unsigned, signed with OpenPGP, or signed by somebody whom the list does
 // not allow. Any other error means that the commit cannot be read.
 func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signers.List) (string, error) {
-	key := signatureKey{commit, allowed.ID()}
+	key := string(commit[:]) + allowed.ID()
 	if known, ok := s.signatures.Get(key); ok {
 		return known.signer, known.err()
 	}
@@ -39,14 +39,8 @@ func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signer
 	if err != nil {
 		return "", err
 	}
-	s.signatures.Add(key, out)
+	s.signatures.Add(key, &out)
 	return out.signer, out.err()
-}
-
-// signatureKey identifies a check: a commit and a list of signers.
-type signatureKey struct {
-	commit  Hash
-	signers string
 }
 
 // verdict is the result of the check of one signature.

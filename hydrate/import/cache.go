@@ -16,14 +16,14 @@ import (
 // same directory, build only what differs. Its objects are shared and must not be changed.
 type cached struct {
 	inner  flux.Builder
-	builds *lru.Cache[[sha256.Size]byte, []manifest.Object]
+	builds *lru.Cache[[sha256.Size]byte, *[]manifest.Object]
 }
 
 // maxBuilds bounds the builds that are remembered: those of a few commits of a large repository.
 const maxBuilds = 4096
 
 func newCached(inner flux.Builder) *cached {
-	builds, err := lru.New[[sha256.Size]byte, []manifest.Object](maxBuilds)
+	builds, err := lru.New[[sha256.Size]byte, *[]manifest.Object](maxBuilds)
 	if err != nil {
 		panic(err) // only a size below 1 is an error
 	}
@@ -46,11 +46,11 @@ func (c *cached) Build(ctx context.Context, files []kustomize.File, root string)
 	}
 	key := [sha256.Size]byte(h.Sum(nil))
 	if objects, ok := c.builds.Get(key); ok {
-		return objects, nil
+		return *objects, nil
 	}
 	objects, err := c.inner.Build(ctx, files, root)
 	if err == nil {
-		c.builds.Add(key, objects)
+		c.builds.Add(key, &objects)
 	}
 	return objects, err
 }

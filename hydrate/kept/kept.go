@@ -10,12 +10,12 @@ const most = 4096
 // Results are by key. They forget those that were not used for longest. They are safe for concurrent use, also by runs for several repositories:
 // the key names the repository. Nil Results keep nothing.
 type Results[V any] struct {
-	known *lru.Cache[string, *any] // of V: all kinds share the code of one cache
+	known *lru.Cache[string, *V] // pointers: Go would make another 25 KB of code for each V
 }
 
 // New returns empty Results.
 func New[V any]() *Results[V] {
-	known, err := lru.New[string, *any](most)
+	known, err := lru.New[string, *V](most)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -27,18 +27,16 @@ func (r *Results[V]) Find(key string) (v V, ok bool) {
 	if r == nil {
 		return v, false
 	}
-	have, ok := r.known.Get(key)
+	known, ok := r.known.Get(key)
 	if !ok {
 		return v, false
 	}
-	v, ok = (*have).(V)
-	return v, ok
+	return *known, true
 }
 
 // Keep stores a result. The caller must not change what it points to.
 func (r *Results[V]) Keep(key string, v V) {
 	if r != nil {
-		kept := any(v)
-		r.known.Add(key, &kept)
+		r.known.Add(key, &v)
 	}
 }

@@ -31,10 +31,10 @@ type rightsCache struct {
 	failed *lru.Cache[string, *rightFailure] // by person
 	flight singleflight.Group
 
-	probed *lru.Cache[[sha256.Size]byte, time.Time] // by person and name, whether there is such a repository or not
+	probed *lru.Cache[[sha256.Size]byte, *time.Time] // by person and name, whether there is such a repository or not
 
 	mu     sync.Mutex
-	probes *lru.Cache[string, probeCount] // by person
+	probes *lru.Cache[string, *probeCount] // by person
 }
 
 // probeCount is the number of questions since the beginning of a minute.
@@ -57,8 +57,8 @@ func newRightsCache(ask Rights, clock func() time.Time) *rightsCache {
 	const size, people = 50_000, 10_000
 	known, err := lru.New[string, *rightAnswer](size)
 	failed, also := lru.New[string, *rightFailure](people)
-	probed, third := lru.New[[sha256.Size]byte, time.Time](size)
-	probes, fourth := lru.New[string, probeCount](people)
+	probed, third := lru.New[[sha256.Size]byte, *time.Time](size)
+	probes, fourth := lru.New[string, *probeCount](people)
 	if err = errors.Join(err, also, third, fourth); err != nil {
 		panic(err) // the sizes are positive
 	}
@@ -115,7 +115,7 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 		return false, last.err
 	}
 	key := sha256.Sum256([]byte(rightKey(person, repository))) // names are as long as addresses
-	if at, ok := c.probed.Get(key); ok && now.Sub(at) < probedFor {
+	if at, ok := c.probed.Get(key); ok && now.Sub(*at) < probedFor {
 		return false, nil
 	}
 	if !c.count(person, now) {
@@ -127,7 +127,7 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 	case err == nil && may && name == repository:
 		return true, nil
 	case err == nil:
-		c.probed.Add(key, now)
+		c.probed.Add(key, new(now))
 		return false, nil
 	}
 	if _, down := errors.AsType[*promotion.UnavailableError](err); !down {
@@ -146,8 +146,8 @@ func (c *rightsCache) count(person string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	have, ok := c.probes.Get(person)
-	if age := now.Sub(have.since); !ok || age >= time.Minute || age < 0 {
-		have = probeCount{since: now}
+	if !ok || now.Sub(have.since) >= time.Minute || now.Before(have.since) {
+		have = &probeCount{since: now}
 	}
 	have.n++
 	c.probes.Add(person, have)

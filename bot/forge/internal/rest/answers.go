@@ -43,21 +43,25 @@ func (a answer) response(req *http.Request) (*http.Response, error) {
 // answers caches the answers of the most recent requests, within a limit on their size.
 type answers struct {
 	mu    sync.Mutex
-	cache *lru.Cache[string, answer]
+	cache *lru.Cache[string, *answer]
 	bytes int
 }
 
 func newAnswers() (*answers, error) {
 	a := &answers{}
 	var err error
-	a.cache, err = lru.NewWithEvict(maxAnswers, func(_ string, gone answer) { a.bytes -= len(gone.body) })
+	a.cache, err = lru.NewWithEvict(maxAnswers, func(_ string, gone *answer) { a.bytes -= len(gone.body) })
 	return a, err
 }
 
 func (a *answers) get(key string) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.cache.Get(key)
+	have, ok := a.cache.Get(key)
+	if !ok {
+		return answer{}, false
+	}
+	return *have, true
 }
 
 // put caches an answer if it has an ETag. It leaves the body readable.
@@ -82,7 +86,7 @@ func (a *answers) put(key string, resp *http.Response) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cache.Remove(key) // the eviction callback subtracts its bytes
-	a.cache.Add(key, answer{tag: tag, header: resp.Header.Clone(), body: packed.Bytes()})
+	a.cache.Add(key, &answer{tag: tag, header: resp.Header.Clone(), body: packed.Bytes()})
 	for a.bytes += packed.Len(); a.bytes > maxAnswersBytes; {
 		a.cache.RemoveOldest()
 	}
