@@ -90,7 +90,7 @@ func TestValidityIsTheLibrarys(t *testing.T) {
 		}
 		shared.valid.Range(func(any, any) bool { kept++; return true })
 	}
-	if valid < 100 || invalid < 100 || kept < 50 {
+	if valid < 100 || invalid < 100 || kept < 10 { // how many tables are kept depends on the order of keys, which is random
 		t.Errorf("%d valid and %d invalid values, %d valid tables: the test compares little", valid, invalid, kept)
 	}
 }
