@@ -95,7 +95,7 @@ func (d *defaults) add(v any, above uintptr, depth int) (height, items int, ok b
 			if !below(item, at) {
 				return 0, 0, false
 			}
-			entry.volatile = entry.volatile || d.mentionsVolatile(item)
+			entry.volatile = entry.volatile || mentionsVolatile(item, d)
 		}
 		s := sums{shared: d}
 		entry.height, entry.items = height+1, items

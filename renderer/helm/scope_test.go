@@ -236,3 +236,18 @@ func TestReuseBesideLocalChangesEqualsHelm(t *testing.T) {
 		t.Errorf("only %d of %d files were reused: the test compares nothing", found, files)
 	}
 }
+
+// The search for names of volatile functions in the values ends, also after a template put a map into itself or into many others.
+func TestValuesOfATemplateThatContainThemselves(t *testing.T) {
+	for _, text := range []string{
+		`{{ $_ := set .Values "self" .Values }}{{ tpl "x" . }}`, `{{ $_ := set .Values.a "l" (list (list .Values)) }}{{ tpl "x" . }}`,
+		`{{ $l := list }}{{ range until 200 }}{{ $l = list $l $l }}{{ end }}{{ $_ := set .Values "l" $l }}{{ tpl "x" . }}`,
+	} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("a: {}\n")}, File{"templates/a.txt", []byte(text)})
+		for range 3 {
+			if _, err := c.Render(t.Context(), options(nil)); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+}

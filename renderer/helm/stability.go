@@ -199,26 +199,39 @@ func (a *analysis) probe(work *chart.Chart) {
 
 // unstable reports whether two renderings with these values can differ.
 func (a *analysis) unstable(top chartutil.Values, shared *defaults) bool {
-	return a.reaches || a.usesTpl && shared.mentionsVolatile(top["Values"])
+	return a.reaches || a.usesTpl && mentionsVolatile(top["Values"], shared)
 }
 
 // mentionsVolatile reports whether a value contains template text with the name of a volatile function. A false positive
-// only costs a second rendering.
-func (d *defaults) mentionsVolatile(v any) bool {
+// only costs a second rendering, so values beyond the limits of a scope count as one: a template can put a map into itself.
+func mentionsVolatile(v any, shared *defaults) bool {
+	s := volatileSearch{shared: shared, left: maxScopeItems}
+	return s.value(v, 0)
+}
+
+type volatileSearch struct {
+	shared *defaults
+	left   int // values to look at
+}
+
+func (s *volatileSearch) value(v any, depth int) bool {
+	if s.left--; s.left < 0 || depth > maxScopeHeight {
+		return true
+	}
 	switch x := v.(type) {
 	case chartutil.Values:
-		return d.mentionsVolatile(map[string]any(x))
+		return s.value(map[string]any(x), depth+1)
 	case map[string]any:
-		if t := d.table(x); t != nil {
+		if t := s.shared.table(x); t != nil {
 			return t.volatile
 		}
 		for _, item := range x {
-			if d.mentionsVolatile(item) {
+			if s.value(item, depth+1) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(x, d.mentionsVolatile)
+		return slices.ContainsFunc(x, func(item any) bool { return s.value(item, depth+1) })
 	case string:
 		if !strings.Contains(x, "{{") {
 			return false
