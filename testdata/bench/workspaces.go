@@ -25,53 +25,87 @@ func (b tenancy) run(clusters int) error {
 	return b.pinned(tenants)
 }
 
+// Rounds of the change in each of the two fleets, which take turns, so that other work of the machine meets both.
+const (
+	tenantWarm   = 3  // from the third run on, a clone has all that Sluice keeps in it
+	tenantRounds = 15 // that count
+	tenantFresh  = 5  // without what earlier runs kept in the clone, as in a job that clones anew
+)
+
+// tenantRuns are the runs of one fleet.
+type tenantRuns struct {
+	src                      string
+	hydrations, diffs, fresh []measured
+}
+
 // beside hydrates a change of one app of one workspace.
 func (b tenancy) beside(clusters int) error {
 	fmt.Printf("\n== one workspace's change, 1 and %d workspaces × %d clusters × %d apps\n", tenants, clusters, tenantApps)
-	var changes, checks [2]measured
-	for i, n := range []int{1, tenants} {
-		src := filepath.Join(b.dir, fmt.Sprintf("tenants-%d", n))
-		if err := tenantFleet(src, n, clusters); err != nil {
+	sizes := []int{1, tenants}
+	var fleets [2]tenantRuns
+	for i, n := range sizes {
+		fleets[i].src = filepath.Join(b.dir, fmt.Sprintf("tenants-%d", n))
+		if err := tenantFleet(fleets[i].src, n, clusters); err != nil {
 			return err
 		}
-		if err := repositories(b).publish(src); err != nil {
+		if err := repositories(b).publish(fleets[i].src); err != nil {
 			return err
 		}
-		first, err := b.hydrate(src, "--push")
+		first, err := b.hydrate(fleets[i].src, "--push")
 		if err != nil {
 			return err
 		}
 		row(fmt.Sprintf("%d × first", n), first, fmt.Sprintf("%d targets", n*clusters*tenantApps))
-		if changes[i], checks[i], err = b.tenantChange(src, n); err != nil {
-			return err
+	}
+	for round := range tenantWarm + tenantRounds + tenantFresh {
+		for i := range fleets {
+			if err := b.tenantChange(&fleets[i], round); err != nil {
+				return err
+			}
 		}
 	}
-	fmt.Printf("change of one workspace among %d against alone: hydration %.2f × (processor time %.2f ×), diff %.2f × (processor time %.2f ×) (to reach: 1.3)\n", tenants,
-		ratio(changes[1].wall, changes[0].wall), ratio(changes[1].cpu, changes[0].cpu), ratio(checks[1].wall, checks[0].wall), ratio(checks[1].cpu, checks[0].cpu))
+	var of [3][2]measured // hydrations, diffs, hydrations of a fresh clone
+	for i, n := range sizes {
+		of[0][i], of[1][i], of[2][i] = middle(fleets[i].hydrations), middle(fleets[i].diffs), middle(fleets[i].fresh)
+		for j, what := range []string{"one app's change", "its diff", "in a fresh clone"} {
+			row(fmt.Sprintf("%d × %s", n, what), of[j][i], fmt.Sprintf("%.0f ms of processor time", milliseconds(of[j][i].cpu)))
+		}
+	}
+	for j, what := range []string{"hydration", "diff", "hydration in a fresh clone"} {
+		fmt.Printf("%s, among %d workspaces against alone: %.2f × (processor time %.2f ×) (to reach: 1.3)\n", what, tenants, ratio(of[j][1].wall, of[j][0].wall), ratio(of[j][1].cpu, of[j][0].cpu))
+	}
 	return nil
 }
 
-// tenantChange returns the median times of the hydration and of the diff of a change in one workspace.
-func (b tenancy) tenantChange(src string, workspaces int) (hydration, diff measured, err error) {
-	var took, diffs []measured
-	for round := range 5 {
-		if err := b.edit(src, "workspaces/team-000/objects/app-1/c.yaml", tenantObject(1, round+1)); err != nil {
-			return hydration, diff, err
-		}
-		d, err := b.command(src, b.sluice, "diff", "-q", "HEAD~1..HEAD", "-o", "markdown")
-		if err != nil {
-			return hydration, diff, err
-		}
-		m, err := b.hydrate(src, "--push")
-		if err != nil {
-			return hydration, diff, err
-		}
-		took, diffs = append(took, m), append(diffs, d)
+// tenantChange measures the hydration and the diff of a change in one workspace.
+func (b tenancy) tenantChange(f *tenantRuns, round int) error {
+	if err := b.edit(f.src, "workspaces/team-000/objects/app-1/c.yaml", tenantObject(1, round+1)); err != nil {
+		return err
 	}
-	hydration, diff = middle(took), middle(diffs)
-	row(fmt.Sprintf("%d × one app's change", workspaces), hydration, fmt.Sprintf("%.0f ms of processor time", milliseconds(hydration.cpu)))
-	row(fmt.Sprintf("%d × its diff", workspaces), diff, fmt.Sprintf("%.0f ms of processor time", milliseconds(diff.cpu)))
-	return hydration, diff, nil
+	fresh := round >= tenantWarm+tenantRounds
+	if fresh {
+		if err := os.RemoveAll(filepath.Join(f.src, ".git", "sluice")); err != nil {
+			return err
+		}
+	} else {
+		d, err := b.command(f.src, b.sluice, "diff", "-q", "HEAD~1..HEAD", "-o", "markdown")
+		if err != nil {
+			return err
+		}
+		if round >= tenantWarm {
+			f.diffs = append(f.diffs, d)
+		}
+	}
+	m, err := b.hydrate(f.src, "--push")
+	switch {
+	case err != nil:
+		return err
+	case fresh:
+		f.fresh = append(f.fresh, m)
+	case round >= tenantWarm:
+		f.hydrations = append(f.hydrations, m)
+	}
+	return nil
 }
 
 // middle returns the medians of runs of a command, each of its own order, and their largest memory.
