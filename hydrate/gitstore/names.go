@@ -25,7 +25,7 @@ type folderIdentity struct {
 
 const (
 	namesFile    = "names"
-	namesVersion = "names in a folder, 1" // of the encoding and of what keeps a folder's identity
+	namesVersion = "names in a folder, 1" // another text makes a new version forget the names of an old one
 	// resting is how long a folder has to be unchanged before its names are kept. A folder that changes twice within one step of the clock of
 	// its file system has the same times after both. The longest step of a file system that is trusted is a second.
 	resting = 2 * time.Second

@@ -97,8 +97,8 @@ func decodeIndex(data []byte) (files []stagedFile, tree Hash, ok bool) {
 	if end < indexBegin || string(data[:4]) != indexSignature {
 		return nil, Hash{}, false
 	}
-	version, count := binary.BigEndian.Uint32(data[4:]), int(binary.BigEndian.Uint32(data[8:]))
-	if version < oldestIndex || version > shortNames || count > end/stagedName {
+	version, count := binary.BigEndian.Uint32(data[4:]), int64(binary.BigEndian.Uint32(data[8:]))
+	if version < oldestIndex || version > shortNames || count > int64(end/stagedName) {
 		return nil, Hash{}, false
 	}
 	if sum := sha1.Sum(data[:end]); Hash(sum) != Hash(data[end:]) && !Hash(data[end:]).IsZero() { //nolint:gosec // Git's index
@@ -195,8 +195,8 @@ func extensions(data []byte) (tree Hash, ok bool) {
 		if len(data) < extensionHead || data[0] < 'A' || data[0] > 'Z' {
 			return Hash{}, false
 		}
-		size := int(binary.BigEndian.Uint32(data[4:]))
-		if size > len(data)-extensionHead {
+		size := int64(binary.BigEndian.Uint32(data[4:]))
+		if size > int64(len(data)-extensionHead) {
 			return Hash{}, false
 		}
 		content := data[extensionHead : extensionHead+size]

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/memo"
 )
 
-// Keep keeps the names of the files in the folders of workspaces between runs, by the id of the folder. Only those of the first cluster that
-// Owners needs an index for are kept: as a rule, hardly any other cluster has other folders. Call it before Owners.
+// Keep has the inventory remember the names of the files in the folders of workspaces between runs, by the id of each folder. It remembers
+// those of one cluster, the first that Owners indexes: most clusters have the same folders. Call it before Owners.
 func (v *Inventory) Keep(memory *memo.File) { v.memory = memory }
 
 // appFile is a file of an app in the folder of a workspace; the name of the app is without that of the workspace.

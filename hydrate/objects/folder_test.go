@@ -24,8 +24,8 @@ func openMemory(t *testing.T) *memo.File {
 	return memo.Open(name, "test")
 }
 
-// What is kept of the folders of workspaces saves reading the trees of their apps, and each answer is the same: also that on a cluster where one
-// folder differs.
+// An inventory that remembers folders of workspaces reads no trees of their apps and gives the same answers, also for a cluster with another
+// folder.
 func TestKeptFoldersOfWorkspaces(t *testing.T) {
 	t.Parallel()
 	const workspaces, apps = 20, 3

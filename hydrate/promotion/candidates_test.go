@@ -81,13 +81,13 @@ func (w *watched) waits(what string, renders bool, change func(*promotion.Reques
 	return got
 }
 
-func newWatched(t *testing.T, promotion_ string) *watched {
+func newWatched(t *testing.T, settings string) *watched {
 	t.Helper()
-	return &watched{newStage(t, promotion_), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, promotion.NewCandidates()}
+	return &watched{newStage(t, settings), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, promotion.NewCandidates()}
 }
 
-// A promotion that waits for a person is rendered once for each state of the trunk and of its branch. What changes with the time, with people or
-// with a forge is found out in every pass, and what is approved is rendered when it moves.
+// A promotion that waits for a person is rendered once, until the trunk or its branch moves. Every pass looks again at the time, at commands and
+// at the forge. An approved promotion is rendered again before it moves.
 func TestCandidatesAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t, "mode: auto, approvers: {users: [mia], count: 1}")

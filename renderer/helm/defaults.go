@@ -16,7 +16,7 @@ import (
 
 // defaults are the default values of a chart with one selection of dependencies. They are safe for concurrent use.
 type defaults struct {
-	chart *chart.Chart             // keeps the maps, so that no other map gets the address of one
+	chart *chart.Chart             // keeps the maps in memory: a freed map could give its address to another one
 	maps  map[uintptr]*sharedTable // all maps of the values of the chart and its subcharts
 
 	off      atomic.Bool // every rendering copies everything

@@ -13,7 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 )
 
-// unshared returns what Helm's engine renders: it changes default values too.
+// unshared returns a chart and values that share nothing with other renderings: Helm's engine, which they are for, changes default values.
 func unshared(c *Chart, o Options) (*chart.Chart, chartutil.Values, error) {
 	in, err := c.prepare(o, false)
 	return in.work, in.top, err

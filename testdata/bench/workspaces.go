@@ -25,7 +25,7 @@ func (b tenancy) run(clusters int) error {
 	return b.pinned(tenants)
 }
 
-// Rounds of the change in each of the two fleets, which take turns, so that other work of the machine meets both.
+// Rounds of the change in each fleet. The two fleets take turns, so that other load on the machine affects both.
 const (
 	tenantWarm   = 3  // from the third run on, a clone has all that Sluice keeps in it
 	tenantRounds = 15 // that count
