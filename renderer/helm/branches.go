@@ -53,6 +53,8 @@ type execution struct {
 	texts int            // of `tpl` that the instance keeps parsed
 	kept  conversions
 
+	volatile bool // the rendering called a function that differs each time
+
 	name      string // of the current file
 	branches  uint64 // bit N: block N of the current file was executed
 	evaluated bool   // the current file called `tpl` for a template, or a function that differs each time: its result is not kept
@@ -65,7 +67,7 @@ type execution struct {
 
 // start prepares a rendering.
 func (e *execution) start(in prepared, results *reuse) {
-	e.changes, e.memo = changes{watching: results != nil, shared: in.shared, units: in.units}, memo{}
+	e.changes, e.memo, e.volatile = changes{watching: results != nil, shared: in.shared, units: in.units}, memo{}, false
 }
 
 // end forgets the values of a rendering.

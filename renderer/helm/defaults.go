@@ -31,7 +31,6 @@ type sharedTable struct {
 	above         []uintptr   // maps that contain it
 	height, items int         // as in scopeMaps
 	sum           [sha256.Size]byte
-	volatile      bool // a text in it mentions a volatile function
 }
 
 // maxShared is the number of default maps that a chart can share.
@@ -95,7 +94,6 @@ func (d *defaults) add(v any, above uintptr, depth int) (height, items int, ok b
 			if !below(item, at) {
 				return 0, 0, false
 			}
-			entry.volatile = entry.volatile || mentionsVolatile(item, d)
 		}
 		s := sums{shared: d}
 		entry.height, entry.items = height+1, items

@@ -29,7 +29,8 @@ func (o *output) size() int {
 // outputs are the results of all files of a rendering.
 type outputs struct {
 	files        map[string]*output
-	total, limit int // bytes of text; 0: no limit
+	total, limit int  // bytes of text; 0: no limit
+	unstable     bool // see Result
 }
 
 // newOutputs returns the results of a rendering without any. files is their usual number.

@@ -191,6 +191,7 @@ func (p *program) run(in prepared, results *reuse, maxOutput int) (*outputs, err
 		}
 		e.settle()
 	}
+	out.unstable = e.volatile
 	e.end()
 	p.instances.Put(instance)
 	return out, nil

@@ -26,7 +26,7 @@ type Options struct {
 // Result is the result of a rendering.
 type Result struct {
 	Documents []Document
-	Unstable  bool // a template can reach a non-deterministic function
+	Unstable  bool // a template called a non-deterministic function, or may have
 }
 
 // Document is the text of one YAML document. Renderings share it.
@@ -64,7 +64,7 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	if o.IncludeCRDs {
 		documents = c.parsed.crds(in.work)
 	}
-	return Result{Documents: files.documents(documents), Unstable: c.analyse().unstable(in.top, in.shared)}, ctx.Err()
+	return Result{Documents: files.documents(documents), Unstable: files.unstable}, ctx.Err()
 }
 
 // attempt executes the templates. It begins again if a template would have changed shared values. Without units, nothing was executed.
@@ -119,6 +119,7 @@ func (c *Chart) helms(o Options) (*outputs, error) {
 		return nil, templateError(err)
 	}
 	out := newOutputs(o.MaxOutput, len(texts))
+	out.unstable = c.analyse().mayBeUnstable()
 	for name, text := range texts {
 		if err := out.text(name, text); err != nil {
 			return nil, err

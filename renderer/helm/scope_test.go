@@ -237,7 +237,7 @@ func TestReuseBesideLocalChangesEqualsHelm(t *testing.T) {
 	}
 }
 
-// The search for names of volatile functions in the values ends, also after a template put a map into itself or into many others.
+// A rendering ends, also after a template put a map into itself or into many others.
 func TestValuesOfATemplateThatContainThemselves(t *testing.T) {
 	for _, text := range []string{
 		`{{ $_ := set .Values "self" .Values }}{{ tpl "x" . }}`, `{{ $_ := set .Values.a "l" (list (list .Values)) }}{{ tpl "x" . }}`,

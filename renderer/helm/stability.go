@@ -7,7 +7,6 @@ import (
 	"text/template/parse"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // volatile reports whether a template function can return a different result each time it is called: Sprig's random, key,
@@ -25,7 +24,8 @@ func volatile(name string) bool {
 // fixedTime replaces `now` in a probe: a time that differs from the present in every unit.
 const fixedTime = `(toDate "2006-01-02T15:04:05Z" "2001-07-05T03:17:41Z")`
 
-// analysis describes which volatile functions the templates of a chart can reach. It is computed once per chart.
+// analysis describes which volatile functions the templates of a chart can reach. It is computed once per chart, and only if an execution has
+// called one, or if Helm's engine has rendered, which does not tell.
 type analysis struct {
 	reaches  bool                        // a rendered file can reach a volatile function
 	usesTpl  bool                        // values can contain templates
@@ -197,50 +197,5 @@ func (a *analysis) probe(work *chart.Chart) {
 	}
 }
 
-// unstable reports whether two renderings with these values can differ.
-func (a *analysis) unstable(top chartutil.Values, shared *defaults) bool {
-	return a.reaches || a.usesTpl && mentionsVolatile(top["Values"], shared)
-}
-
-// mentionsVolatile reports whether a value contains template text with the name of a volatile function. A false positive
-// only costs a second rendering, so values beyond the limits of a scope count as one: a template can put a map into itself.
-func mentionsVolatile(v any, shared *defaults) bool {
-	s := volatileSearch{shared: shared, left: maxScopeItems}
-	return s.value(v, 0)
-}
-
-type volatileSearch struct {
-	shared *defaults
-	left   int // values to look at
-}
-
-func (s *volatileSearch) value(v any, depth int) bool {
-	if s.left--; s.left < 0 || depth > maxScopeHeight {
-		return true
-	}
-	switch x := v.(type) {
-	case chartutil.Values:
-		return s.value(map[string]any(x), depth+1)
-	case map[string]any:
-		if t := s.shared.table(x); t != nil {
-			return t.volatile
-		}
-		for _, item := range x {
-			if s.value(item, depth+1) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(x, func(item any) bool { return s.value(item, depth+1) })
-	case string:
-		if !strings.Contains(x, "{{") {
-			return false
-		}
-		return slices.ContainsFunc(strings.FieldsFunc(x, notInName), volatile)
-	}
-	return false
-}
-
-func notInName(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
-}
+// mayBeUnstable reports whether two renderings by Helm's engine can differ.
+func (a *analysis) mayBeUnstable() bool { return a.reaches || a.usesTpl }

@@ -38,18 +38,18 @@ func (e *execution) watched(all template.FuncMap) template.FuncMap {
 			}
 		default:
 			if volatile(name) {
-				out[name] = e.volatile(f)
+				out[name] = e.watchVolatile(f)
 			}
 		}
 	}
 	return out
 }
 
-// volatile returns a function that calls f and records that the result of the file differs each time.
-func (e *execution) volatile(f any) any {
+// watchVolatile returns a function that calls f and records that the results of the file and of the rendering differ each time.
+func (e *execution) watchVolatile(f any) any {
 	call := reflect.ValueOf(f)
 	return reflect.MakeFunc(call.Type(), func(args []reflect.Value) []reflect.Value {
-		e.evaluated = true
+		e.evaluated, e.volatile = true, true
 		if call.Type().IsVariadic() {
 			return call.CallSlice(args)
 		}

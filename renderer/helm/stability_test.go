@@ -1,0 +1,37 @@
+package helm
+
+import "testing"
+
+// A rendering is unstable if it calls a function whose results differ, not if a template of the chart mentions one.
+func TestUnstableIfAFunctionIsCalled(t *testing.T) {
+	const helpers = `{{ define "id" }}{{ if .Values.use }}{{ uuidv4 }}{{ end }}{{ end }}{{ define "unused" }}{{ now }}{{ end }}`
+	on, off := map[string]any{"use": true, "text": `{{ randAlpha 5 }}`}, map[string]any{"text": `{{ .Values.use }}`, "more": "{{ randAlpha 5 }}"}
+	for _, text := range []string{
+		`{{ if .Values.use }}{{ randAlphaNum 5 }}{{ end }}`, `{{ with .Values.use }}{{ now | date "2006" }}{{ end }}`, `{{ and .Values.use (genPrivateKey "ed25519") }}`,
+		`{{ include "id" . }}{{ include "id" . }}`, `{{ range until 2 }}{{ include "id" $ }}{{ end }}`, `{{ template "id" . }}`, `{{ tpl .Values.text . }}`, `{{ tpl "{{ include \"id\" . }}" . }}`,
+		`{{ if .Values.use }}{{ $_ := set .Values "id" (uuidv4) }}{{ end }}`, `{{ $_ := set .Values "x" (include "id" .) }}`, `{{ ternary "a" "b" (and .Values.use (now | kindIs "struct")) }}`,
+	} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("use: false\na: {b: {}}\n")},
+			File{"templates/_h.tpl", []byte(helpers)}, File{"templates/a.txt", []byte(text)}, File{"templates/b.txt", []byte(`{{ $_ := set .Values.a.b "x" 1 }}`)})
+		for i, values := range []map[string]any{off, off, on, on, off, on} {
+			got, err := c.Render(t.Context(), options(values))
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if want := values["use"] != nil; got.Unstable != want {
+				t.Errorf("%s: rendering %d: unstable: %v, want %v", text, i, got.Unstable, want)
+			}
+		}
+	}
+}
+
+// What Helm's engine calls is not known, so that it counts as unstable if it can call such a function.
+func TestUnstableIfHelmRenders(t *testing.T) {
+	for text, want := range map[string]bool{`{{ if .Values.use }}{{ now }}{{ end }}`: true, `{{ tpl "{{ 1 }}" . }}`: true, `{{ .Values.use }}`: false} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/a.txt", []byte(text)})
+		got, err := c.helms(options(nil))
+		if err != nil || got.unstable != want {
+			t.Errorf("%s: %v, %v", text, got.unstable, err)
+		}
+	}
+}
