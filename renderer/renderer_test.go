@@ -163,6 +163,8 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 		"in name": {fmt.Sprintf(configMap, `a-{{ randNumeric 12 }}`, "x"), "object"},
 		"helper":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`), "data.v"},
 		"values":  {fmt.Sprintf(configMap, "a", `{{ tpl .Values.t . }}`), "data.v"},
+		"nested":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "{{ include \"pw\" . }}" . }}`), "data.v"},
+		"skipped": {`{{ if .Values.missing }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "x" . }}`), ""},
 		"stable":  {fmt.Sprintf(configMap, "a", `{{ "x" | sha256sum }}`), ""},
 		"unused":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", "x"), ""},
 	} {
