@@ -32,7 +32,7 @@ func List(ctx context.Context, remote gitstore.Branches, f *fleet.Fleet) (*Refs,
 
 // selectRefs divides branches into a fleet's outputs and Sluice's own, and leaves out all others.
 func selectRefs(all map[string]gitstore.Hash, f *fleet.Fleet) *Refs {
-	out := &Refs{Output: map[string]gitstore.Hash{}, Own: map[string]gitstore.Hash{}}
+	out := &Refs{Output: make(map[string]gitstore.Hash, len(all)), Own: map[string]gitstore.Hash{}}
 	prefixes := f.BranchPrefixes()
 	for name, tip := range all {
 		switch {

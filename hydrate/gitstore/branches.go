@@ -113,7 +113,7 @@ func (r *remoteBranches) List(ctx context.Context, prefixes ...string) (map[stri
 }
 
 func selected(refs map[string]Hash, prefixes []string) map[string]Hash {
-	out := map[string]Hash{}
+	out := make(map[string]Hash, len(refs))
 	for name, h := range refs {
 		branch, ok := strings.CutPrefix(name, heads)
 		switch {

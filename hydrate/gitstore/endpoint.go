@@ -161,16 +161,16 @@ type session interface {
 	comparable
 }
 
-// connect opens a session and reads the refs that the server advertises. go-git connects without a context, so
-// connect runs in a goroutine: if the context ends, the caller does not wait for a host that does not answer.
-func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S, error)) (S, *packp.AdvRefs, error) {
+// connect opens a session. go-git connects without a context, so connect runs in a goroutine: if the context ends, the caller does not wait
+// for a host that does not answer.
+func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S, error)) (S, error) {
 	var none S
 	if e.broken != nil {
-		return none, nil, e.broken
+		return none, e.broken
 	}
 	t, ep, err := e.transport()
 	if err != nil {
-		return none, nil, e.explain(err)
+		return none, e.explain(err)
 	}
 	type opened struct {
 		session S
@@ -190,23 +190,28 @@ func connect[S session](ctx context.Context, e endpoint, open func(transport.Tra
 				_ = late.session.Close() // the caller has returned
 			}
 		}()
-		return none, nil, e.explain(ctx.Err())
+		return none, e.explain(ctx.Err())
 	}
 	if o.err != nil {
-		return none, nil, e.explain(o.err)
+		return none, e.explain(o.err)
 	}
-	advertised, err := o.session.AdvertisedReferencesContext(ctx)
+	return o.session, nil
+}
+
+// advertisedBy reads the refs that the server advertises. If it fails, it closes the session.
+func advertisedBy(ctx context.Context, e endpoint, session transport.Session) (*packp.AdvRefs, error) {
+	refs, err := session.AdvertisedReferencesContext(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		advertised, err = packp.NewAdvRefs(), nil
+		refs, err = packp.NewAdvRefs(), nil
 	}
 	if err == nil {
-		err = namesNothing(advertised)
+		err = namesNothing(refs)
 	}
 	if err != nil {
-		_ = o.session.Close() // the first error is returned
-		return none, nil, e.explain(err)
+		_ = session.Close() // the first error is returned
+		return nil, e.explain(err)
 	}
-	return o.session, advertised, nil
+	return refs, nil
 }
 
 // namesNothing refuses an advertisement with the zero id, which stands for "no such ref": taken for a commit, it would look like a branch
@@ -222,13 +227,23 @@ func namesNothing(advertised *packp.AdvRefs) error {
 	return nil
 }
 
+// upload begins a fetch.
 func (e endpoint) upload(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
+	session, err := e.openUpload(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	refs, err := advertisedBy(ctx, e, session)
+	return session, refs, err
+}
+
+func (e endpoint) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
 	return connect(ctx, e, func(t transport.Transport, ep *transport.Endpoint) (transport.UploadPackSession, error) {
 		return t.NewUploadPackSession(ep, e.method)
 	})
 }
 
-func (e endpoint) receive(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
+func (e endpoint) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
 	return connect(ctx, e, func(t transport.Transport, ep *transport.Endpoint) (transport.ReceivePackSession, error) {
 		return t.NewReceivePackSession(ep, e.method)
 	})
@@ -238,16 +253,6 @@ func (e endpoint) receive(ctx context.Context) (transport.ReceivePackSession, *p
 func copyOf(ep *transport.Endpoint) *transport.Endpoint {
 	out := *ep
 	return &out
-}
-
-// list reads the remote's refs.
-func (e endpoint) list(ctx context.Context) (map[string]Hash, error) {
-	session, advertised, err := e.upload(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = session.Close() }() // every answer that counts has been read
-	return refsOf(advertised), nil
 }
 
 func refsOf(advertised *packp.AdvRefs) map[string]Hash {

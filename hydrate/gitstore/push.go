@@ -57,15 +57,22 @@ func emptyPack() io.Reader {
 
 func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool, unmoved map[string]Hash) ([]MoveResult, error) {
 	defer r.store.listed.forget()
-	session, advertised, err := r.endpoint.receive(ctx)
+	compared := make(map[string]bool, len(moves)+len(unmoved))
+	for _, m := range moves {
+		compared[heads+m.Branch] = true
+	}
+	for name := range unmoved {
+		compared[heads+name] = true
+	}
+	session, advertised, err := r.endpoint.receive(ctx, func(name []byte) bool { return compared[string(name)] })
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = session.Close() }() // every answer that counts has been read
-	if conflicts := outOfDate(refsOf(advertised), moves, unmoved); len(conflicts) > 0 {
+	if conflicts := outOfDate(advertised.refs, moves, unmoved); len(conflicts) > 0 {
 		return conflicts, nil
 	}
-	req, said, err := updateRequest(advertised.Capabilities, w, moves, all)
+	req, said, err := updateRequest(advertised.capabilities, w, moves, all)
 	if err != nil {
 		return nil, r.endpoint.explain(err)
 	}
