@@ -130,6 +130,13 @@ func (x *packIndex) offset(i int) (int64, error) {
 	return int64(binary.BigEndian.Uint64(b[:])), nil //nolint:gosec // the reader checks offsets against the packfile's size
 }
 
+// checksum returns the CRC-32 of the bytes that the packfile has for the i-th object.
+func (x *packIndex) checksum(i int) (uint32, error) {
+	var b [4]byte
+	_, err := x.file.ReadAt(b[:], int64(indexNames+x.count*hashSize+4*i))
+	return binary.BigEndian.Uint32(b[:]), err
+}
+
 // withPrefix lists the names that begin with hexadecimal digits, at least two.
 func (x *packIndex) withPrefix(digits string) []Hash {
 	first, err := hex.DecodeString(digits[:2])

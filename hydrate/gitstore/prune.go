@@ -1,6 +1,7 @@
 package gitstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,18 +105,30 @@ func mergePacks(dir string, d disk) error {
 	return removePacks(dir, d, slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Name() == merged }))
 }
 
-// addPack adds all objects in a pack's index.
+// addPack adds all objects in a pack's index. It copies those that are stored as a whole as they were compressed, if their checksum is the
+// index's: compressing the large trees of a fleet again took most of the time. Whoever reads an object compares its name.
 func (w *Writer) addPack(from *folder, name string) error {
-	index, err := openIndex(filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack")+".idx"))
+	base := filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack"))
+	index, err := openIndex(base + ".idx")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // another process removed it, or the folder removed it as damaged
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = index.close() }() // opened for reading only
+	defer func() { _ = index.close() }()   // opened for reading only
+	data, _ := os.ReadFile(base + ".pack") //nolint:gosec // a cache's pack of at most smallPack bytes; without them, from reads each object
+	places := packedPlaces(index, len(data)-hashSize)
 	for i := range index.count {
 		h := index.name(i)
+		if place := places[i]; place.end > 0 {
+			if copied, err := w.addPacked(h, data[place.begin:place.end], place.crc); copied || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		o, err := from.read(h)
 		if errors.Is(err, ErrNotFound) {
 			continue // the pack is damaged; its objects are fetched again when they are needed
@@ -128,6 +141,34 @@ func (w *Writer) addPack(from *folder, name string) error {
 		}
 	}
 	return nil
+}
+
+// packedPlace is where a packfile has an object, and the checksum of these bytes.
+type packedPlace struct {
+	begin, end int // end is 0 if the place is not known
+	crc        uint32
+}
+
+// packedPlaces returns the place of each object of an index. end is where the last object ends.
+func packedPlaces(index *packIndex, end int) []packedPlace {
+	out, order := make([]packedPlace, index.count), make([]int, 0, index.count)
+	for i := range out {
+		offset, err := index.offset(i)
+		crc, crcErr := index.checksum(i)
+		if err != nil || crcErr != nil || offset < packHeader || offset >= int64(end) {
+			return make([]packedPlace, index.count) // damaged: an object would end at a wrong place
+		}
+		out[i].begin, out[i].crc = int(offset), crc
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(out[a].begin, out[b].begin) })
+	for n, i := range order {
+		out[i].end = end
+		if n+1 < len(order) {
+			out[i].end = out[order[n+1]].begin
+		}
+	}
+	return out
 }
 
 // prunePacks removes the older half of a cache's packs when there are manyPacks. Their objects are fetched again when

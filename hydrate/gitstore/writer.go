@@ -177,6 +177,27 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	return h, nil
 }
 
+// addPacked adds an object as another packfile has it. It returns false for a delta, and for bytes with another checksum.
+func (w *Writer) addPacked(h Hash, data []byte, crc uint32) (bool, error) {
+	kind, size, header := objectHeader(data)
+	if header == 0 || kind < kindByte("commit") || kind > kindByte("tag") || size > maxObject || crc32.ChecksumIEEE(data) != crc {
+		return false, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.objects[h]; known {
+		return true, nil
+	}
+	if w.sealed {
+		return false, errComplete
+	}
+	if _, err := w.out.Write(data); err != nil {
+		return false, fmt.Errorf("write a packfile: %w", err)
+	}
+	w.added(h, packed{crc: crc, kind: kind, size: size}, len(data))
+	return true, nil
+}
+
 // added notes an object whose bytes were written. The caller holds mu.
 func (w *Writer) added(h Hash, p packed, length int) {
 	p.offset = w.offset
