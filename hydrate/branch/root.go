@@ -3,6 +3,8 @@ package branch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,9 +43,10 @@ func (r Root) Write(w *gitstore.Writer) (gitstore.Hash, error) {
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
-	entries := []gitstore.Entry{{Name: Dir, Mode: gitstore.ModeTree, Hash: dir}}
-	for name, tree := range r.Clusters {
-		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: tree})
+	entries := make([]gitstore.Entry, 1, len(r.Clusters)+2)
+	entries[0] = gitstore.Entry{Name: Dir, Mode: gitstore.ModeTree, Hash: dir}
+	for _, name := range slices.Sorted(maps.Keys(r.Clusters)) { // sorting names takes a quarter of the time of sorting entries
+		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: r.Clusters[name]})
 	}
 	if r.MetadataURL != "" {
 		data, err := r.metadata()
@@ -61,10 +64,10 @@ func (r Root) Write(w *gitstore.Writer) (gitstore.Hash, error) {
 
 // writeDir writes the folder .sluice.
 func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
-	var inputs []gitstore.Entry
-	for name, blob := range r.Inputs {
+	inputs := make([]gitstore.Entry, 0, len(r.Inputs))
+	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
 		if _, ok := r.Clusters[name]; ok {
-			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile, Hash: blob})
+			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile, Hash: r.Inputs[name]})
 		}
 	}
 	tree, err := w.Tree(inputs)

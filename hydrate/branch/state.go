@@ -121,16 +121,26 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 
 // readFolders lists the clusters and the files with their inputs.
 func (s *State) readFolders(snap *gitstore.Snapshot) error {
-	for dir, add := range map[string]func(gitstore.Entry){
-		".": func(e gitstore.Entry) {
-			if e.Mode == gitstore.ModeTree && e.Name != Dir {
-				s.Clusters[e.Name] = e.Hash
+	for dir, read := range map[string]func([]gitstore.Entry){
+		".": func(entries []gitstore.Entry) {
+			s.Clusters = make(map[string]gitstore.Hash, len(entries))
+			for _, e := range entries {
+				if e.Mode == gitstore.ModeTree && e.Name != Dir {
+					s.Clusters[e.Name] = e.Hash
+				}
 			}
 		},
-		path.Join(Dir, inputsDir): func(e gitstore.Entry) { s.Inputs[strings.TrimSuffix(e.Name, inputsSuffix)] = e.Hash },
-		path.Join(Dir, scopedDir): func(e gitstore.Entry) {
-			if e.Mode == gitstore.ModeTree {
-				s.Scoped[e.Name] = e.Hash
+		path.Join(Dir, inputsDir): func(entries []gitstore.Entry) {
+			s.Inputs = make(map[string]gitstore.Hash, len(entries))
+			for _, e := range entries {
+				s.Inputs[strings.TrimSuffix(e.Name, inputsSuffix)] = e.Hash
+			}
+		},
+		path.Join(Dir, scopedDir): func(entries []gitstore.Entry) {
+			for _, e := range entries {
+				if e.Mode == gitstore.ModeTree {
+					s.Scoped[e.Name] = e.Hash
+				}
 			}
 		},
 	} {
@@ -138,9 +148,7 @@ func (s *State) readFolders(snap *gitstore.Snapshot) error {
 		if err != nil && (dir == "." || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
-		for _, e := range entries {
-			add(e)
-		}
+		read(entries)
 	}
 	return nil
 }

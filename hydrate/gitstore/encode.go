@@ -15,16 +15,15 @@ func encodeTree(entries []Entry) ([]byte, error) {
 	if !slices.IsSortedFunc(entries, compareEntries) { // most trees are those that a reader gave, with a few other hashes
 		sorted = slices.SortedFunc(slices.Values(entries), compareEntries)
 	}
-	seen := make(map[string]bool, len(sorted))
+	files := filesBesideFolders(sorted)
 	out := make([]byte, 0, len(sorted)*48) // a usual name has some 20 bytes
-	for _, e := range sorted {
+	for i, e := range sorted {
 		if err := checkEntry(e); err != nil {
 			return nil, err
 		}
-		if seen[e.Name] {
+		if i > 0 && sorted[i-1].Name == e.Name || e.Mode == ModeTree && files[e.Name] {
 			return nil, fmt.Errorf("the name %q appears twice in one tree", e.Name)
 		}
-		seen[e.Name] = true
 		out = strconv.AppendUint(out, uint64(e.Mode), 8)
 		out = append(out, ' ')
 		out = append(out, e.Name...)
@@ -32,6 +31,27 @@ func encodeTree(entries []Entry) ([]byte, error) {
 		out = append(out, e.Hash[:]...)
 	}
 	return out, nil
+}
+
+// filesBesideFolders returns the names of those entries that are no folders, if there are both: a file and a folder of one name need not be
+// neighbours in a tree.
+func filesBesideFolders(entries []Entry) map[string]bool {
+	folders := 0
+	for _, e := range entries {
+		if e.Mode == ModeTree {
+			folders++
+		}
+	}
+	if folders == 0 || folders == len(entries) {
+		return nil
+	}
+	out := make(map[string]bool, len(entries)-folders)
+	for _, e := range entries {
+		if e.Mode != ModeTree {
+			out[e.Name] = true
+		}
+	}
+	return out
 }
 
 func checkEntry(e Entry) error {
