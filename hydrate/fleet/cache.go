@@ -15,6 +15,7 @@ type Cache struct {
 	values sync.Map // content id → *valuesFile
 	refs   sync.Map // content id → []reference
 
+	lists    sync.Map // patterns → fileList
 	folders  sync.Map // content id + path of the folder with a workspace's apps → appFiles
 	linkFree sync.Map // content ids of folders without symbolic links
 
@@ -39,9 +40,18 @@ type decodedFile struct {
 
 // decode reads and decodes a file. It also returns the id of the content.
 func (c *Cache) decode(tree *linkTree, name string) (decodedFile, string) {
+	out, id, read := c.decodeOnce(tree, name)
+	if read {
+		c.kept.keepFile(id, name, out)
+	}
+	return out, id
+}
+
+// decodeOnce is decode without keeping what it read for later runs. read reports whether it read the file.
+func (c *Cache) decodeOnce(tree *linkTree, name string) (out decodedFile, id string, read bool) {
 	tree.reads.add(tree.real(name)) // the cache may have what it says
-	failed := func(err error) (decodedFile, string) {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}, ""
+	failed := func(err error) (decodedFile, string, bool) {
+		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}, "", false
 	}
 	info, err := tree.Stat(name)
 	if err != nil {
@@ -60,17 +70,16 @@ func (c *Cache) decode(tree *linkTree, name string) (decodedFile, string) {
 		id = string(sum[:])
 	}
 	if out, ok := c.decoded(id, name); ok {
-		return out, id
+		return out, id, false
 	}
 	if data == nil {
 		if data, err = readBounded(tree, name); err != nil {
 			return failed(err)
 		}
 	}
-	out := decodeFile(name, data)
-	c.kept.keepFile(id, name, out)
+	out = decodeFile(name, data)
 	c.files.Store(contentKey(id, name), out)
-	return out, id
+	return out, id, true
 }
 
 // decoded returns a file that was decoded before, in this run or in an earlier one.

@@ -12,7 +12,8 @@ import (
 // findings collects the problems of a load.
 type findings struct {
 	problems Problems
-	lost     bool // a file may hold declarations that could not be read: what refers to them is not reported
+	lost     bool            // a file may hold declarations that could not be read: what refers to them is not reported
+	versions map[string]bool // that are valid: thousands of clusters have few
 }
 
 // errorf reports a problem at a place of a document, or at the nearest parent that exists. It reports nothing at a place that could
@@ -74,12 +75,17 @@ func (f *findings) checkLabels(doc document, labels map[string]string, at ...str
 }
 
 func (f *findings) checkKubeVersion(doc document, version string) {
-	if version == "" {
+	if version == "" || f.versions[version] {
 		return
 	}
 	if _, err := semver.NewVersion(version); err != nil {
 		f.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is not a version", version)
+		return
 	}
+	if f.versions == nil {
+		f.versions = map[string]bool{}
+	}
+	f.versions[version] = true
 }
 
 // checkPath refuses a path outside the repository. Of a workspace, paths begin at its folder and stay in it; w is nil for the fleet's own.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -59,10 +58,39 @@ func parseGlob(text string) (glob, error) {
 // globState is a position in a glob: a directory's path has matched the segments before it.
 type globState struct{ glob, segment int }
 
+// foundFile is a file that a walk found. Its path has no links.
+type foundFile struct {
+	name  string
+	entry fs.DirEntry
+}
+
+// id returns the id of the content of a regular file; "" for a link, and if the tree has no ids.
+func (f foundFile) id() string {
+	if !f.entry.Type().IsRegular() {
+		return ""
+	}
+	info, err := f.entry.Info()
+	if err != nil {
+		return "" // whoever reads the file gets the error
+	}
+	id, _ := idOf(info)
+	return id
+}
+
 // walkGlobs lists the files that match one of the globs, by name. It visits each directory once, whatever the
 // patterns, and stops when ctx ends. It lists links and does not follow them.
 func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
-	w := globWalk{ctx: ctx, tree: tree, globs: globs, found: map[string]bool{}}
+	files, err := findGlobs(ctx, tree, globs)
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.name
+	}
+	return names, err
+}
+
+// findGlobs is walkGlobs with the entries of the files.
+func findGlobs(ctx context.Context, tree Tree, globs []glob) ([]foundFile, error) {
+	w := globWalk{ctx: ctx, tree: tree, globs: globs}
 	var start []globState
 	for i := range globs {
 		start = w.enter(start, globState{i, 0})
@@ -71,12 +99,18 @@ func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
 		return w.below(links, globs[0])
 	}
 	err := w.dir(".", start)
-	return slices.Sorted(maps.Keys(w.found)), err
+	return w.sorted(), err
+}
+
+// sorted returns the files by name. A walk visits each folder once, so it finds each file once.
+func (w *globWalk) sorted() []foundFile {
+	slices.SortFunc(w.found, func(a, b foundFile) int { return strings.Compare(a.name, b.name) })
+	return w.found
 }
 
 // below walks one glob from the last folder that it names without a pattern. It lists no folder above, which may have many entries: that of
 // the workspaces is listed once for each of them otherwise.
-func (w *globWalk) below(tree *linkTree, g glob) ([]string, error) {
+func (w *globWalk) below(tree *linkTree, g glob) ([]foundFile, error) {
 	n := 0
 	for n < len(g)-1 && isLiteral(g[n]) {
 		n++
@@ -90,7 +124,7 @@ func (w *globWalk) below(tree *linkTree, g glob) ([]string, error) {
 		return nil, &fs.PathError{Op: "list", Path: dir, Err: tree.watch(dir, err)}
 	}
 	err = w.dir(dir, w.enter(nil, globState{0, n}))
-	return slices.Sorted(maps.Keys(w.found)), err
+	return w.sorted(), err
 }
 
 // isLiteral reports whether a segment of a glob matches only itself.
@@ -103,7 +137,7 @@ type globWalk struct {
 	tree  Tree
 	globs []glob
 	seen  int
-	found map[string]bool
+	found []foundFile
 }
 
 // enter adds a state, and the states after a ** that matches nothing.
@@ -132,12 +166,16 @@ func (w *globWalk) dir(name string, states []globState) error {
 	if w.seen += len(entries); w.seen > maxEntries {
 		return fmt.Errorf("the patterns look at more than %d files", maxEntries)
 	}
+	prefix := name + "/"
+	if name == "." {
+		prefix = ""
+	}
 	for _, e := range entries {
-		inner := path.Join(name, e.Name())
+		inner := prefix + e.Name()
 		next, matches := w.step(states, e.Name())
 		switch {
 		case !e.IsDir() && matches:
-			w.found[inner] = true
+			w.found = append(w.found, foundFile{inner, e})
 		case e.IsDir() && len(next) > 0:
 			if err := w.dir(inner, next); err != nil {
 				return err

@@ -28,11 +28,7 @@ func (k kept) keepFile(id, name string, f decodedFile) {
 	if !k.memory.Puts() {
 		return
 	}
-	data, ok := encodeKept(f)
-	if !ok {
-		return
-	}
-	if again, err := decodeKept(name, data); err == nil && sameDocuments(again.documents, f.documents) {
+	if data, ok := comesBack(name, f); ok {
 		k.memory.Put(fileKey(id, name), data)
 	}
 }
@@ -46,13 +42,13 @@ func (k kept) folder(id, dir string) (files appFiles, ids []string, ok bool) {
 	if !ok {
 		return appFiles{}, nil, false
 	}
-	r := keptReader{data: data}
+	r := readKept(data)
 	files.alone = true
 	for range r.count() {
-		files.names, ids = append(files.names, string(r.bytes())), append(ids, string(r.bytes()))
+		files.names, ids = append(files.names, r.text()), append(ids, r.text())
 	}
 	for range r.count() {
-		files.bare = append(files.bare, string(r.bytes()))
+		files.bare = append(files.bare, r.text())
 	}
 	return files, ids, r.err == nil
 }
@@ -94,10 +90,10 @@ func encodeKept(f decodedFile) ([]byte, bool) {
 }
 
 func decodeKept(name string, data []byte) (decodedFile, error) {
-	r := keptReader{data: data}
+	r := readKept(data)
 	var out decodedFile
 	for range r.count() {
-		value := newFile(string(r.bytes()))
+		value := newFile(r.text())
 		line, before := r.count(), r.count()
 		text := r.bytes()
 		if value == nil {
@@ -123,18 +119,6 @@ func kindOf(value any) string {
 	return ""
 }
 
-func sameDocuments(a, b []document) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].line != b[i].line || a[i].nodes.line != b[i].nodes.line || string(a[i].nodes.text) != string(b[i].nodes.text) || !reflect.DeepEqual(a[i].value, b[i].value) {
-			return false
-		}
-	}
-	return true
-}
-
 func appendBytes[T string | []byte](to []byte, b T) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(b))), b...)
 }
@@ -143,9 +127,12 @@ var errKept = errors.New("what was kept cannot be decoded")
 
 // keptReader reads numbers and texts. After an error it returns zero values.
 type keptReader struct {
-	data []byte
-	err  error
+	data  []byte // what is left
+	whole string // all of it once: the texts of a file share it
+	err   error
 }
+
+func readKept(data []byte) keptReader { return keptReader{data: data, whole: string(data)} }
 
 func (r *keptReader) count() int {
 	n, size := binary.Uvarint(r.data)
@@ -166,6 +153,13 @@ func (r *keptReader) bytes() []byte {
 	out := r.data[:n:n]
 	r.data = r.data[n:]
 	return out
+}
+
+// text is bytes as a text.
+func (r *keptReader) text() string {
+	n := len(r.bytes())
+	end := len(r.whole) - len(r.data)
+	return r.whole[end-n : end]
 }
 
 // appendValue encodes a value of the types of this package: the fields of a struct in their order, without names.
@@ -254,7 +248,7 @@ func appendAny(to []byte, v reflect.Value) []byte {
 func (r *keptReader) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(string(r.bytes()))
+		v.SetString(r.text())
 	case reflect.Bool:
 		v.SetBool(r.byte() == 1)
 	case reflect.Uint8:
@@ -290,8 +284,8 @@ func (r *keptReader) mapping(v reflect.Value) {
 		if n, ok := r.length(); ok {
 			*m = make(map[string]string, n)
 			for range n {
-				k := string(r.bytes())
-				(*m)[k] = string(r.bytes())
+				k := r.text()
+				(*m)[k] = r.text()
 			}
 		}
 	case *map[string]any:
@@ -303,7 +297,7 @@ func (r *keptReader) mapping(v reflect.Value) {
 		}
 		v.Set(reflect.MakeMapWithSize(v.Type(), n))
 		for range n {
-			key, item := string(r.bytes()), reflect.New(v.Type().Elem()).Elem()
+			key, item := r.text(), reflect.New(v.Type().Elem()).Elem()
 			r.value(item)
 			v.SetMapIndex(reflect.ValueOf(key), item)
 		}
@@ -318,7 +312,7 @@ func (r *keptReader) object() map[string]any {
 	}
 	out := make(map[string]any, n)
 	for range n {
-		k := string(r.bytes())
+		k := r.text()
 		out[k] = r.any()
 	}
 	return out
@@ -329,7 +323,7 @@ func (r *keptReader) any() any {
 	case anyNil:
 		return nil
 	case anyString:
-		return string(r.bytes())
+		return r.text()
 	case anyBool:
 		return r.byte() == 1
 	case anyInt:

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
@@ -289,7 +286,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		parsed = append(parsed, g)
 	}
 	l.globs = append(l.globs, parsed...)
-	ordered, err := walkGlobs(ctx, l.tree, parsed)
+	ordered, err := findGlobs(ctx, l.tree, parsed)
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
 		unlisted(l.findings, err)
 	}
@@ -302,21 +299,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 			Hint: "add one, or set " + field,
 		})
 	}
-	decoded := make([]decodedFile, len(ordered))
-	group, ctx := errgroup.WithContext(ctx)
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		group.Go(func() error {
-			for i := w; i < len(ordered) && ctx.Err() == nil; i += workers {
-				decoded[i], _ = l.cache.decode(l.tree, ordered[i])
-			}
-			return ctx.Err()
-		})
-	}
-	if group.Wait() != nil {
-		return nil // Load looks at the context
-	}
-	return take(l.findings, appFiles{decoded: decoded})
+	return take(l.findings, appFiles{decoded: l.cache.decodeAll(ctx, l.tree, strings.Join(globs, "\n"), ordered)}) // Load looks at the context
 }
 
 // unlisted reports a folder that cannot be listed.

@@ -73,13 +73,15 @@ type readFiles struct {
 	names map[string]bool
 }
 
-func (r *readFiles) add(name string) {
+func (r *readFiles) add(names ...string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.names[name] = true
+	for _, name := range names {
+		r.names[name] = true
+	}
 }
 
 // end stops the recording of a tree, and returns the files of which something read the content.

@@ -212,9 +212,9 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 }
 
 // outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
-func (l tenancy) outsideWorkspaces(names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool {
-		return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return w.holds(name) })
+func (l tenancy) outsideWorkspaces(files []foundFile) []foundFile {
+	return slices.DeleteFunc(files, func(f foundFile) bool {
+		return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return w.holds(f.name) })
 	})
 }
 

@@ -41,9 +41,10 @@ type File struct {
 	used  []atomic.Bool
 	first bool // the file did not exist
 
-	mu    sync.Mutex
-	fresh map[Key][]byte
-	size  int // bytes of fresh
+	mu       sync.Mutex
+	fresh    map[Key][]byte
+	size     int         // bytes of fresh
+	replaced atomic.Bool // fresh has a key of the file
 }
 
 // The file is a magic text, a SHA-256 of all that follows it, a SHA-256 of the build, the number of entries, and for each entry, in the order
@@ -54,7 +55,8 @@ const (
 	header    = hashed + sha256.Size + 4 // where the entries begin
 	entrySize = len(Key{}) + 2*4
 	maxSize   = 64 << 20 // bytes of a file
-	fewNew    = 16       // one new result for so many known ones is not worth writing the file
+	fewNew    = 16       // one new result for so many known ones, or a byte for so many bytes, is not worth writing the file
+	largeNew  = 64 << 10 // bytes of new results that can be worth writing the file, however few they are
 	temporary = ".new-*"
 	private   = fs.FileMode(0o600) // as the index of a clone may be: only its owner reads it
 	inFolder  = fs.FileMode(0o755)
@@ -130,21 +132,25 @@ func (f *File) Get(k Key) ([]byte, bool) {
 	if f == nil {
 		return nil, false
 	}
-	if i, ok := f.find(k); ok {
-		f.used[i].Store(true)
-		return f.value(i)
+	i, known := f.find(k)
+	if !known || f.replaced.Load() {
+		f.mu.Lock()
+		v, ok := f.fresh[k]
+		f.mu.Unlock()
+		if ok || !known {
+			return v, ok
+		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	v, ok := f.fresh[k]
-	return v, ok
+	f.used[i].Store(true)
+	return f.value(i)
 }
 
 // Puts reports whether Put would keep a result. The first run in a place keeps none: most clones of a CI job are read once, and for them
 // encoding and writing would cost more than it saves.
 func (f *File) Puts() bool { return f != nil && !f.first }
 
-// Put keeps a result for this run and, after Save, for later ones. The caller does not change it afterwards.
+// Put keeps a result for this run and, after Save, for later ones, in place of an earlier one with the key. The caller does not change it
+// afterwards.
 func (f *File) Put(k Key, value []byte) {
 	if !f.Puts() {
 		return
@@ -154,10 +160,15 @@ func (f *File) Put(k Key, value []byte) {
 	if f.size+len(value) > maxSize/4 {
 		return
 	}
-	if _, known := f.fresh[k]; !known {
+	if before, known := f.fresh[k]; known {
+		f.size += len(value) - len(before)
+	} else {
 		f.size += len(value) + entrySize
 	}
 	f.fresh[k] = value
+	if _, known := f.find(k); known {
+		f.replaced.Store(true)
+	}
 }
 
 // Save writes the file if enough is new. What this run did not use stays while it is less than what it used. Of two processes that save at
@@ -208,17 +219,22 @@ type entry struct {
 // entries returns what to write; nil if too little is new.
 func (f *File) entries() []entry {
 	var used, unused []entry
+	size := 0 // bytes of used
 	for i := range f.count {
 		v, ok := f.value(i)
+		if _, again := f.fresh[f.key(i)]; again {
+			ok = false
+		}
 		switch {
 		case !ok:
 		case f.used[i].Load():
 			used = append(used, entry{f.key(i), v})
+			size += len(v)
 		default:
 			unused = append(unused, entry{f.key(i), v})
 		}
 	}
-	if len(f.fresh) < max(fewNew, len(used)/fewNew) {
+	if len(f.fresh) < max(fewNew, len(used)/fewNew) && f.size < max(largeNew, size/fewNew) {
 		return nil
 	}
 	for k, v := range f.fresh {

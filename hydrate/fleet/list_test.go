@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/internal/memo"
+)
+
+// manyClusters is a fleet with n files of clusters, one of which is a link, and one of which a parser reads.
+func manyClusters(n int) map[string]string {
+	files := map[string]string{
+		"sluice.yaml":          base + "kind: Fleet\nmetadata: {name: acme}\nspec:\n  environments: [{name: dev}]\n",
+		"clusters/parsed.yaml": base + "kind: Cluster\nmetadata: {name: parsed}\nspec:\n  environment: &e dev\n  vars: {e: *e}\n",
+		"clusters/link.yaml":   linkTo + "../other/linked.yaml",
+		"other/linked.yaml":    numberedCluster(1000, 0),
+	}
+	for i := range n {
+		files[fmt.Sprintf("clusters/c-%04d.yaml", i)] = numberedCluster(i, 0)
+	}
+	return files
+}
+
+func numberedCluster(i, version int) string {
+	return fmt.Sprintf("%skind: Cluster\nmetadata:\n  name: c-%04d\n  labels:\n    region: r%d\nspec:\n  environment: dev\n  kubeVersion: 1.33.2\n  vars:\n    version: %d\n", base, i, i%3, version)
+}
+
+// Runs after the first take a list of declarations from an earlier run, and read only the files that differ.
+func TestKeptLists(t *testing.T) {
+	t.Parallel()
+	const clusters = 200
+	name := filepath.Join(t.TempDir(), "kept")
+	files := manyClusters(clusters)
+	run := func() (read []string) {
+		t.Helper()
+		memory := memo.Open(name, "build")
+		tree := &readingTree{memTree: newMemTree(files), names: map[string]bool{}}
+		got, problems := Load(t.Context(), tree, NewCache().Keeping(memory))
+		want, wanted := Load(t.Context(), newMemTree(files), NewCache())
+		if got == nil || want == nil || !reflect.DeepEqual(texts(problems), texts(wanted)) || !sameFleet(t, got, want) {
+			t.Fatalf("another fleet: %q, want %q", texts(problems), texts(wanted))
+		}
+		if err := memory.Save(); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Sorted(maps.Keys(tree.names))
+	}
+	always := []string{"clusters/parsed.yaml", "sluice.yaml"} // a file that a parser reads is not kept
+	for n := range 2 {
+		if read := run(); len(read) != clusters+3 {
+			t.Errorf("run %d reads %d files", n, len(read))
+		}
+	}
+	if read := run(); !slices.Equal(read, always) && !slices.Equal(read, append([]string{always[0], "other/linked.yaml"}, always[1:]...)) {
+		t.Errorf("the third run reads %q", read)
+	}
+	changed := 0
+	for round := range 40 { // so many that the list is written again several times
+		changed = (changed + 7) % clusters
+		edited := fmt.Sprintf("clusters/c-%04d.yaml", changed)
+		switch round % 8 {
+		case 5:
+			delete(files, edited)
+		case 6:
+			edited = fmt.Sprintf("clusters/new-%d.yaml", round)
+			files[edited] = numberedCluster(2000+round, round)
+		default:
+			files[edited] = numberedCluster(changed, round+1)
+		}
+		if read := run(); len(read) > 30 || round%8 != 5 && !slices.Contains(read, edited) {
+			t.Errorf("round %d reads %d files: %q", round, len(read), read)
+		}
+	}
+}
+
+// A second commit that a run reads shares the declarations that are equal, and each file is decoded for the commit that has it.
+func TestListsOfTwoCommits(t *testing.T) {
+	t.Parallel()
+	const clusters = 100
+	files := manyClusters(clusters)
+	cache := NewCache()
+	load := func() (*Fleet, int) {
+		t.Helper()
+		tree := &readingTree{memTree: newMemTree(files), names: map[string]bool{}}
+		f, problems := Load(t.Context(), tree, cache)
+		if problems.Err() != nil {
+			t.Fatal(problems.Err())
+		}
+		return f, len(tree.names)
+	}
+	first, _ := load()
+	files["clusters/c-0040.yaml"] = numberedCluster(40, 1)
+	second, read := load()
+	files["clusters/c-0040.yaml"] = numberedCluster(40, 0)
+	third, again := load()
+	if read != 2 || again != 1 {
+		t.Errorf("%d and %d files are read, want 2 and 1", read, again)
+	}
+	for i, c := range first.Clusters {
+		if shared, want := c.doc.nodes == second.Clusters[i].doc.nodes, c.Name != "c-0040"; shared != want {
+			t.Errorf("%s is shared: %v", c.Name, shared)
+		}
+		if v := third.Clusters[i].Vars["version"]; c.Name != "parsed" && v != int64(0) {
+			t.Errorf("%s of the third commit has version %v", c.Name, v)
+		}
+	}
+	if v := second.clusters["c-0040"].Vars["version"]; v != int64(1) {
+		t.Errorf("version %v of the second commit", v)
+	}
+}

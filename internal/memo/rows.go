@@ -1,0 +1,52 @@
+package memo
+
+import "encoding/binary"
+
+// AppendRow appends a row of a list to the rows before it. Rows are in the order of their names, each of which is there once. A list of results
+// that are always used together is one result of a File: finding each of thousands by a key of its own takes longer than decoding it.
+func AppendRow[T string | []byte](to []byte, name, id string, value T) []byte {
+	to = append(binary.AppendUvarint(to, uint64(len(name))), name...)
+	to = append(binary.AppendUvarint(to, uint64(len(id))), id...)
+	return append(binary.AppendUvarint(to, uint64(len(value))), value...)
+}
+
+// Rows finds rows of a list in the order of their names. The zero Rows has none.
+type Rows struct {
+	rest            []byte
+	name, id, value []byte // of the first row that is not in rest
+	ok              bool
+}
+
+// RowsOf returns the rows that AppendRow encoded.
+func RowsOf(list []byte) Rows {
+	r := Rows{rest: list}
+	r.next()
+	return r
+}
+
+// Find returns the value of a row with a name and an id. Each name that is looked for is greater than the one before. The caller does not change
+// the value.
+func (r *Rows) Find(name, id string) ([]byte, bool) {
+	for r.ok && string(r.name) < name {
+		r.next()
+	}
+	if !r.ok || string(r.name) != name || string(r.id) != id {
+		return nil, false
+	}
+	return r.value, true
+}
+
+func (r *Rows) next() {
+	r.ok = len(r.rest) > 0 && r.take(&r.name) && r.take(&r.id) && r.take(&r.value)
+}
+
+func (r *Rows) take(into *[]byte) bool {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 || n > maxSize || int(n) > len(r.rest)-size {
+		r.rest = nil
+		return false
+	}
+	end := size + int(n)
+	*into, r.rest = r.rest[size:end:end], r.rest[end:]
+	return true
+}
