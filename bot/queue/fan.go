@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
@@ -66,24 +68,33 @@ func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	return f.results, nil
 }
 
-// start takes a stored result or puts the job.
+// start takes a stored result or puts the job. It looks for a result, a failure and the job at once: each look is a round trip, and while a
+// machine renders, shards that are not there yet leave the others idle.
 func (f *fan) start(ctx context.Context, id string) error {
-	if ok, err := f.collect(ctx, id); err != nil || ok {
+	var result, job *jetstream.ObjectInfo
+	var failure uint64
+	var failed bool
+	group, look := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { result, err = f.q.lastingBlob(look, "result-"+id); return err })
+	group.Go(func() (err error) { job, err = f.q.lastingBlob(look, "job-"+id); return err })
+	group.Go(func() (err error) { _, failure, failed, err = f.q.attempts.get(look, "shard-"+id); return err })
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := f.forget(ctx, id); err != nil {
-		return err
+	if result != nil {
+		return f.take(ctx, id, result)
 	}
-	return f.put(ctx, id)
+	if failed { // of an earlier Fan
+		if err := f.q.attempts.drop(ctx, failure); err != nil {
+			return err
+		}
+	}
+	return f.put(ctx, id, job != nil)
 }
 
-// put stores the job's bytes and its message. An existing message stays: a replica may be working on it.
-func (f *fan) put(ctx context.Context, id string) error {
-	ok, err := f.q.hasBlob(ctx, "job-"+id)
-	if err != nil {
-		return err
-	}
-	if !ok {
+// put stores the job's bytes, unless they are there, and its message. An existing message stays: a replica may be working on it.
+func (f *fan) put(ctx context.Context, id string, there bool) error {
+	if !there {
 		if err := f.q.putBlob(ctx, "job-"+id, f.jobs[id]); err != nil {
 			return err
 		}
@@ -114,15 +125,6 @@ func (f *fan) takeBack(ctx context.Context) {
 // pending returns the stream of jobs as a bucket.
 func (f *fan) pending() *bucket {
 	return &bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard.", clock: f.q.cfg.Clock, health: &health{}}
-}
-
-// forget removes the record of an earlier failure.
-func (f *fan) forget(ctx context.Context, id string) error {
-	_, revision, ok, err := f.q.attempts.get(ctx, "shard-"+id)
-	if err != nil || !ok {
-		return err
-	}
-	return f.q.attempts.drop(ctx, revision)
 }
 
 // wait collects results as they are announced, and polls, because announcements may be lost.
@@ -194,7 +196,11 @@ func (f *fan) check(ctx context.Context, id string) error {
 	if ok, err := f.collect(ctx, id); err != nil || ok || pending {
 		return err
 	}
-	return f.put(ctx, id)
+	job, err := f.q.lastingBlob(ctx, "job-"+id)
+	if err != nil {
+		return err
+	}
+	return f.put(ctx, id, job != nil)
 }
 
 // temporary reports whether an error may pass while the caller waits.
@@ -208,17 +214,23 @@ func (f *fan) temporary(ctx context.Context, err error) bool {
 
 // collect takes the result if there is one.
 func (f *fan) collect(ctx context.Context, id string) (bool, error) {
-	ok, err := f.q.hasBlob(ctx, "result-"+id)
-	if err != nil || !ok {
+	info, err := f.q.lastingBlob(ctx, "result-"+id)
+	if err != nil || info == nil {
 		return false, err
 	}
-	result, err := f.q.getBlob(ctx, "result-"+id)
+	err = f.take(ctx, id, info)
+	return err == nil, err
+}
+
+// take takes a result that was just looked up.
+func (f *fan) take(ctx context.Context, id string, info *jetstream.ObjectInfo) error {
+	result, err := readBlob(ctx, f.q, "result-"+id, info)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, i := range f.indexes[id] {
 		f.results[i] = result
 	}
 	delete(f.waiting, id)
-	return true, nil
+	return nil
 }

@@ -100,7 +100,7 @@ func (q *Queue) shard(ctx context.Context, m jetstream.Msg, render func(context.
 
 // renderShard stores the result, unless it is stored already.
 func (q *Queue) renderShard(ctx context.Context, id string, render func(context.Context, []byte) ([]byte, error)) error {
-	if ok, err := q.hasBlob(ctx, "result-"+id); err == nil && ok {
+	if info, err := q.lastingBlob(ctx, "result-"+id); err == nil && info != nil {
 		return nil
 	}
 	job, err := q.getBlob(ctx, "job-"+id)
@@ -172,28 +172,40 @@ func (q *Queue) announce(note shardNote) {
 // worker forever.
 func blobTimeout(size int) time.Duration { return 5*time.Second + time.Duration(size>>20)*time.Second }
 
-// hasBlob reports whether an object exists and will exist for some time.
-func (q *Queue) hasBlob(ctx context.Context, name string) (bool, error) {
+// lookBlob describes an object.
+func lookBlob(ctx context.Context, q *Queue, name string) (*jetstream.ObjectInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := q.blobs.GetInfo(ctx, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look up %s: %w", name, err)
-	}
-	// Its pieces were written before its description and expire before it.
-	return q.cfg.Clock().Sub(info.ModTime) < q.cfg.ShardTTL/2, nil
-}
-
-func (q *Queue) getBlob(ctx context.Context, name string) ([]byte, error) {
-	look, cancelLook := context.WithTimeout(ctx, requestTimeout)
-	defer cancelLook()
-	info, err := q.blobs.GetInfo(look, name)
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", name, err)
 	}
+	return info, nil
+}
+
+// lastingBlob describes an object that will exist for some time. It returns nil if there is none.
+func (q *Queue) lastingBlob(ctx context.Context, name string) (*jetstream.ObjectInfo, error) {
+	info, err := lookBlob(ctx, q, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, nil
+	}
+	// Its pieces were written before its description and expire before it.
+	if err != nil || q.cfg.Clock().Sub(info.ModTime) >= q.cfg.ShardTTL/2 {
+		return nil, err
+	}
+	return info, nil
+}
+
+func (q *Queue) getBlob(ctx context.Context, name string) ([]byte, error) {
+	info, err := lookBlob(ctx, q, name)
+	if err != nil {
+		return nil, err
+	}
+	return readBlob(ctx, q, name, info)
+}
+
+// readBlob reads an object that was just looked up.
+func readBlob(ctx context.Context, q *Queue, name string, info *jetstream.ObjectInfo) ([]byte, error) {
 	if info.Size > maxShardBytes {
 		return nil, fmt.Errorf("%s has %d bytes, more than %d: %w", name, info.Size, maxShardBytes, ErrInvalid)
 	}

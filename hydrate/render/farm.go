@@ -9,12 +9,12 @@ import (
 )
 
 // Sizes of a chunk of targets. A shard costs about 5 ms beside its rendering, and when the last one is lost or late, its sender renders it
-// again: chunks get the size that takes about chunkTime.
+// again: chunks get the size that takes about chunkTime, and the last ones are smaller.
 const (
 	firstChunk   = 32
 	leastChunk   = 4
 	mostChunk    = 256
-	chunkTime    = 150 * time.Millisecond
+	chunkTime    = 300 * time.Millisecond
 	minShared    = 128 // targets from which other machines are asked
 	shardTimeout = 5 * time.Minute
 	atOnce       = 16 // shards that wait or are rendered elsewhere: twice as many as three machines with two processors render
@@ -36,6 +36,7 @@ type Farm struct {
 	owner   string
 	clock   func() time.Time
 	chunk   atomic.Int64 // targets of the next shard
+	timed   atomic.Bool  // chunk follows the time of a shard
 	busy    atomic.Int64 // calls that have targets for other machines
 }
 
@@ -53,14 +54,30 @@ func (f *Farm) Unwrap() renderer.Renderer { return f.Renderer }
 // Busy reports whether the Farm has targets for other machines. This machine then does better than to render shards itself.
 func (f *Farm) Busy() bool { return f.busy.Load() > 0 }
 
-// took adapts the size of chunks to the time that n targets took.
+// took adapts the size of chunks to the time that n targets of a shard took.
 func (f *Farm) took(n int, d time.Duration) {
+	if f.resize(n, d) {
+		f.timed.Store(true)
+	}
+}
+
+// tookHere does the same for targets that this machine rendered, until there is a shard: this machine has other work beside, so its times
+// say less about others.
+func (f *Farm) tookHere(n int, d time.Duration) {
+	if !f.timed.Load() {
+		f.resize(n, d)
+	}
+}
+
+// resize reports whether n and d say anything.
+func (f *Farm) resize(n int, d time.Duration) bool {
 	if n == 0 || d <= 0 {
-		return
+		return false
 	}
 	size := f.chunk.Load()
 	want := int64(float64(n) * chunkTime.Seconds() / d.Seconds())
 	f.chunk.Store(max(leastChunk, min(want, 2*size, mostChunk))) // a single chunk that was easy says little about the next one
+	return true
 }
 
 // counter is a number that goroutines add to.

@@ -79,7 +79,7 @@ func (s *sharing) local(ctx context.Context) error {
 			if err := group.Wait(); err != nil {
 				return err
 			}
-			s.farm.took(len(jobs)/s.t.parallel, s.farm.clock().Sub(began))
+			s.farm.tookHere(len(jobs)/s.t.parallel, s.farm.clock().Sub(began))
 			continue
 		}
 		c := s.late()
@@ -102,11 +102,12 @@ func (s *sharing) front() []int {
 	return jobs
 }
 
-// back takes the last jobs, for another machine. It returns nil if there are none.
+// back takes the last jobs, for another machine: fewer when few are left, so that all machines end at about the same time. It returns nil if
+// there are none.
 func (s *sharing) back() *chunk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(int(s.farm.chunk.Load()), len(s.order))
+	n := min(int(s.farm.chunk.Load()), max(leastChunk, len(s.order)/atOnce), len(s.order))
 	if n == 0 {
 		return nil
 	}
