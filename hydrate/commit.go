@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
-	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/hydrate/tips"
 )
 
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
@@ -58,10 +57,13 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 
 // clusterMoves returns the moves of cluster branches. If a branch must not move, it sets the reason in out.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
+	if err := r.h.Branches.Fetch(ctx, r.tips.Moving(tree.clusters)...); err != nil {
+		return nil, err
+	}
+	defer r.tips.Keep()
 	var moves []gitstore.Move
-	for _, c := range r.view.Fleet.ClustersOf(p.name) {
-		name := r.view.Fleet.ClusterBranch(c)
-		tip := r.refs.Output[name]
+	for i := range r.tips.Tips {
+		c, name, tip := r.tips.Tips[i].Cluster, r.tips.Tips[i].Branch, r.tips.Tips[i].Hash
 		want, ok := tree.clusters[c.Name]
 		switch {
 		case c.State == "frozen":
@@ -76,7 +78,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			out.refuse("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
 			return nil, nil
 		}
-		changed, err := r.changes(ctx, out, c.Name, name, want)
+		changed, err := r.changes(ctx, out, &r.tips.Tips[i], want)
 		if err != nil || out.Status != "" {
 			return nil, err
 		}
@@ -110,40 +112,28 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
 // overwrites it. It refuses to write over a foreign commit otherwise.
-func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name string, want gitstore.Hash) (bool, error) {
-	tip := r.refs.Output[name]
-	if tip.IsZero() {
+func (r *run) changes(ctx context.Context, out *EnvironmentResult, t *tips.Tip, want gitstore.Hash) (bool, error) {
+	if t.Hash.IsZero() {
 		return true, nil
 	}
-	owner := branch.Owner{Environment: out.Name, Cluster: cluster}
-	if r.h.Kept != nil {
-		if kept, ok := r.h.Kept.Get(tipKey(tip, owner, r.signers)); ok && string(kept) == string(want[:]) {
-			return false, nil
-		}
+	if !t.Tree.IsZero() && t.Tree == want {
+		return false, nil
 	}
-	current, err := r.h.Store.Commit(ctx, tip)
+	current, err := r.h.Store.Commit(ctx, t.Hash)
 	if err != nil {
 		return false, err
 	}
-	origin, err := branch.Inspect(ctx, r.h.Store, current, owner, r.signers)
+	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: t.Cluster.Name}, r.signers)
 	switch {
 	case err != nil:
 		return false, err
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
-		if r.h.Kept.Puts() {
-			r.h.Kept.Put(tipKey(tip, owner, r.signers), slices.Clone(want[:]))
-		}
+		t.Tree = want
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
-		return false, out.refusal(admit.Foreign(name, origin, r.h.Branches))
+		return false, out.refusal(admit.Foreign(t.Branch, origin, r.h.Branches))
 	}
 	return current.Tree != want || origin.Foreign != "", nil
-}
-
-// tipKey names the tree of a commit that may stand at the tip of a cluster's branch. What decides that is in the commit, which its hash names,
-// and in the keys that may sign.
-func tipKey(tip gitstore.Hash, owner branch.Owner, allowed signers.List) memo.Key {
-	return memo.KeyOf("tip of a cluster", string(tip[:]), owner.Environment, owner.Cluster, allowed.ID())
 }
 
 // goneBranches deletes the branches of clusters that the registry no longer has. It deletes only branches whose last

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/hydrate/tips"
 	"github.com/sluice-gitops/sluice/internal/memo"
 )
 
@@ -70,7 +71,7 @@ func TestKnownTipsAreNotRead(t *testing.T) {
 	hydratetest.WantStatus(t, r.Push("main", push), hydrate.StatusUpdated, "")
 	hydratetest.WantStatus(t, r.Push("main", push), hydrate.StatusUnchanged, "")
 	key := func(tip gitstore.Hash) memo.Key {
-		return hydrate.TipKey(tip, branch.Owner{Environment: "dev", Cluster: "dev-1"}, signers.List{})
+		return tips.Key(tip, branch.Owner{Environment: "dev", Cluster: "dev-1"}, signers.List{})
 	}
 	tip, wrong := r.Bare.Resolve("cluster/dev-1"), r.Bare.Resolve("cluster/dev-edge-1")
 	if known, ok := kept.Get(key(tip.Hash)); !ok || string(known) != string(tip.Tree[:]) {

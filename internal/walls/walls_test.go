@@ -149,6 +149,7 @@ func forbidden() map[string][]string {
 		"hydrate/render":    own("hydrate/admit", "hydrate/compare", "hydrate/promotion", "policy"),
 		"hydrate/signers":   append(own("hydrate/gitstore"), goGit),
 		"hydrate/source":    own("hydrate/branch", "hydrate/promote", "policy"),
+		"hydrate/tips":      own("hydrate/admit", "hydrate/compare", "hydrate/promotion", "hydrate/render", "policy"),
 		"hydrate/verify":    own("policy", "hydrate/compare"),
 
 		"bot/...":          own("service", "webhook", "cmd"),
