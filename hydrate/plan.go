@@ -56,8 +56,9 @@ type planRequest struct {
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
 	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
-	present, listed := map[string]bool{}, workspacesOn{}
-	for _, c := range r.view.Fleet.ClustersOf(r.environment) {
+	clusters := r.view.Fleet.ClustersOf(r.environment)
+	present, listed := make(map[string]bool, len(clusters)), workspacesOn{}
+	for _, c := range clusters {
 		if c.State == "retired" {
 			continue
 		}
@@ -70,24 +71,23 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 				p.total++
 			}
 		}
-		plan := &clusterPlan{cluster: c, changes: map[string]bool{}}
 		lacking, err := p.lacksWorkspace(ctx, h.Store, c, &listed)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case r.touched == nil || r.touched.Clusters[c.Name] || lacking:
-			p.clusters[c.Name] = plan
+			p.clusters[c.Name] = &clusterPlan{cluster: c, changes: map[string]bool{}}
 		case len(r.touched.Apps[c.Name]) > 0:
-			plan.only = r.touched.Apps[c.Name]
-			p.clusters[c.Name] = plan
+			p.clusters[c.Name] = &clusterPlan{cluster: c, changes: map[string]bool{}, only: r.touched.Apps[c.Name]}
 		}
 	}
-	for _, c := range r.state.ClusterNames() {
+	for c := range r.state.Clusters {
 		if !present[c] {
 			p.left = append(p.left, c)
 		}
 	}
+	slices.Sort(p.left)
 	if r.view.Fleet.Uncertain() && r.state.Exists() {
 		p.before = h.Rendered(ctx, r.state)
 	}

@@ -208,11 +208,12 @@ type InputFiles struct {
 	scoped map[string]gitstore.Hash            // by workspace: the folder with a file for each cluster
 	edits  map[string]map[string]gitstore.Hash // by workspace and cluster: a new file of scoped; zero removes it
 	gone   map[string]bool                     // clusters that the environment no longer has
+	order  []string                            // see Root
 }
 
 // InputFiles returns the files that the state has.
 func (s *State) InputFiles() *InputFiles {
-	return &InputFiles{own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped), edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}}
+	return &InputFiles{own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped), edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}, order: s.order}
 }
 
 // Put writes the edited inputs of a cluster.
@@ -258,7 +259,7 @@ func (f *InputFiles) Write(ctx context.Context, store *gitstore.Store, w *gitsto
 			}
 		}
 	}
-	r.Inputs, r.Scoped = f.own, f.scoped
+	r.Inputs, r.Scoped, r.order = f.own, f.scoped, f.order
 	for workspace, edits := range f.edits {
 		var have []gitstore.Entry
 		if folder := f.scoped[workspace]; !folder.IsZero() {

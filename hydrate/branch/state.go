@@ -27,6 +27,8 @@ type State struct {
 	Scoped   map[string]gitstore.Hash // workspace → folder with such a blob of its apps for each cluster
 	Foreign  string                   // reason why Sluice did not make the tip; "" if it did
 	Origin   Origin                   // of the tip
+
+	order []string // the names of the clusters as the tree has them
 }
 
 // NewState returns the state of a branch that does not exist.
@@ -123,10 +125,10 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 func (s *State) readFolders(snap *gitstore.Snapshot) error {
 	for dir, read := range map[string]func([]gitstore.Entry){
 		".": func(entries []gitstore.Entry) {
-			s.Clusters = make(map[string]gitstore.Hash, len(entries))
+			s.Clusters, s.order = make(map[string]gitstore.Hash, len(entries)), make([]string, 0, len(entries))
 			for _, e := range entries {
 				if e.Mode == gitstore.ModeTree && e.Name != Dir {
-					s.Clusters[e.Name] = e.Hash
+					s.Clusters[e.Name], s.order = e.Hash, append(s.order, e.Name)
 				}
 			}
 		},

@@ -62,6 +62,9 @@ func (f *findings) checkName(doc document, name string, at ...string) bool {
 
 // checkLabels refuses the automatic labels, and keys and values that Kubernetes does not accept.
 func (f *findings) checkLabels(doc document, labels map[string]string, at ...string) {
+	if validLabels(labels) {
+		return
+	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch {
 		case slices.Contains(automatic(), key):
@@ -72,6 +75,16 @@ func (f *findings) checkLabels(doc document, labels map[string]string, at ...str
 			f.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
 		}
 	}
+}
+
+// validLabels reports whether checkLabels has nothing to report.
+func validLabels(labels map[string]string) bool {
+	for key, value := range labels {
+		if key == labelClass || key == labelEnvironment || key == labelCluster || !validLabelKey(key) || !validLabelValue(value) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *findings) checkKubeVersion(doc document, version string) {

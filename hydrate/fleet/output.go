@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,8 +61,8 @@ func (fc fleetChecks) output() {
 // both.
 func (fc fleetChecks) branches() {
 	at := []string{"spec", "output"}
-	owners := map[string]string{}
-	add := func(branch, owner string) {
+	owners := make(map[string]branchOwner, len(fc.fleet.Clusters))
+	add := func(branch string, owner branchOwner) {
 		if other, ok := owners[branch]; ok {
 			fc.errorf(fc.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other, owner, branch)
 			return
@@ -71,26 +70,36 @@ func (fc fleetChecks) branches() {
 		owners[branch] = owner
 	}
 	if fc.fleet.Spec.Output.Repository == "" {
-		add(fc.fleet.Spec.Trunk, "the trunk")
+		add(fc.fleet.Spec.Trunk, branchOwner{"the trunk", ""})
 	}
 	for _, name := range fc.fleet.environmentNames() {
-		add(fc.fleet.EnvironmentBranch(name), "environment "+name)
+		add(fc.fleet.EnvironmentBranch(name), branchOwner{"environment ", name})
 	}
 	for _, c := range fc.fleet.Clusters {
-		add(fc.fleet.ClusterBranch(c), "cluster "+c.Name)
+		add(fc.fleet.ClusterBranch(c), branchOwner{"cluster ", c.Name})
 	}
-	for _, branch := range slices.Sorted(maps.Keys(owners)) {
+	var below [][2]string // branches, and a branch that is a folder above each
+	for branch := range owners {
 		for i := range len(branch) {
 			if branch[i] != '/' {
 				continue
 			}
-			if above, ok := owners[branch[:i]]; ok {
-				fc.errorf(fc.file, at, "give them prefixes of their own",
-					"Git cannot hold the branch %s (%s) beside %s (%s)", branch, owners[branch], branch[:i], above)
+			if _, ok := owners[branch[:i]]; ok {
+				below = append(below, [2]string{branch, branch[:i]})
 			}
 		}
 	}
+	slices.SortFunc(below, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, b := range below {
+		fc.errorf(fc.file, at, "give them prefixes of their own", "Git cannot hold the branch %s (%s) beside %s (%s)", b[0], owners[b[0]], b[1], owners[b[1]])
+	}
 }
+
+// branchOwner is what a branch belongs to.
+type branchOwner struct{ kind, name string }
+
+// String returns the owner as messages name it.
+func (o branchOwner) String() string { return o.kind + o.name }
 
 var branchName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_./]*[-A-Za-z0-9_]$`)
 

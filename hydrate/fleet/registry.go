@@ -157,7 +157,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	}
 	c := &Cluster{
 		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
-		Labels: map[string]string{}, Vars: map[string]any{},
+		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())), Vars: make(map[string]any, len(file.Spec.Vars)),
 	}
 	l.fleet.clusters[name] = c
 	l.fleet.Clusters = append(l.fleet.Clusters, c)

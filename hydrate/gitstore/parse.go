@@ -24,20 +24,21 @@ func (malformedError) Malformed() bool { return true }
 func parseTree(data []byte) ([]Entry, error) {
 	const shortest = 28 // bytes of an entry: a mode, a name of one byte and a hash
 	out := make([]Entry, 0, len(data)/(shortest+len(Hash{})/2))
-	for len(data) > 0 {
-		mode, rest, ok := bytes.Cut(data, []byte{' '})
+	text := string(data) // shared by all names: a tree of thousands of folders has as many of them
+	for text != "" {
+		mode, rest, ok := strings.Cut(text, " ")
 		if !ok {
 			return nil, ErrMalformed
 		}
-		name, rest, ok := bytes.Cut(rest, []byte{0})
+		name, rest, ok := strings.Cut(rest, "\x00")
 		if !ok || len(rest) < len(Hash{}) {
 			return nil, ErrMalformed
 		}
-		m, err := parseMode(string(mode))
+		m, err := parseMode(mode)
 		if err != nil {
 			return nil, err
 		}
-		e := Entry{Name: string(name), Mode: m, Hash: Hash(rest[:len(Hash{})])}
+		e := Entry{Name: name, Mode: m, Hash: Hash([]byte(rest[:len(Hash{})]))}
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.Contains(e.Name, "/") {
 			return nil, fmt.Errorf("%w: the name %q", ErrMalformed, e.Name)
 		}
@@ -45,13 +46,19 @@ func parseTree(data []byte) ([]Entry, error) {
 			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", ErrMalformed, e.Name)
 		}
 		out = append(out, e)
-		data = rest[len(Hash{}):]
+		text = rest[len(Hash{}):]
 	}
 	return out, nil
 }
 
 // parseMode maps modes of old tools to those that Git writes today.
 func parseMode(text string) (Mode, error) {
+	switch text { // as Git writes it
+	case "100644":
+		return ModeFile, nil
+	case "40000":
+		return ModeTree, nil
+	}
 	m, err := strconv.ParseUint(text, 8, 32)
 	if err != nil {
 		return 0, ErrMalformed
