@@ -56,6 +56,11 @@ func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns string, 
 	if err != nil {
 		return list.decoded // Load looks at the context
 	}
+	for n, i := range missing {
+		if ids[n] == "" { // it could not be read, and the next commit or attempt may have it
+			list.ids[i] = ""
+		}
+	}
 	tree.reads.add(list.names...) // what is behind a link is added when it is decoded
 	c.lists.Store(patterns, list)
 	if !c.kept.keepList(patterns, list, rows, missing) {

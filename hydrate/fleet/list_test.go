@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -110,5 +111,33 @@ func TestListsOfTwoCommits(t *testing.T) {
 	}
 	if v := second.clusters["c-0040"].Vars["version"]; v != int64(1) {
 		t.Errorf("version %v of the second commit", v)
+	}
+}
+
+// unreadable is a tree whose storage does not give one file.
+type unreadable struct {
+	*memTree
+	name string
+}
+
+func (u unreadable) ReadFile(name string) ([]byte, error) {
+	if name == u.name {
+		return nil, errors.New("the connection broke")
+	}
+	return u.memTree.ReadFile(name)
+}
+
+// A file that the storage did not give is read again by the next load.
+func TestListsKeepNoFailures(t *testing.T) {
+	t.Parallel()
+	files := manyClusters(100)
+	for _, memory := range []*memo.File{nil, memo.Open(filepath.Join(t.TempDir(), "kept"), "build")} {
+		cache := NewCache().Keeping(memory)
+		if f, problems := Load(t.Context(), unreadable{newMemTree(files), "clusters/c-0040.yaml"}, cache); f != nil || problems.Err() == nil {
+			t.Error("a fleet that cannot be read is valid")
+		}
+		if f, problems := Load(t.Context(), newMemTree(files), cache); f == nil || len(f.Clusters) != 102 {
+			t.Errorf("the failure was kept: %v", problems.Err())
+		}
 	}
 }
