@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"path"
 	"reflect"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,6 +17,7 @@ const manyFiles = 64
 
 // fileList are the decoded files of some patterns in one commit, in the order of their names.
 type fileList struct {
+	folder  string // id of the only folder that the patterns look at, if the list has all of its files that match; otherwise ""
 	names   []string
 	ids     []string // of their content; "" for a link, and if the tree does not tell
 	decoded []decodedFile
@@ -36,10 +39,49 @@ func (r *listReader) find(name, id string) (decodedFile, bool) {
 	return r.decoded[r.at], true
 }
 
+// folderOf returns the id of the folder whose entries decide what some patterns find; "" if there is no such folder, or if the tree has no ids.
+func folderOf(tree *linkTree, patterns []glob) string {
+	if len(patterns) != 1 {
+		return ""
+	}
+	above := patterns[0][:len(patterns[0])-1]
+	if len(above) == 0 || slices.ContainsFunc(above, func(segment string) bool { return !isLiteral(segment) }) || patterns[0][len(above)] == "**" {
+		return ""
+	}
+	info, err := tree.Tree.Stat(path.Join(above...)) // which follows no links, as a walk does not
+	if err != nil || !info.IsDir() {
+		return ""
+	}
+	id, _ := idOf(info)
+	return id
+}
+
+// whole returns the list of some patterns that look at one folder only, if this run or an earlier one has the list for the folder as it is. The
+// folder is not read then.
+func (c *Cache) whole(ctx context.Context, tree *linkTree, patterns, folder string) (fileList, bool) {
+	if folder == "" {
+		return fileList{}, false
+	}
+	if known, ok := c.lists.Load(patterns); ok {
+		list := known.(fileList) //nolint:forcetypeassert // only lists are stored here
+		if list.folder == folder {
+			tree.reads.addList(list.names)
+			return list, true
+		}
+	}
+	list, ok := c.kept.whole(ctx, patterns, folder)
+	if ok {
+		tree.reads.addList(list.names)
+		c.lists.Store(patterns, list)
+	}
+	return list, ok
+}
+
 // decodeAll decodes the files that some patterns find. A registry has thousands of files of which a commit changes a few: their list is kept,
 // in this run and between runs, and each file in it whose content is the same is taken from there without a look-up of its own.
-func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns string, files []foundFile) []decodedFile {
-	list := fileList{names: make([]string, len(files)), ids: make([]string, len(files)), decoded: make([]decodedFile, len(files))}
+// folder is that of folderOf, or "" if others of its files match.
+func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns, folder string, files []foundFile) []decodedFile {
+	list := fileList{folder: folder, names: make([]string, len(files)), ids: make([]string, len(files)), decoded: make([]decodedFile, len(files))}
 	for i, f := range files {
 		list.names[i] = f.name
 	}
@@ -47,6 +89,7 @@ func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns string, 
 		_ = inParallel(ctx, len(files), func(i int) { list.decoded[i], _ = c.decode(tree, list.names[i]) }) // Load looks at the context
 		return list.decoded
 	}
+	_, again := c.lists.Load(patterns)
 	rows, missing := c.fromLists(ctx, patterns, files, &list)
 	ids, read := make([]string, len(missing)), make([]bool, len(missing))
 	err := inParallel(ctx, len(missing), func(n int) {
@@ -61,9 +104,12 @@ func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns string, 
 			list.ids[i] = ""
 		}
 	}
-	tree.reads.add(list.names...) // what is behind a link is added when it is decoded
+	if slices.Contains(list.ids, "") {
+		list.folder = "" // what a link leads to, for one, can change without the folder
+	}
+	tree.reads.addList(list.names) // what is behind a link is added when it is decoded
 	c.lists.Store(patterns, list)
-	if !c.kept.keepList(patterns, list, rows, missing) {
+	if !c.kept.keepList(patterns, list, rows, missing, !again) {
 		for n, i := range missing {
 			if read[n] {
 				c.kept.keepFile(ids[n], list.names[i], list.decoded[i])
@@ -130,11 +176,35 @@ func (k kept) list(patterns string) memo.Rows {
 	return memo.RowsOf(data)
 }
 
-// keepList keeps a list, if enough of its files are missing in the list of an earlier run, of which rows are those that still count. Files that
-// are not kept by keepFile are not in it.
-func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []int) bool {
+// whole returns a list that keepList kept for a folder.
+func (k kept) whole(ctx context.Context, patterns, folder string) (fileList, bool) {
+	rows := k.list(patterns)
+	if _, ok := rows.Find("", folder); !ok {
+		return fileList{}, false
+	}
+	list := fileList{folder: folder}
+	var encoded [][]byte
+	for rows.Next() {
+		name, id, row := rows.Row()
+		list.names, list.ids, encoded = append(list.names, name), append(list.ids, id), append(encoded, row)
+	}
+	list.decoded = make([]decodedFile, len(list.names))
+	errs := make([]error, len(list.names))
+	err := inParallel(ctx, len(encoded), func(i int) { list.decoded[i], errs[i] = decodeKept(list.names[i], encoded[i]) })
+	return list, err == nil && !slices.ContainsFunc(errs, func(err error) bool { return err != nil })
+}
+
+// keepList keeps a list, if enough of its files are missing in the list of an earlier run, of which rows are those that still count, or, with
+// moved, if the earlier list is that of another folder. Files that are not kept by keepFile are not in it.
+func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []int, moved bool) bool {
+	if !k.memory.Puts() {
+		return false
+	}
+	before := k.list(patterns)
+	_, same := before.Find("", list.folder)
+	moved = moved && list.folder != "" && !same
 	enough := max(manyFiles, len(list.names)) / staleList
-	if !k.memory.Puts() || len(missing) <= enough {
+	if !moved && len(missing) <= enough {
 		return false
 	}
 	for _, i := range missing {
@@ -147,10 +217,14 @@ func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []
 			enough--
 		}
 	}
-	if enough >= 0 {
+	complete := !slices.ContainsFunc(rows, func(row []byte) bool { return row == nil })
+	if enough >= 0 && (!moved || !complete) {
 		return false
 	}
 	var data []byte
+	if list.folder != "" && complete {
+		data = memo.AppendRow(data, "", list.folder, "")
+	}
 	for i, row := range rows {
 		if row != nil {
 			data = memo.AppendRow(data, list.names[i], list.ids[i], row)

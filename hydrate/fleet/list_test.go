@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -140,4 +141,73 @@ func TestListsKeepNoFailures(t *testing.T) {
 			t.Errorf("the failure was kept: %v", problems.Err())
 		}
 	}
+}
+
+// listingTree also notes the folders that are listed.
+type listingTree struct{ *readingTree }
+
+func (l listingTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	l.note(name)
+	return l.memTree.ReadDir(name)
+}
+
+// A run whose folder of clusters is that of an earlier run neither lists the folder nor reads its files.
+func TestListsOfWholeFolders(t *testing.T) {
+	t.Parallel()
+	const clusters = 100
+	name := filepath.Join(t.TempDir(), "kept")
+	files := manyClusters(clusters)
+	delete(files, "clusters/parsed.yaml")
+	delete(files, "clusters/link.yaml")
+	run := func(want ...string) {
+		t.Helper()
+		memory := memo.Open(name, "build")
+		tree := listingTree{&readingTree{memTree: newMemTree(files), names: map[string]bool{}}}
+		cache := NewCache().Keeping(memory)
+		got, problems := Load(t.Context(), tree, cache)
+		read := slices.Sorted(maps.Keys(tree.names))
+		fresh, wanted := Load(t.Context(), newMemTree(files), NewCache())
+		if got == nil || fresh == nil || !reflect.DeepEqual(texts(problems), texts(wanted)) || !sameFleet(t, got, fresh) {
+			t.Fatalf("another fleet: %q, want %q", texts(problems), texts(wanted))
+		}
+		if again, _ := Load(t.Context(), newMemTree(files), cache); again.Clusters[0].doc.nodes != got.Clusters[0].doc.nodes {
+			t.Error("the second commit of a run shares no declaration")
+		}
+		for _, path := range []string{"clusters/c-0007.yaml", "apps/new/app.yaml"} {
+			if moved, _ := Moved(got, newMemTree(files), cache, []string{path}, nil); (moved == nil) != (files[path] != "") {
+				t.Errorf("a change of %s is one of the declarations: %v", path, moved == nil)
+			}
+		}
+		if err := memory.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if want != nil && !slices.Equal(read, want) {
+			t.Errorf("the run reads %d: %.200q, want %q", len(read), read[:min(len(read), 5)], want)
+		}
+	}
+	run()
+	run()
+	run("sluice.yaml")
+	files["clusters/c-0007.yaml"] = numberedCluster(7, 1)
+	run("clusters", "clusters/c-0007.yaml", "sluice.yaml")
+	run("sluice.yaml") // the list of the new folder was kept
+	files["clusters/new.yaml"] = numberedCluster(500, 1)
+	run("clusters", "clusters/new.yaml", "sluice.yaml")
+	run("sluice.yaml")
+	delete(files, "clusters/c-0050.yaml")
+	run("clusters", "sluice.yaml")
+	run("sluice.yaml")
+	files["clusters/link.yaml"] = linkTo + "../other/linked.yaml" // what it leads to can change without the folder
+	run("clusters", "other/linked.yaml", "sluice.yaml")
+	run("clusters", "other/linked.yaml", "sluice.yaml")
+	files["other/linked.yaml"] = numberedCluster(1000, 1)
+	run("clusters", "other/linked.yaml", "sluice.yaml")
+	delete(files, "clusters/link.yaml")
+	files["sluice.yaml"] += "  files: {clusters: [\"clusters/c-*.yaml\"]}\n" // other patterns
+	run()
+	run("sluice.yaml")
+	files["sluice.yaml"] = files["sluice.yaml"][:len(files["sluice.yaml"])-len("\"clusters/c-*.yaml\"]}\n")] + "\"clusters/c-*.yaml\", \"more/*.yaml\"]}\n"
+	files["more/one.yaml"] = numberedCluster(600, 1)
+	run()
+	run(".", "clusters", "more", "sluice.yaml")
 }

@@ -286,12 +286,22 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		parsed = append(parsed, g)
 	}
 	l.globs = append(l.globs, parsed...)
+	patterns, folder := strings.Join(globs, "\n"), folderOf(l.tree, parsed)
+	if list, ok := l.cache.whole(ctx, l.tree, patterns, folder); ok && (field == "" || !(tenancy{l}.hasAny(list.names))) {
+		return take(l.findings, appFiles{decoded: list.decoded})
+	}
 	ordered, err := findGlobs(ctx, l.tree, parsed)
+	if err != nil {
+		folder = ""
+	}
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
 		unlisted(l.findings, err)
 	}
 	if field != "" {
-		ordered = tenancy{l}.outsideWorkspaces(ordered)
+		found := len(ordered)
+		if ordered = (tenancy{l}).outsideWorkspaces(ordered); len(ordered) < found {
+			folder = ""
+		}
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
@@ -299,7 +309,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 			Hint: "add one, or set " + field,
 		})
 	}
-	return take(l.findings, appFiles{decoded: l.cache.decodeAll(ctx, l.tree, strings.Join(globs, "\n"), ordered)}) // Load looks at the context
+	return take(l.findings, appFiles{decoded: l.cache.decodeAll(ctx, l.tree, patterns, folder, ordered)}) // Load looks at the context
 }
 
 // unlisted reports a folder that cannot be listed.
@@ -316,7 +326,7 @@ func take(to *findings, files appFiles) []document {
 	if files.err != nil {
 		unlisted(to, files.err)
 	}
-	var out []document
+	out := make([]document, 0, len(files.decoded))
 	for _, f := range files.decoded {
 		out = append(out, f.documents...)
 		to.problems = append(to.problems, f.problems...)

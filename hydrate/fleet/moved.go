@@ -41,11 +41,11 @@ func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, 
 
 // basis is what the declarations of a fleet were read from.
 type basis struct {
-	files    map[string]bool // whose content was read, by their paths without links
-	globs    []glob          // that found files of the fleet itself
-	file     document        // sluice.yaml
-	problems Problems        // of the declarations, without the warnings about what has no effect
-	warned   Problems        // all problems
+	files    *readFiles // whose content was read
+	globs    []glob     // that found files of the fleet itself
+	file     document   // sluice.yaml
+	problems Problems   // of the declarations, without the warnings about what has no effect
+	warned   Problems   // all problems
 }
 
 // covers reports whether all of the fleet was read from the basis. What other repositories and importers have is not in it, and a workspace
@@ -54,7 +54,7 @@ func (b *basis) covers(f *Fleet) bool {
 	return !f.Detected && len(f.Repositories)+len(f.Spec.Import) == 0 && !slices.ContainsFunc(f.Workspaces, func(w *Workspace) bool { return w.Err != nil })
 }
 
-func (b *basis) decides(name string) bool { return b.files[name] }
+func (b *basis) decides(name string) bool { return b.files.has(name) }
 
 // finds reports whether a file is one of the fleet's declarations by its path.
 func (b *basis) finds(f *Fleet, name string) bool {
@@ -71,22 +71,40 @@ func (b *basis) finds(f *Fleet, name string) bool {
 type readFiles struct {
 	mu    sync.Mutex
 	names map[string]bool
+	lists [][]string // sorted
 }
 
-func (r *readFiles) add(names ...string) {
+func (r *readFiles) add(name string) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, name := range names {
-		r.names[name] = true
+	r.names[name] = true
+}
+
+// addList adds sorted names, which nobody changes afterwards.
+func (r *readFiles) addList(names []string) {
+	if r == nil {
+		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lists = append(r.lists, names)
+}
+
+func (r *readFiles) has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.names[name] || slices.ContainsFunc(r.lists, func(list []string) bool {
+		_, ok := slices.BinarySearch(list, name)
+		return ok
+	})
 }
 
 // end stops the recording of a tree, and returns the files of which something read the content.
-func (t *linkTree) end() map[string]bool {
-	names := t.reads.names
+func (t *linkTree) end() *readFiles {
+	read := t.reads
 	t.reads = nil
-	return names
+	return read
 }

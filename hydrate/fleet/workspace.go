@@ -211,6 +211,11 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 	}
 }
 
+// hasAny reports whether a workspace holds one of some files.
+func (l tenancy) hasAny(names []string) bool {
+	return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return slices.ContainsFunc(names, w.holds) })
+}
+
 // outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
 func (l tenancy) outsideWorkspaces(files []foundFile) []foundFile {
 	return slices.DeleteFunc(files, func(f foundFile) bool {

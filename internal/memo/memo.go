@@ -56,7 +56,7 @@ const (
 	entrySize = len(Key{}) + 2*4
 	maxSize   = 64 << 20 // bytes of a file
 	fewNew    = 16       // one new result for so many known ones, or a byte for so many bytes, is not worth writing the file
-	largeNew  = 64 << 10 // bytes of new results that can be worth writing the file, however few they are
+	largeNew  = 4 << 10  // bytes of new results that can be worth writing the file, however few they are
 	temporary = ".new-*"
 	private   = fs.FileMode(0o600) // as the index of a clone may be: only its owner reads it
 	inFolder  = fs.FileMode(0o755)

@@ -15,6 +15,7 @@ type Rows struct {
 	rest            []byte
 	name, id, value []byte // of the first row that is not in rest
 	ok              bool
+	begun           bool // Find or Next was called
 }
 
 // RowsOf returns the rows that AppendRow encoded.
@@ -27,6 +28,7 @@ func RowsOf(list []byte) Rows {
 // Find returns the value of a row with a name and an id. Each name that is looked for is greater than the one before. The caller does not change
 // the value.
 func (r *Rows) Find(name, id string) ([]byte, bool) {
+	r.begun = true
 	for r.ok && string(r.name) < name {
 		r.next()
 	}
@@ -35,6 +37,18 @@ func (r *Rows) Find(name, id string) ([]byte, bool) {
 	}
 	return r.value, true
 }
+
+// Next goes to the next row, or to the first if Find was not called; false if there is none. Do not call Find afterwards.
+func (r *Rows) Next() bool {
+	if r.begun {
+		r.next()
+	}
+	r.begun = true
+	return r.ok
+}
+
+// Row returns the row that Next went to. The caller does not change the value.
+func (r *Rows) Row() (name, id string, value []byte) { return string(r.name), string(r.id), r.value }
 
 func (r *Rows) next() {
 	r.ok = len(r.rest) > 0 && r.take(&r.name) && r.take(&r.id) && r.take(&r.value)
