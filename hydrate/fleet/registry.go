@@ -134,6 +134,7 @@ func knownClasses(classes map[string]*class) string {
 func place(doc document) string { return fmt.Sprintf("%s:%d", doc.file, doc.line) }
 
 func (l *loader) clustersFrom(documents []document) {
+	l.fleet.clusters = withRoom(l.fleet.clusters, len(documents))
 	for _, doc := range documents {
 		switch file := doc.value.(type) {
 		case *ClusterFile:
@@ -157,7 +158,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	}
 	c := &Cluster{
 		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
-		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())), Vars: make(map[string]any, len(file.Spec.Vars)),
+		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())),
 	}
 	l.fleet.clusters[name] = c
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
@@ -173,7 +174,14 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	for _, k := range l.chain(c.Class) {
 		c.inherit(k.spec.Labels, k.spec.Vars, k.spec.KubeVersion, k.spec.APIVersions)
 	}
-	c.inherit(file.Metadata.Labels, file.Spec.Vars, file.Spec.KubeVersion, file.Spec.APIVersions)
+	vars := file.Spec.Vars
+	if c.Vars == nil && vars != nil { // shared with the file, which is decoded once: nobody changes a fleet
+		c.Vars, vars = vars, nil
+	}
+	c.inherit(file.Metadata.Labels, vars, file.Spec.KubeVersion, file.Spec.APIVersions)
+	if c.Vars == nil {
+		c.Vars = map[string]any{}
+	}
 	c.Labels[labelClass], c.Labels[labelEnvironment], c.Labels[labelCluster] = c.Class, c.Environment, c.Name
 	if c.Class == "" {
 		delete(c.Labels, labelClass)
@@ -192,8 +200,19 @@ func (l *loader) chain(name string) []*class {
 	return out
 }
 
+// withRoom returns a map with room for n more entries, or the map itself if it has entries.
+func withRoom(m map[string]*Cluster, n int) map[string]*Cluster {
+	if len(m) > 0 {
+		return m
+	}
+	return make(map[string]*Cluster, n)
+}
+
 func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string) {
 	maps.Copy(c.Labels, labels)
+	if len(vars) > 0 && c.Vars == nil {
+		c.Vars = make(map[string]any, len(vars))
+	}
 	maps.Copy(c.Vars, vars)
 	c.KubeVersion = cmp.Or(kubeVersion, c.KubeVersion)
 	c.APIVersions = append(c.APIVersions, apiVersions...)
