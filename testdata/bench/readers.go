@@ -46,22 +46,25 @@ func (b readers) run(sizes []int, apps, hydrations int) error {
 			if round == 0 {
 				got = one
 			}
-			got = reached{min(got.full, one.full), min(got.shallow, one.shallow), min(got.fetch, one.fetch), min(got.push, one.push)}
+			got = reached{min(got.full, one.full), min(got.shallow, one.shallow), min(got.fetch, one.fetch), min(got.push, one.push), min(got.wall, one.wall), min(got.git, one.git), min(got.gitWall, one.gitWall)}
 		}
 		all[n] = got
 		fmt.Printf("%5d clusters: clone of a cluster branch %6.1f ms, of depth 1 %6.1f ms, fetch of a change %6.1f ms, hydration of one changed target with push %6.1f ms (processor time, least of 5)\n",
 			n, milliseconds(got.full), milliseconds(got.shallow), milliseconds(got.fetch), milliseconds(got.push))
+		fmt.Printf("  its wall time %6.1f ms; the same change pushed by git alone: processor time %6.1f ms, wall %6.1f ms (both with git on the server)\n",
+			milliseconds(got.wall), milliseconds(got.git), milliseconds(got.gitWall))
 	}
 	least, most := slices.Min(sizes), slices.Max(sizes)
 	if a, z := all[least], all[most]; least != most {
 		fmt.Printf("%d against %d clusters: clone %.2f ×, depth 1 %.2f ×, fetch %.2f × (to reach: 1.0), hydration with push %.2f × (to reach: 2)\n",
 			most, least, ratio(z.full, a.full), ratio(z.shallow, a.shallow), ratio(z.fetch, a.fetch), ratio(z.push, a.push))
+		fmt.Printf("  push by git alone %.2f ×, of wall time %.2f ×; hydration with push, of wall time %.2f ×\n", ratio(z.git, a.git), ratio(z.gitWall, a.gitWall), ratio(z.wall, a.wall))
 	}
 	return b.growth(filepath.Join(b.dir, fmt.Sprintf("output-%d", least)), hydrations)
 }
 
-// reached are processor times, with those of git on the server.
-type reached struct{ full, shallow, fetch, push time.Duration }
+// reached are processor times, with those of git on the server, and wall times of a hydration with push and of the same push by git alone.
+type reached struct{ full, shallow, fetch, push, wall, git, gitWall time.Duration }
 
 // prepare writes a fleet and pushes its branches.
 func (b readers) prepare(src string, clusters, apps int) error {
@@ -100,7 +103,11 @@ func (b readers) round(src, text string) (reached, error) {
 		return reached{}, err
 	}
 	fetch, err := b.command(clone, "git", "fetch", "-q", "origin", cluster)
-	return reached{took[0], took[1], fetch.cpu, push.cpu}, err
+	if err != nil {
+		return reached{}, err
+	}
+	git, err := floor{b.repositories, src + ".git"}.push("c-0007", "app-03", text)
+	return reached{took[0], took[1], fetch.cpu, push.cpu, push.wall, git.cpu, git.wall}, err
 }
 
 // growth prints the disk after many hydrations of one value each, in the clone and on the server, beside what git gc makes of both.
