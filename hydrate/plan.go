@@ -1,13 +1,12 @@
 package hydrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -30,7 +29,8 @@ type environmentPlan struct {
 	before   *fleet.Fleet            // of the commit that the branch holds; nil if it is not needed, or cannot be read
 	failures []Failure
 	notes    notes
-	held     holds // workspaces that keep what the branch has
+	held     holds         // workspaces that keep what the branch has
+	begun    *render.Begun // jobs that are not in clusters any more
 }
 
 // clusterPlan lists the changes to one cluster.
@@ -48,16 +48,17 @@ type planRequest struct {
 	view        *source.View
 	environment string
 	state       *branch.State
-	touched     *source.Touched // what may have changed; nil for everything
-	all         bool            // render every target, even if the branch has its digest
-	held        holds           // workspaces that keep what the branch has
+	touched     *source.Touched  // what may have changed; nil for everything
+	all         bool             // render every target, even if the branch has its digest
+	held        holds            // workspaces that keep what the branch has
+	w           *gitstore.Writer // for the jobs of the first clusters, which other machines may render while the rest is planned
 }
 
-// plan compares an environment's targets with what its branch holds.
+// plan compares an environment's targets with what its branch holds. execute must follow.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
 	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
 	clusters := r.view.Fleet.ClustersOf(r.environment)
-	present, listed := make(map[string]bool, len(clusters)), workspacesOn{}
+	present, listed := make(map[string]bool, len(clusters)), branch.WorkspaceReader{}
 	for _, c := range clusters {
 		if c.State == "retired" {
 			continue
@@ -91,34 +92,16 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	if r.view.Fleet.Uncertain() && r.state.Exists() {
 		p.before = h.Rendered(ctx, r.state)
 	}
-	if err := p.planClusters(ctx, h.Store, r.all); err != nil {
+	if err := p.planClusters(ctx, h, r); err != nil {
 		return nil, err
 	}
 	sortFailures(p.failures)
 	return p, nil
 }
 
-// workspacesOn has the workspaces in the tree of a cluster. Clusters that follow each other often have equal trees.
-type workspacesOn struct {
-	tree  gitstore.Hash
-	names map[string]bool
-}
-
-func (w *workspacesOn) read(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (map[string]bool, error) {
-	if w.names != nil && w.tree == tree {
-		return w.names, nil
-	}
-	names, err := branch.Workspaces(ctx, store, tree)
-	if err != nil {
-		return nil, err
-	}
-	w.tree, w.names = tree, names
-	return names, nil
-}
-
 // lacksWorkspace reports whether the branch has nothing of a cluster, or nothing of a workspace with targets there. The repository of such a
 // workspace could not be read when the branch was written, so no change of the fleet since then tells of the workspace.
-func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, listed *workspacesOn) (bool, error) {
+func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, listed *branch.WorkspaceReader) (bool, error) {
 	tree := p.state.Clusters[c.Name]
 	if tree.IsZero() {
 		return true, nil
@@ -126,7 +109,7 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 	if len(p.view.Fleet.Workspaces) == 0 {
 		return false, nil
 	}
-	has, err := listed.read(ctx, store, tree)
+	has, err := listed.Read(ctx, store, tree)
 	if err != nil {
 		return false, err
 	}
@@ -141,11 +124,35 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 	return false, nil
 }
 
-func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Store, all bool) error {
+// planClusters plans all clusters. While it plans most of them, other machines render the first ones.
+func (p *environmentPlan) planClusters(ctx context.Context, h *Hydrator, r planRequest) error {
+	names, first := slices.Sorted(maps.Keys(p.clusters)), 0
+	if r.touched == nil {
+		first = h.targets.First(len(names), p.total)
+	}
+	if err := p.planSome(ctx, h.Store, names[:first], r.all); err != nil || first == len(names) {
+		return err
+	}
+	if first > 0 {
+		p.begun = h.targets.Begin(ctx, p.jobs(), r.w, progressOf(h, p.name))
+	}
+	planned := false
+	defer func() { // after a panic too, because a task's end is not the end of the service
+		if !planned {
+			p.begun.Stop()
+		}
+	}()
+	err := p.planSome(ctx, h.Store, names[first:], r.all)
+	planned = err == nil
+	return err
+}
+
+func (p *environmentPlan) planSome(ctx context.Context, store *gitstore.Store, names []string, all bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
-	for _, c := range p.clusters {
+	for _, name := range names {
+		c := p.clusters[name]
 		group.Go(func() error {
 			failures, err := p.planCluster(ctx, store, c, all)
 			failures = append(failures, p.lost(c)...)
@@ -264,15 +271,13 @@ func (h *Hydrator) Rendered(ctx context.Context, st *branch.State) *fleet.Fleet 
 	return v.Fleet
 }
 
-// jobs returns the jobs of all clusters. Jobs of one app are adjacent, because they share a chart.
+// jobs takes the jobs of all clusters, sorted.
 func (p *environmentPlan) jobs() []render.Job {
 	var out []render.Job
 	for _, c := range p.clusters {
-		out = append(out, c.jobs...)
+		out, c.jobs = append(out, c.jobs...), nil
 	}
-	slices.SortFunc(out, func(a, b render.Job) int {
-		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name), strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
-	})
+	render.Sort(out)
 	return out
 }
 

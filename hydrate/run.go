@@ -181,15 +181,15 @@ func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitst
 // writeEnvironment renders an environment and writes it. A target of a workspace that cannot be written adds its workspace to held, and the result is
 // false: the environment is rendered again without it.
 func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *branch.State, held holds, write bool) (bool, error) {
-	plan, err := r.plan(ctx, out.Name, st, held)
-	if err != nil {
-		return false, err
-	}
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
 		return false, err
 	}
 	r.writers = append(r.writers, w)
+	plan, err := r.plan(ctx, out.Name, st, held, w)
+	if err != nil {
+		return false, err
+	}
 	unplanned := len(plan.failures)
 	tree, rendered, err := r.h.execute(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 	return branch.ReadState(ctx, r.h.Store, ref, name, tip, r.signers)
 }
 
-func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
+func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds, w *gitstore.Writer) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched *source.Touched
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
@@ -272,5 +272,5 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held})
+	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held, w: w})
 }

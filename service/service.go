@@ -240,7 +240,8 @@ func (s *Service) Run(ctx context.Context) error {
 		return s.queue.Run(ctx, s.initial.Workers, s.do)
 	})
 	if s.shared() {
-		for range s.jobs + 1 {
+		const travelling = 2 // one shard arrives and one result leaves
+		for range s.jobs + travelling {
 			group.Go(func() error {
 				return s.queue.RunShards(shards, func(ctx context.Context) error { return helpful(ctx, s) }, s.shard)
 			})

@@ -69,6 +69,26 @@ func Workspaces(ctx context.Context, store TreeReader, tree gitstore.Hash) (map[
 	return out, err
 }
 
+// WorkspaceReader reads the workspaces in the trees of clusters. Clusters that follow each other often have equal trees, so it keeps the latest.
+// It is not safe for concurrent use.
+type WorkspaceReader struct {
+	tree  gitstore.Hash
+	names map[string]bool
+}
+
+// Read is Workspaces. The caller does not change the result.
+func (w *WorkspaceReader) Read(ctx context.Context, store TreeReader, tree gitstore.Hash) (map[string]bool, error) {
+	if w.names != nil && w.tree == tree {
+		return w.names, nil
+	}
+	names, err := Workspaces(ctx, store, tree)
+	if err != nil {
+		return nil, err
+	}
+	w.tree, w.names = tree, names
+	return names, nil
+}
+
 // EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and writes only the folders of the
 // workspaces whose apps it changes. tree is zero for a new cluster.
 func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash, apps map[string]gitstore.Hash) (gitstore.Hash, error) {

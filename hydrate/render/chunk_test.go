@@ -58,7 +58,7 @@ func TestLastShardsAreSmall(t *testing.T) {
 	const all = 10_000
 	f := NewFarm(nil, nil, "", "", time.Now)
 	f.chunk.Store(mostChunk)
-	s := &sharing{farm: f, order: make([]int, all)}
+	s := &sharing{farm: f, order: make([]int, all), none: make(chan struct{}), round: &round{}}
 	var sizes []int
 	total := 0
 	for c := s.back(); c != nil; c = s.back() {

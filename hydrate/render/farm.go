@@ -35,15 +35,16 @@ type Farm struct {
 	version string
 	owner   string
 	clock   func() time.Time
-	chunk   atomic.Int64 // targets of the next shard
-	timed   atomic.Bool  // chunk follows the time of a shard
-	busy    atomic.Int64 // calls that have targets for other machines
+	chunk   atomic.Int64  // targets of the next shard
+	timed   atomic.Bool   // chunk follows the time of a shard
+	busy    atomic.Int64  // calls that have targets for other machines
+	away    chan struct{} // places of shards, of all calls
 }
 
 // NewFarm returns a Farm. version identifies everything that a tree depends on apart from its bundle and its place: machines with another
 // version refuse the Farm's shards. owner is the repository of the bundles.
 func NewFarm(local renderer.Renderer, fan Fan, version, owner string, clock func() time.Time) *Farm {
-	f := &Farm{Renderer: local, fan: fan, version: version, owner: owner, clock: clock}
+	f := &Farm{Renderer: local, fan: fan, version: version, owner: owner, clock: clock, away: make(chan struct{}, atOnce)}
 	f.chunk.Store(firstChunk)
 	return f
 }

@@ -124,28 +124,8 @@ func (o *Outcome) Defines() branch.Kinds {
 // targets once: a change of a whole fleet has thousands of them. Each outcome has the error of its job; Render itself returns only the error
 // of the context. Several goroutines call progress with the number of jobs that are done. Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
-	like := alike(jobs)
-	var first, left []int
-	for i := range jobs {
-		if like[i] == i {
-			first = append(first, i)
-		}
-	}
 	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
-	if err := r.each(ctx, first); err != nil {
-		return r.out, err
-	}
-	for i, j := range jobs {
-		switch one := r.out[like[i]]; {
-		case like[i] == i:
-		case one.Err != nil: // an error can name its target
-			left = append(left, i)
-		default:
-			r.out[i] = &Outcome{Job: j, work: one.work, result: one.result, first: one}
-		}
-	}
-	progress(int(r.done.Add(int64(len(jobs) - len(first) - len(left)))))
-	return r.out, r.each(ctx, left)
+	return r.out, r.run(ctx)
 }
 
 // alike returns the index of the first job with the same rendering, for each job.
@@ -174,7 +154,34 @@ type round struct {
 	w        *gitstore.Writer
 	out      []*Outcome
 	progress func(done int)
-	done     atomic.Int64
+	wanted   <-chan struct{} // until it is closed, only other machines render a large number of jobs; nil: this one renders, too
+	begun    func()          // called when each of a large number of jobs has begun; may be nil
+	ended    atomic.Int64    // jobs
+}
+
+// run renders all jobs.
+func (r *round) run(ctx context.Context) error {
+	like := alike(r.jobs)
+	var first, left []int
+	for i := range r.jobs {
+		if like[i] == i {
+			first = append(first, i)
+		}
+	}
+	if err := r.each(ctx, first); err != nil {
+		return err
+	}
+	for i, j := range r.jobs {
+		switch one := r.out[like[i]]; {
+		case like[i] == i:
+		case one.Err != nil: // an error can name its target
+			left = append(left, i)
+		default:
+			r.out[i] = &Outcome{Job: j, work: one.work, result: one.result, first: one}
+		}
+	}
+	r.progress(int(r.ended.Add(int64(len(r.jobs) - len(first) - len(left)))))
+	return r.each(ctx, left)
 }
 
 // each renders some of the jobs.
@@ -202,7 +209,7 @@ func (r *round) job(ctx context.Context, i int) error {
 // end sets the outcome of a job, once for each job. It returns only the error of the context.
 func (r *round) end(ctx context.Context, i int, work *rendering, err error) error {
 	r.out[i] = r.outcome(ctx, r.jobs[i], work, err)
-	r.progress(int(r.done.Add(1)))
+	r.progress(int(r.ended.Add(1)))
 	return ctx.Err()
 }
 

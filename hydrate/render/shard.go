@@ -58,6 +58,7 @@ type shardTree struct {
 type Machine struct {
 	options MachineOptions
 	heavy   chan struct{} // places of targets that are not light, of all shards
+	places  chan struct{} // of shards: one for each process, because shards that are rendered together also end and travel together
 }
 
 // MachineOptions are what the shards of a Machine depend on.
@@ -70,10 +71,11 @@ type MachineOptions struct {
 
 // NewMachine returns a Machine that renders nothing yet.
 func NewMachine(o MachineOptions) *Machine {
-	return &Machine{options: o, heavy: make(chan struct{}, o.Parallel+1)}
+	return &Machine{options: o, heavy: make(chan struct{}, o.Parallel+1), places: make(chan struct{}, o.Parallel)}
 }
 
-// Shard renders a shard of a Farm of the same version with this machine's renderer for the Farm's owner. If one bundle fails, the others
+// Shard renders a shard of a Farm of the same version with this machine's renderer for the Farm's owner. Of several calls, as many render at
+// once as there are processes; call it more often, so that a process has work while results travel. If one bundle fails, the others
 // still have trees. An error means that there is no result: the shard has another version or cannot be read, or ctx ended.
 func (m *Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 	var job shardJob
@@ -95,6 +97,11 @@ func (m *Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is in memory
+	select {
+	case m.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	began := m.options.Clock()
 	s := &shard{renderer: m.options.Renderers(job.Owner), w: w, heavy: m.heavy}
 	result := shardResult{Answers: make([]shardAnswer, len(bundles))}
@@ -106,7 +113,9 @@ func (m *Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 			return grouped.Err()
 		})
 	}
-	if err := group.Wait(); err != nil {
+	err = group.Wait()
+	<-m.places
+	if err != nil {
 		return nil, err
 	}
 	result.Took = m.options.Clock().Sub(began)

@@ -22,8 +22,10 @@ type sharing struct {
 
 	mu     sync.Mutex
 	change sync.Cond
-	order  []int // jobs that nobody has taken
+	order  []int         // jobs that nobody has taken
+	none   chan struct{} // closed when order is empty
 	away   []*chunk
+	makers int // goroutines that prepare a shard or read a result
 }
 
 // chunk is a number of jobs of one shard.
@@ -44,7 +46,7 @@ type item struct {
 }
 
 func newSharing(r *round, jobs []int) *sharing {
-	s := &sharing{round: r, farm: r.t.farm, order: slices.Clone(jobs), places: make(chan struct{}, inFlight(r.t.parallel))}
+	s := &sharing{round: r, farm: r.t.farm, order: slices.Clone(jobs), none: make(chan struct{}), places: make(chan struct{}, inFlight(r.t.parallel))}
 	s.change.L = &s.mu
 	slices.SortStableFunc(s.order, func(a, b int) int {
 		return cmp.Compare(r.jobs[a].Target.App.Name, r.jobs[b].Target.App.Name)
@@ -58,7 +60,15 @@ func (s *sharing) run(ctx context.Context) error {
 	defer s.farm.busy.Add(-1)
 	group, ctx := errgroup.WithContext(ctx)
 	for range 2 { // the second one has work while the first one waits for its last target
-		group.Go(func() error { return s.local(ctx) })
+		group.Go(func() error {
+			if s.wanted != nil {
+				select {
+				case <-s.wanted:
+				case <-ctx.Done():
+				}
+			}
+			return s.local(ctx)
+		})
 	}
 	for range atOnce {
 		group.Go(func() error { return s.remote(ctx) })
@@ -92,14 +102,29 @@ func (s *sharing) local(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// front takes the next jobs for this machine: a chunk for each of its processes.
+// front takes the next jobs for this machine: a chunk for each of its processes. Other machines come first: while a shard is made or a result
+// is read, it waits, because rendering here would take the time of it, and leave the others idle.
 func (s *sharing) front() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for s.makers > 0 && len(s.order) > 0 {
+		s.change.Wait()
+	}
 	n := min(int(s.farm.chunk.Load())*s.t.parallel, len(s.order), inFlight(s.t.parallel))
 	jobs := s.order[:n]
-	s.order = s.order[n:]
+	s.leaves(s.order[n:])
 	return jobs
+}
+
+// leaves sets the jobs that nobody has taken. The caller holds mu, and has taken the others.
+func (s *sharing) leaves(order []int) {
+	if len(order) == 0 && len(s.order) > 0 {
+		close(s.none)
+		if s.begun != nil {
+			s.begun()
+		}
+	}
+	s.order = order
 }
 
 // back takes the last jobs, for another machine: fewer when few are left, so that all machines end at about the same time. It returns nil if
@@ -113,8 +138,9 @@ func (s *sharing) back() *chunk {
 	}
 	at := len(s.order) - n
 	c := &chunk{jobs: s.order[at:]}
-	s.order = s.order[:at]
+	s.leaves(s.order[:at])
 	s.away = append(s.away, c)
+	s.makers++
 	return c
 }
 
@@ -139,14 +165,27 @@ func (s *sharing) late() *chunk {
 	}
 }
 
-// remote has chunks rendered by other machines.
+// remote has chunks rendered by other machines. Several calls share the places, so it also ends when others have taken all jobs.
 func (s *sharing) remote(ctx context.Context) error {
-	for c := s.back(); c != nil; c = s.back() {
-		if err := s.chunk(ctx, c); err != nil {
+	for ctx.Err() == nil {
+		select {
+		case s.farm.away <- struct{}{}:
+		case <-s.none:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c := s.back()
+		var err error
+		if c != nil {
+			err = s.chunk(ctx, c)
+		}
+		<-s.farm.away
+		if c == nil || err != nil {
 			return err
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // chunk has the bundles of a chunk rendered that nobody has rendered before, and sets the outcomes of its jobs.
@@ -172,6 +211,7 @@ func (s *sharing) chunk(ctx context.Context, c *chunk) error {
 	s.change.Broadcast()
 	s.mu.Unlock()
 	s.ask(asked, items)
+	s.making(-1)
 	s.renderHere(ctx, items) // those without a result
 	for n, i := range c.jobs {
 		if work := works[n]; work != nil {
@@ -248,7 +288,9 @@ func (s *sharing) send(ctx context.Context, job shardJob, part []*item) ([]*item
 	}
 	ctx, cancel := context.WithTimeout(ctx, shardTimeout)
 	defer cancel()
+	s.making(-1)
 	results, err := s.farm.fan.Fan(ctx, [][]byte{data})
+	s.making(1)
 	if err != nil {
 		return nil, err
 	}
@@ -285,6 +327,14 @@ func (s *sharing) send(ctx context.Context, job shardJob, part []*item) ([]*item
 		}
 	}
 	return large, nil
+}
+
+// making adds to the number of makers.
+func (s *sharing) making(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makers += n
+	s.change.Broadcast()
 }
 
 // leave removes a chunk whose jobs have outcomes.
