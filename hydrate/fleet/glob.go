@@ -65,7 +65,7 @@ type foundFile struct {
 }
 
 // id returns the id of the content of a regular file; "" for a link, and if the tree has no ids.
-func (f foundFile) id() string {
+func (f *foundFile) id() string {
 	if !f.entry.Type().IsRegular() {
 		return ""
 	}
@@ -89,7 +89,7 @@ func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
 }
 
 // findGlobs is walkGlobs with the entries of the files.
-func findGlobs(ctx context.Context, tree Tree, globs []glob) ([]foundFile, error) {
+func findGlobs(ctx context.Context, tree Tree, globs []glob) ([]*foundFile, error) {
 	w := globWalk{ctx: ctx, tree: tree, globs: globs}
 	var start []globState
 	for i := range globs {
@@ -103,14 +103,14 @@ func findGlobs(ctx context.Context, tree Tree, globs []glob) ([]foundFile, error
 }
 
 // sorted returns the files by name. A walk visits each folder once, so it finds each file once.
-func (w *globWalk) sorted() []foundFile {
-	slices.SortFunc(w.found, func(a, b foundFile) int { return strings.Compare(a.name, b.name) })
+func (w *globWalk) sorted() []*foundFile {
+	slices.SortFunc(w.found, func(a, b *foundFile) int { return strings.Compare(a.name, b.name) })
 	return w.found
 }
 
 // below walks one glob from the last folder that it names without a pattern. It lists no folder above, which may have many entries: that of
 // the workspaces is listed once for each of them otherwise.
-func (w *globWalk) below(tree *linkTree, g glob) ([]foundFile, error) {
+func (w *globWalk) below(tree *linkTree, g glob) ([]*foundFile, error) {
 	n := 0
 	for n < len(g)-1 && isLiteral(g[n]) {
 		n++
@@ -137,7 +137,7 @@ type globWalk struct {
 	tree  Tree
 	globs []glob
 	seen  int
-	found []foundFile
+	found []*foundFile
 }
 
 // enter adds a state, and the states after a ** that matches nothing.
@@ -175,7 +175,7 @@ func (w *globWalk) dir(name string, states []globState) error {
 		next, matches := w.step(states, e.Name())
 		switch {
 		case !e.IsDir() && matches:
-			w.found = append(w.found, foundFile{inner, e})
+			w.found = append(w.found, &foundFile{inner, e})
 		case e.IsDir() && len(next) > 0:
 			if err := w.dir(inner, next); err != nil {
 				return err

@@ -80,7 +80,7 @@ func (c *Cache) whole(ctx context.Context, tree *linkTree, patterns, folder stri
 // decodeAll decodes the files that some patterns find. A registry has thousands of files of which a commit changes a few: their list is kept,
 // in this run and between runs, and each file in it whose content is the same is taken from there without a look-up of its own.
 // folder is that of folderOf, or "" if others of its files match.
-func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns, folder string, files []foundFile) []decodedFile {
+func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns, folder string, files []*foundFile) []decodedFile {
 	list := fileList{folder: folder, names: make([]string, len(files)), ids: make([]string, len(files)), decoded: make([]decodedFile, len(files))}
 	for i, f := range files {
 		list.names[i] = f.name
@@ -121,7 +121,7 @@ func (c *Cache) decodeAll(ctx context.Context, tree *linkTree, patterns, folder 
 
 // fromLists fills a list with what the last list of the same patterns has, in this run or an earlier one. It returns the encoded files of the
 // earlier run, and the files that neither has.
-func (c *Cache) fromLists(ctx context.Context, patterns string, files []foundFile, list *fileList) (rows [][]byte, missing []int) {
+func (c *Cache) fromLists(ctx context.Context, patterns string, files []*foundFile, list *fileList) (rows [][]byte, missing []int) {
 	var last listReader
 	if known, ok := c.lists.Load(patterns); ok {
 		last.fileList = known.(fileList) //nolint:forcetypeassert // only lists are stored here
@@ -223,7 +223,7 @@ func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []
 	}
 	var data []byte
 	if list.folder != "" && complete {
-		data = memo.AppendRow(data, "", list.folder, "")
+		data = memo.AppendRow(data, "", list.folder, nil)
 	}
 	for i, row := range rows {
 		if row != nil {

@@ -78,20 +78,21 @@ func (fc fleetChecks) branches() {
 	for _, c := range fc.fleet.Clusters {
 		add(fc.fleet.ClusterBranch(c), branchOwner{"cluster ", c.Name})
 	}
-	var below [][2]string // branches, and a branch that is a folder above each
+	var below []string // branches, a zero byte, and a branch that is a folder above
 	for branch := range owners {
 		for i := range len(branch) {
 			if branch[i] != '/' {
 				continue
 			}
 			if _, ok := owners[branch[:i]]; ok {
-				below = append(below, [2]string{branch, branch[:i]})
+				below = append(below, branch+"\x00"+branch[:i])
 			}
 		}
 	}
-	slices.SortFunc(below, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	slices.Sort(below)
 	for _, b := range below {
-		fc.errorf(fc.file, at, "give them prefixes of their own", "Git cannot hold the branch %s (%s) beside %s (%s)", b[0], owners[b[0]], b[1], owners[b[1]])
+		branch, above, _ := strings.Cut(b, "\x00")
+		fc.errorf(fc.file, at, "give them prefixes of their own", "Git cannot hold the branch %s (%s) beside %s (%s)", branch, owners[branch], above, owners[above])
 	}
 }
 

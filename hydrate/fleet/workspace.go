@@ -217,8 +217,8 @@ func (l tenancy) hasAny(names []string) bool {
 }
 
 // outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
-func (l tenancy) outsideWorkspaces(files []foundFile) []foundFile {
-	return slices.DeleteFunc(files, func(f foundFile) bool {
+func (l tenancy) outsideWorkspaces(files []*foundFile) []*foundFile {
+	return slices.DeleteFunc(files, func(f *foundFile) bool {
 		return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return w.holds(f.name) })
 	})
 }

@@ -121,7 +121,7 @@ func (w *Writer) addPack(from *folder, name string) error {
 	places := packedPlaces(index, len(data)-hashSize)
 	for i := range index.count {
 		h := index.name(i)
-		if place := places[i]; place.end > 0 {
+		if place := &places[i]; place.end > 0 {
 			if copied, err := w.addPacked(h, data[place.begin:place.end], place.crc); copied || err != nil {
 				if err != nil {
 					return err
@@ -151,7 +151,7 @@ type packedPlace struct {
 
 // packedPlaces returns the place of each object of an index. end is where the last object ends.
 func packedPlaces(index *packIndex, end int) []packedPlace {
-	out, order := make([]packedPlace, index.count), make([]int, 0, index.count)
+	out, order := make([]packedPlace, index.count), make([]*packedPlace, 0, index.count)
 	for i := range out {
 		offset, err := index.offset(i)
 		crc, crcErr := index.checksum(i)
@@ -159,13 +159,13 @@ func packedPlaces(index *packIndex, end int) []packedPlace {
 			return make([]packedPlace, index.count) // damaged: an object would end at a wrong place
 		}
 		out[i].begin, out[i].crc = int(offset), crc
-		order = append(order, i)
+		order = append(order, &out[i])
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(out[a].begin, out[b].begin) })
-	for n, i := range order {
-		out[i].end = end
+	slices.SortFunc(order, func(a, b *packedPlace) int { return cmp.Compare(a.begin, b.begin) })
+	for n, place := range order {
+		place.end = end
 		if n+1 < len(order) {
-			out[i].end = out[order[n+1]].begin
+			place.end = order[n+1].begin
 		}
 	}
 	return out

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // AppendRow appends a row of a list to the rows before it. Rows are in the order of their names, each of which is there once. A list of results
 // that are always used together is one result of a File: finding each of thousands by a key of its own takes longer than decoding it.
-func AppendRow[T string | []byte](to []byte, name, id string, value T) []byte {
+func AppendRow(to []byte, name, id string, value []byte) []byte {
 	to = append(binary.AppendUvarint(to, uint64(len(name))), name...)
 	to = append(binary.AppendUvarint(to, uint64(len(id))), id...)
 	return append(binary.AppendUvarint(to, uint64(len(value))), value...)
