@@ -198,6 +198,9 @@ func quickScalar(s string) (any, bool) {
 
 // quickNumber returns the value of a plain scalar that begins with a sign or a digit.
 func quickNumber(s string) (any, bool) {
+	if isHash(s) {
+		return quickWord(s)
+	}
 	signs := "eE_+-TtZz:, " // of numbers and dates, besides digits and points
 	if s[0] < '1' {
 		signs += "abcdfABCDFxXoO" // of numbers with a base, which follows a zero
@@ -234,6 +237,12 @@ func quickNumber(s string) (any, bool) {
 	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	return v, err == nil
+}
+
+// isHash reports whether a word is a string although it begins with a zero, as one checksum in sixteen does: a letter decides that, which numbers
+// with a base have only behind the letter of the base, and other numbers and dates never. The library omits underscores from numbers.
+func isHash(s string) bool {
+	return len(s) > 1 && s[0] == '0' && strings.IndexByte("xXoObB", s[1]) < 0 && strings.IndexByte(s, '_') < 0 && strings.ContainsAny(s, "abcdfABCDF")
 }
 
 // quickWord returns a scalar that begins with a sign or a digit, and is no number and no date.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,34 @@ func TestQuicklyReadsOrdinaryManifests(t *testing.T) {
 			continue
 		}
 		checkQuickly(t, string(text))
+	}
+}
+
+func TestQuicklyReadsChecksums(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"0a", "0f1", "0c6f72b1b937f873a3959f2793d593eaff11f23212da833edd1f70e99b4158f3", "01b", "0D0", "00b1", "4abd94711fe8ff53"} {
+		if !checkQuickly(t, "a: "+word+"\n") {
+			t.Errorf("%q is not read quickly", word)
+		}
+	}
+	for _, number := range []string{"0x1f", "0XaB", "0b1", "0B1", "0o7", "0_x1f", "0_b1", "0_0a", "0e1", "01e5", "0x_a"} {
+		if checkQuickly(t, "a: "+number+"\n") {
+			t.Errorf("%q is read quickly", number)
+		}
+	}
+	const after = "01aAbBdefxXoO_.-:"
+	words := []string{"0"}
+	for range 3 {
+		for _, word := range words {
+			for _, c := range after {
+				words = append(words, word+string(c))
+			}
+		}
+		slices.Sort(words)
+		words = slices.Compact(words)
+	}
+	for _, word := range words {
+		checkQuickly(t, "a: "+word+"\n")
 	}
 }
 
