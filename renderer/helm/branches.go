@@ -59,23 +59,25 @@ type execution struct {
 	branches  uint64 // bit N: block N of the current file was executed
 	evaluated bool   // the current file called `tpl` for a template, or a function that differs each time: its result is not kept
 
-	reads *readFile // of the current file; nil: its result is neither found nor kept
-	scope map[string]any
-	memo  memo
+	reads   *readFile // of the current file; nil: its result is neither found nor kept
+	unit    unit
+	memo    memo
+	results *reuse // can be nil
 	changes
 }
 
 // start prepares a rendering.
 func (e *execution) start(in prepared, results *reuse) {
 	e.changes, e.memo, e.volatile = changes{watching: results != nil, shared: in.shared, units: in.units}, memo{}, false
+	e.results = results
 }
 
 // end forgets the values of a rendering.
-func (e *execution) end() { e.changes, e.memo, e.scope = changes{}, memo{}, nil }
+func (e *execution) end() { e.changes, e.memo, e.unit, e.results = changes{}, memo{}, unit{}, nil }
 
 // file prepares the execution of a file.
 func (e *execution) file(name string, u unit, reads *readFile) {
-	e.name, e.branches, e.evaluated, e.scope, e.reads = name, 0, false, u.scope, reads
+	e.name, e.branches, e.evaluated, e.unit, e.reads, e.written = name, 0, false, u, reads, e.written[:0]
 }
 
 // writer collects the text of a template without the marks.

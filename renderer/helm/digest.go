@@ -31,8 +31,8 @@ const (
 
 // appendTo appends the digest of the path with a number, and its length: a short value stands for itself.
 func (d *digests) appendTo(out []byte, number int, paths [][]string) ([]byte, bool) {
-	if d.known == nil {
-		d.known = make([]digest, len(paths))
+	if number >= len(d.known) {
+		d.known = append(d.known, make([]digest, len(paths)-len(d.known))...)
 	}
 	at := &d.known[number]
 	if at.state == 0 {
@@ -55,8 +55,9 @@ func (d *digests) forget() { d.known, d.text, d.sums.known = nil, d.text[:0], ni
 
 // sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
 type sums struct {
-	shared *defaults
-	known  map[uintptr]knownSum // maps of the rendering
+	shared    *defaults
+	ambiguous bool                 // two subcharts of a chart have the same name, so the path of a chart does not identify it
+	known     map[uintptr]knownSum // maps of the rendering
 }
 
 type knownSum struct {

@@ -3,13 +3,19 @@ package helm
 import "encoding/binary"
 
 // Files of a chart include the same templates with the same argument: names and labels, and whole files of which they print a checksum. This
-// file keeps the texts of includes during one rendering. A text is kept only if its execution called no function that changes a map or whose
-// result differs each time, and evaluated no template in values. It is used as long as the scope is unchanged.
+// file keeps the texts of includes during one rendering. A text is kept only if its execution changed no map that it did not make itself, called
+// no function whose result differs each time, and evaluated no template in values. It is used as long as the scope is unchanged.
 
-// memo has the texts of includes by template and argument.
+// memo has the texts of includes.
 type memo struct {
-	texts map[string]string
+	texts map[memoKey]string
 	bytes int
+}
+
+// memoKey is a template with an argument, in which the scope at an address stands for itself.
+type memoKey struct {
+	scope uintptr
+	call  string
 }
 
 // Limits of the texts of one rendering, and of the items of an argument besides the scope.
@@ -18,25 +24,25 @@ const (
 	maxMemoItems = 48
 )
 
-func (m *memo) keep(key, text string) {
-	if m.bytes += len(key) + len(text); m.bytes > maxMemoBytes {
+func (m *memo) keep(key memoKey, text string) {
+	if m.bytes += len(key.call) + len(text); m.bytes > maxMemoBytes {
 		return
 	}
 	if m.texts == nil {
-		m.texts = map[string]string{}
+		m.texts = map[memoKey]string{}
 	}
 	m.texts[key] = text
 }
 
-// memorable returns the key of an include in the current file. It returns false if the text can depend on something else, or if it matters
+// memorable returns the key of an include. It returns false if the text can depend on something else than the argument and the scope, or if it matters
 // which branches of the file the include executes: those of a file that includes itself read only their argument.
-func (e *execution) memorable(name string, data any) (string, bool) {
+func (e *execution) memorable(name string, data any) (memoKey, bool) {
 	if e.reads == nil || e.reads.named || e.changed || e.lost {
-		return "", false
+		return memoKey{}, false
 	}
 	items := maxMemoItems
-	key, ok := e.argument(append(append(make([]byte, 0, 128), name...), 0), data, &items)
-	return string(key), ok
+	key, ok := e.argument(appendTexts(make([]byte, 0, 128), name), data, &items)
+	return memoKey{address(e.unit.scope), string(key)}, ok
 }
 
 // argument writes the argument of an include. The scope of the current file stands for itself.
@@ -46,11 +52,14 @@ func (e *execution) argument(out []byte, v any, items *int) ([]byte, bool) {
 	}
 	switch x := v.(type) {
 	case map[string]any:
-		if address(x) == address(e.scope) {
-			return binary.BigEndian.AppendUint64(append(out, 'S'), uint64(address(x))), true
+		if address(x) == address(e.unit.scope) {
+			return append(out, 'S'), true
 		}
 		if x == nil { // toJson tells it from an empty one
 			return append(out, 'N'), true
+		}
+		if t := e.shared.table(x); t != nil {
+			return append(append(out, 'D'), t.sum[:]...), true
 		}
 		if len(x) > *items {
 			return nil, false
@@ -91,11 +100,21 @@ func (e *execution) once(name string, data any, execute func() (string, error)) 
 	if text, ok := e.memo.texts[key]; ok {
 		return text, nil
 	}
-	evaluated, writes := e.evaluated, e.writes
+	between, reusable := e.between(name, data, key.call)
+	if reusable {
+		if text, ok := e.results.results.text(between); ok {
+			e.memo.keep(key, text)
+			return text, nil
+		}
+	}
+	evaluated, written := e.evaluated, len(e.written)
 	e.evaluated = false
 	text, err := execute()
-	if err == nil && !e.evaluated && e.writes == writes {
+	if err == nil && !e.evaluated && e.harmless(written, data) {
 		e.memo.keep(key, text)
+		if reusable {
+			e.results.results.put(between, &output{text: text})
+		}
 	}
 	e.evaluated = e.evaluated || evaluated
 	return text, err

@@ -2,15 +2,18 @@ package helm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
-// TestIncludesOfOneRendering compares files that include the same templates with Helm's engine. The files read different values, so that
+// TestIncludes compares files that include the same templates with Helm's engine. The files read different values, so that
 // some are executed and others reused.
-func TestIncludesOfOneRendering(t *testing.T) {
+func TestIncludes(t *testing.T) {
 	const helpers = `{{ define "v" }}{{ .Values.a }}{{ if .Values.on }}{{ .Values.b }}{{ end }}{{ end }}{{ define "name" }}{{ .Template.Name }}{{ end }}{{ define "base" }}{{ .Template.BasePath }}{{ end }}
 {{ define "set" }}{{ $_ := set .m "n" .v }}{{ .v }}{{ end }}{{ define "deep" }}{{ include "set" (dict "m" .Values.tree "v" .Values.a) }}{{ end }}{{ define "text" }}{{ tpl .t .ctx }}{{ end }}
 {{ define "chance" }}{{ if .ctx.Values.on }}{{ randAlphaNum 3 | trunc 0 }}{{ end }}{{ .ctx.Values.b }}{{ end }}{{ define "tree" }}{{ toJson .Values.tree }}{{ end }}{{ define "all" }}{{ .t }}{{ typeOf .t }}{{ end }}
+{{ define "own" }}{{ $d := dict "a" .Values.a }}{{ $_ := set $d "b" .Values.b }}{{ $_ := mergeOverwrite $d .Values.tree }}{{ toJson $d }}{{ end }}{{ define "below" }}{{ $_ := set (index .l 0) "n" .v }}{{ .v }}{{ end }}
+{{ define "into" }}{{ $_ := mergeOverwrite .m (dict "n" (dict "v" .v)) }}{{ .v }}{{ end }}{{ define "listed" }}{{ (index . 0).Values.b }}{{ index . 1 }}{{ end }}{{ define "chart" }}{{ .Chart.Name }}{{ .Values.a }}{{ end }}{{ define "chart of" }}{{ .ctx.Chart.Name }}{{ .ctx.Values.a }}{{ end }}
 {{ define "file" }}{{ include "x/templates/f.txt" . }}{{ end }}{{ define "json" }}{{ toJson . }}{{ end }}{{ define "again" }}{{ if .Values.on }}{{ include "x/templates/a.txt" (dict "Values" (dict "stop" true "b" .Values.b)) }}{{ end }}{{ end }}`
 	for name, texts := range map[string][3]string{
 		"values":                  {`{{ include "v" . }}{{ include "v" $ }}{{ .Values.c }}`, `{{ include "v" . }}`, `{{ include "v" (dict "Values" (dict "a" 1 "on" false)) }}`},
@@ -18,6 +21,11 @@ func TestIncludesOfOneRendering(t *testing.T) {
 		"name of the file":        {`{{ include "name" . }}{{ .Values.c }}`, `{{ include "name" $ }}`, `{{ include "name" (dict "Template" .Template) }}`},
 		"path of the files":       {`{{ include "base" . }}{{ .Values.c }}`, `{{ include "base" $ }}`, `{{ include "base" (dict "Template" .Template) }}`},
 		"changes of the argument": {`{{ $d := dict }}{{ include "set" (dict "m" $d "v" .Values.b) }}{{ toJson $d }}{{ .Values.c }}`, `{{ $d := dict }}{{ include "set" (dict "m" $d "v" .Values.b) }}{{ toJson $d }}`, `{{ $d := dict }}{{ include "set" (dict "m" $d "v" .Values.b) }}{{ $d.n }}`},
+		"changes of its own maps": {`{{ include "own" . }}{{ .Values.c }}`, `{{ include "own" . }}{{ include "own" . }}`, `{{ include "own" $ }}{{ .Values.c }}`},
+		"changes below a list":    {`{{ $d := dict }}{{ include "below" (dict "l" (list $d) "v" .Values.b) }}{{ toJson $d }}{{ .Values.c }}`, `{{ $d := dict }}{{ include "below" (dict "l" (list $d) "v" .Values.b) }}{{ toJson $d }}`, `{{ .Values.c }}`},
+		"changes by a merge":      {`{{ $n := dict }}{{ include "into" (dict "m" (dict "n" $n) "v" .Values.b) }}{{ toJson $n }}{{ .Values.c }}`, `{{ $n := dict }}{{ include "into" (dict "m" (dict "n" $n) "v" .Values.b) }}{{ toJson $n }}`, `{{ .Values.c }}`},
+		"lists with the scope":    {`{{ include "listed" (list . "x") }}{{ .Values.c }}`, `{{ include "listed" (list . "y") }}{{ include "listed" (list $ .Values.a) }}`, `{{ include "listed" (list . .Values.c) }}`},
+		"charts":                  {`{{ include "chart" . }}{{ include "chart of" (dict "ctx" .) }}{{ .Values.c }}`, `{{ include "chart" . }}{{ .Values.c }}`, `{{ include "chart of" (dict "ctx" .) }}{{ .Values.c }}`},
 		"changes of the scope":    {`{{ include "tree" . }}{{ include "deep" . }}{{ include "tree" . }}{{ .Values.c }}`, `{{ include "tree" . }}{{ include "deep" . }}`, `{{ include "tree" $ }}`},
 		"texts":                   {`{{ include "text" (dict "t" "{{ .Values.b }}" "ctx" .) }}{{ .Values.c }}`, `{{ include "text" (dict "t" "{{ define \"v\" }}other{{ end }}{{ include \"v\" . }}" "ctx" .) }}{{ include "v" . }}`, `{{ include "v" . }}{{ include "text" (dict "t" "{{ include \"v\" . }}" "ctx" $) }}`},
 		"texts in two files":      {`{{ include "text" (dict "t" "{{ .Values.b }}" "ctx" .) }}`, `{{ include "text" (dict "t" "{{ .Values.b }}" "ctx" .) }}`, `{{ include "text" (dict "t" "{{ .Values.b }}" "ctx" .) }}`},
@@ -42,6 +50,58 @@ func TestIncludesOfOneRendering(t *testing.T) {
 		}
 		if found == 0 {
 			t.Errorf("%s: no file was reused", name)
+		}
+	}
+}
+
+// TestIncludesOfOtherRenderings counts the texts that a later rendering takes from an earlier one.
+func TestIncludesOfOtherRenderings(t *testing.T) {
+	const helpers = `{{ define "a" }}{{ .Values.a }}{{ end }}{{ define "b" }}{{ .Values.b }}{{ end }}{{ define "a of" }}{{ .ctx.Values.a }}{{ .name }}{{ end }}{{ define "named" }}{{ include .name .ctx }}{{ end }}{{ define "all" }}{{ toJson .Values }}{{ end }}{{ define "this" }}{{ .Template.Name }}{{ end }}`
+	const setters = `{{ define "own" }}{{ $d := dict }}{{ $_ := set $d "a" .Values.a }}{{ toJson $d }}{{ end }}{{ define "set" }}{{ $_ := set .d "a" .v }}{{ end }}` // then names in a dict are not known
+	for text, want := range map[string]int{
+		`{{ include "a" . }}`: 1,
+		`{{ include "b" . }}`: 0,
+		`{{ include "a of" (dict "ctx" . "name" "n") }}{{ include "a of" (dict "ctx" $ "name" "m") }}`: 2,
+		`{{ include "a of" (dict "ctx" . "name" .Values.b) }}`:                                         0,
+		`{{ include "named" (dict "ctx" . "name" "a") }}`:                                              1, // the inner one
+		`{{ include "named" (dict "ctx" . "name" "b") }}`:                                              0,
+		`{{ include "own" . }}`: 1,
+		`{{ $d := dict }}{{ include "set" (dict "d" $d "v" "v") }}{{ $d.a }}`: 0,
+		`{{ include "all" . }}`:                                                                               0,
+		`{{ include "this" . }}`:                                                                              0,
+		`{{ include "x/templates/f.txt" . | sha256sum }}`:                                                     1,
+		`{{ $_ := set .Values "a" "other" }}{{ include "a" . }}`:                                              0,
+		`{{ include "a" (dict "Values" (dict "a" 1)) }}`:                                                      1,
+		`{{ include "a" (dict "Values" (dict "a" (list 1 2 (dict "b" .Values.tree)))) }}`:                     1,
+		`{{ range $i := until 5 }}{{ include "a of" (dict "ctx" $ "name" "n") }}{{ include "a" $ }}{{ end }}`: 2,
+	} {
+		named := helpers
+		if !strings.Contains(text, "named") {
+			named += setters
+		}
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("a: v\ntree: {k: v}\n")},
+			File{"templates/_h.tpl", []byte(named)}, File{"templates/f.txt", []byte(`{{ .Values.a }}`)}, File{"templates/a.txt", []byte(text + `{{ .Values.b }}`)})
+		for i := range 6 {
+			before := c.results.texts
+			if _, _, err := reused(t, c, options(map[string]any{"b": fmt.Sprint("b", i)})); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if got := c.results.texts - before; i > 1 && got != want { // the first rendering analyses nothing, the second one keeps
+				t.Errorf("%s: rendering %d took %d texts from others, want %d", text, i, got, want)
+			}
+		}
+	}
+}
+
+// TestIncludesOfSubchartsWithOneName has two scopes below the same path.
+func TestIncludesOfSubchartsWithOneName(t *testing.T) {
+	const text = `{{ include "version" . }}{{ .Values.global.b }}`
+	c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/_h.tpl", []byte(`{{ define "version" }}{{ .Chart.Version }}{{ end }}`)},
+		File{"charts/one/Chart.yaml", []byte("apiVersion: v2\nname: sub\nversion: 1.0.0\n")}, File{"charts/one/templates/one.txt", []byte(text)},
+		File{"charts/two/Chart.yaml", []byte("apiVersion: v2\nname: sub\nversion: 2.0.0\n")}, File{"charts/two/templates/two.txt", []byte(text)})
+	for i := range 6 {
+		if _, _, err := reused(t, c, options(map[string]any{"global": map[string]any{"b": fmt.Sprint("b", i)}})); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -70,6 +70,8 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 		scope["Values"] = values
 	}
 	for _, sub := range work.Dependencies() {
+		_, twice := subcharts[sub.Name()]
+		digestsOfMaps.ambiguous = digestsOfMaps.ambiguous || twice
 		subcharts[sub.Name()] = c.addUnits(out, sub, scope, digestsOfMaps)
 	}
 	full := work.ChartFullPath()
@@ -143,7 +145,7 @@ func (p *program) reuse(results *Results, units map[string]unit) *reuse {
 	if p.reads == nil {
 		return nil
 	}
-	return &reuse{results, p.number, p.reads}
+	return &reuse{results, p, p.reads.ofFiles}
 }
 
 // run executes the templates whose results cannot be reused. It does not use the instance again after an error or a panic.

@@ -16,7 +16,7 @@ type fileReads struct {
 	named  bool                   // the name of the file, or what the analysis does not know
 }
 
-// reader analyses one file.
+// reader analyses one file, or one template that files include.
 type reader struct {
 	trees    func(name string) *parse.Tree
 	name     string // of the file
@@ -38,11 +38,30 @@ const (
 	maxPasses = 6      // over one template, until the values of its variables are stable
 )
 
-func (r *reader) read(root *parse.ListNode) {
+// readFile analyses the file, whose dot is the scope.
+func (r *reader) readFile(root *parse.ListNode) {
+	r.start(r.name)
+	r.body(root, abstract{paths: []string{""}})
+	r.end()
+}
+
+// readIncluded analyses a template by itself. The reader has neither a name nor branches.
+func (r *reader) readIncluded(name string, dot abstract) {
+	r.start()
+	r.template(name, dot)
+	r.end()
+}
+
+func (r *reader) start(open ...string) {
 	r.out = &fileReads{}
 	r.into = &r.out.blocks[0]
-	r.open, r.closed = map[string]bool{r.name: true}, map[string]*pathSet{}
-	r.body(root, abstract{paths: []string{""}})
+	r.open, r.closed = map[string]bool{}, map[string]*pathSet{}
+	for _, name := range open {
+		r.open[name] = true
+	}
+}
+
+func (r *reader) end() {
 	for _, loop := range r.loops { // what other templates around it read was computed before that was known
 		r.out.blocks[0].all = r.out.blocks[0].all || loop.all
 	}

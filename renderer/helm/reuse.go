@@ -19,7 +19,8 @@ type Results struct {
 	mu    sync.Mutex
 	cache *lru.Cache[[sha256.Size]byte, *output]
 	size  int
-	found int // results that were reused; only tests read it
+	found int // results of files that were reused; only tests read it
+	texts int // of includes that were reused; only tests read it
 
 	programs uint64 // that keep results here
 }
@@ -55,6 +56,18 @@ func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
 	return out, ok
 }
 
+// text returns the text of an include.
+func (r *Results) text(key [sha256.Size]byte) (string, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, ok := r.cache.Get(key)
+	if !ok {
+		return "", false
+	}
+	r.texts++
+	return out.text, true
+}
+
 func (r *Results) put(key [sha256.Size]byte, out *output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,10 +81,18 @@ func (r *Results) put(key [sha256.Size]byte, out *output) {
 	}
 }
 
-// programReads is what the files of a program read whose results can be reused. It is safe for concurrent use.
+// programReads is what the files of a program read whose results can be reused, and the templates that they include. It is safe for
+// concurrent use.
 type programReads struct {
-	paths [][]string // keys of the scope, by number
-	files map[string]*readFile
+	files   map[string]*readFile
+	mutable bool // a template calls a function that changes a map
+
+	ofFiles [][]string // the first paths
+
+	mu       sync.Mutex
+	paths    [][]string     // keys of the scope, by number; only appended to
+	known    map[string]int // numbers of paths
+	included map[string]*included
 }
 
 // readFile is what one file reads. Executions of different branches read different paths.
@@ -101,24 +122,26 @@ const maxShapes = 8
 
 // analyse returns what the files of a program read.
 func (p *program) analyse(units map[string]unit) *programReads {
-	out, mutable := &programReads{files: map[string]*readFile{}}, p.mutable()
-	trees := func(name string) *parse.Tree {
-		if t := p.base.Lookup(name); t != nil {
-			return t.Tree
-		}
-		return nil
-	}
-	known := map[string]int{}
+	out := &programReads{files: map[string]*readFile{}, mutable: p.mutable(), known: map[string]int{}, included: map[string]*included{}}
 	for i, name := range p.names {
-		tree := trees(name)
+		tree := p.tree(name)
 		if partial(name) || tree == nil || tree.Root == nil {
 			continue
 		}
-		r := reader{trees: trees, name: name, basePath: units[name].basePath, branches: p.branches[name], mutable: mutable}
-		r.read(tree.Root)
-		out.files[name] = out.file(uint32(i), r.out, known)
+		r := reader{trees: p.tree, name: name, basePath: units[name].basePath, branches: p.branches[name], mutable: out.mutable}
+		r.readFile(tree.Root)
+		out.files[name] = out.file(uint32(i), r.out)
 	}
+	out.ofFiles = out.paths
 	return out
+}
+
+// tree returns a parsed template, or nil.
+func (p *program) tree(name string) *parse.Tree {
+	if t := p.base.Lookup(name); t != nil {
+		return t.Tree
+	}
+	return nil
 }
 
 // mutable reports whether a template calls a function that changes a map.
@@ -137,25 +160,30 @@ func (p *program) mutable() bool {
 	return found
 }
 
-func (p *programReads) file(number uint32, reads *fileReads, known map[string]int) *readFile {
+func (p *programReads) file(number uint32, reads *fileReads) *readFile {
 	out := &readFile{number: number, named: reads.named}
 	always := reads.blocks[0].implied()
 	for i := range reads.blocks {
-		out.blocks[i].all = reads.blocks[i].all
-		out.named = out.named || reads.blocks[i].all
-		implied := reads.blocks[i].implied()
-		for path := range reads.blocks[i].paths {
-			if above, ok := strings.CutSuffix(path, separator+kindKey); ok && (always[above] || implied[above]) {
-				continue
-			}
-			n, ok := known[path]
-			if !ok {
-				n = len(p.paths)
-				known[path] = n
-				p.paths = append(p.paths, strings.Split(path, separator))
-			}
-			out.blocks[i].list = append(out.blocks[i].list, n)
+		out.blocks[i] = p.numbers(&reads.blocks[i], always)
+		out.named = out.named || out.blocks[i].all
+	}
+	return out
+}
+
+// numbers gives paths their numbers. always has paths at which it is known already whether there is a mapping.
+func (p *programReads) numbers(set *pathSet, always map[string]bool) numbers {
+	out, implied := numbers{all: set.all}, set.implied()
+	for path := range set.paths {
+		if above, ok := strings.CutSuffix(path, separator+kindKey); ok && (always[above] || implied[above]) {
+			continue
 		}
+		n, ok := p.known[path]
+		if !ok {
+			n = len(p.paths)
+			p.known[path] = n
+			p.paths = append(p.paths, strings.Split(path, separator))
+		}
+		out.list = append(out.list, n)
 	}
 	return out
 }
@@ -195,8 +223,8 @@ func (f *readFile) known() []shape {
 // reuse finds and keeps results of one rendering of a program.
 type reuse struct {
 	results *Results
-	program uint64
-	reads   *programReads
+	program *program
+	paths   [][]string // of the program, at least up to those that its files read
 }
 
 // file returns what a file reads, or nil if its result is neither found nor kept.
@@ -204,7 +232,7 @@ func (r *reuse) file(name string, e *execution) *readFile {
 	if r == nil || e.lost {
 		return nil
 	}
-	return r.reads.files[name]
+	return r.program.reads.files[name]
 }
 
 // find returns the result of a file from a rendering in which all that it read was the same.
@@ -233,14 +261,21 @@ func (r *reuse) keep(f *readFile, u unit, e *execution, out *output) {
 
 // key identifies the program, the file, the branches, and what the file reads.
 func (r *reuse) key(f *readFile, s shape, d *digests) ([sha256.Size]byte, bool) {
+	var branches [8]byte
+	binary.BigEndian.PutUint64(branches[:], s.branches)
+	return r.digest(f.number, string(branches[:]), s.paths, r.paths, d)
+}
+
+// digest returns the key of an execution: of the file or include with a number, with what else it depends on, and with what is at paths.
+func (r *reuse) digest(number uint32, more string, list []int, paths [][]string, d *digests) ([sha256.Size]byte, bool) {
 	const usual = 16 // bytes of a digest
-	text := make([]byte, 0, 20+len(s.paths)*usual)
-	text = binary.BigEndian.AppendUint64(text, r.program)
-	text = binary.BigEndian.AppendUint32(text, f.number)
-	text = binary.BigEndian.AppendUint64(text, s.branches)
-	for _, number := range s.paths {
+	text := make([]byte, 0, 12+len(more)+len(list)*usual)
+	text = binary.BigEndian.AppendUint64(text, r.program.number)
+	text = binary.BigEndian.AppendUint32(text, number)
+	text = append(text, more...)
+	for _, number := range list {
 		var ok bool
-		if text, ok = d.appendTo(text, number, r.reads.paths); !ok {
+		if text, ok = d.appendTo(text, number, paths); !ok {
 			return [sha256.Size]byte{}, false
 		}
 	}

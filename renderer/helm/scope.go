@@ -1,6 +1,9 @@
 package helm
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // This file records which maps of the scope an execution changes. Results of files are kept and reused by digests of what the files read, and
 // they stand for the text only. So the result of a file that changed a map of the scope is not kept, and the digests are computed again for
@@ -100,12 +103,43 @@ type changes struct {
 	maps     scopeMaps // nil until a template changes a map
 	changed  bool      // the current file changed a map of the scope
 	times    int       // files that did
-	writes   int       // calls of functions that change maps
+	written  []uintptr // maps that functions changed, since the current file began; at most maxWritten
 	lost     bool      // digests cannot describe the scope
 }
 
 // maxChanges is the number of files that can change the scope before the rendering reuses nothing more: the digests are computed after each.
 const maxChanges = 20
+
+// maxWritten is the number of changed maps of a file that are known.
+const maxWritten = 1 << 10
+
+// harmless reports whether what was written since there were n written maps changed only maps that a template made itself: neither the scope,
+// which is seen already, nor its argument. A template has no other maps that exist when it returns.
+func (c *changes) harmless(n int, argument any) bool {
+	written := c.written[n:]
+	return !c.changed && !c.lost && len(c.written) < maxWritten && (len(written) == 0 || !c.among(written, argument))
+}
+
+// among reports whether one of the maps is the argument or in it. Those of the scope do not count.
+func (c *changes) among(written []uintptr, argument any) bool {
+	switch x := argument.(type) {
+	case map[string]any:
+		if c.maps[address(x)] != nil || c.shared.table(x) != nil {
+			return false
+		}
+		if slices.Contains(written, address(x)) {
+			return true
+		}
+		for _, item := range x {
+			if c.among(written, item) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, func(item any) bool { return c.among(written, item) })
+	}
+	return false
+}
 
 // visit gives a file its `.Template`.
 func (c *changes) visit(u unit, own map[string]any) {
@@ -135,7 +169,9 @@ func (c *changes) settle() {
 // write records that a function changes a map. After an error, the function must not change it. Whether the map is one of the scope must
 // follow from what the analysis counts as read: another execution with equal reads is taken to change nothing if this one did not.
 func (c *changes) write(m map[string]any) error {
-	c.writes++
+	if len(c.written) < maxWritten {
+		c.written = append(c.written, address(m))
+	}
 	if err := c.shared.write(m); err != nil {
 		return err
 	}
