@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 )
@@ -15,43 +16,99 @@ type digests struct {
 	scope map[string]any
 	sums  *sums
 	known []digest // by the number of the path
-	text  []byte   // of all known digests
+	text  []byte   // room for texts
 }
 
-// digest is a part of the text.
+// digest is what is known of a path.
 type digest struct {
-	state    byte // of the computation
-	from, to int
+	computed bool
+	text     []byte // nil: a value has a type that is not known
 }
 
-const (
-	computed   = 1
-	impossible = 2 // a value has a type that is not known
-)
+// scopePath is a path of a scope. It is safe for concurrent use.
+type scopePath struct {
+	keys []string
+	kept *atomic.Pointer[keptDigest] // below the tables that renderings share
+}
+
+// keptDigest is the digest of a path that leads to or into a table that renderings share.
+type keptDigest struct {
+	table *sharedTable
+	depth int // keys of the path that lead to the table
+	text  []byte
+	next  *keptDigest // of another chart, whose values are below the same path of its scope
+	more  int         // that follow
+}
+
+// maxKept is the number of charts for which a path keeps digests.
+const maxKept = 16
 
 // appendTo appends the digest of the path with a number, and its length: a short value stands for itself.
-func (d *digests) appendTo(out []byte, number int, paths [][]string) ([]byte, bool) {
+func (d *digests) appendTo(out []byte, number int, paths []scopePath) ([]byte, bool) {
 	if number >= len(d.known) {
 		d.known = append(d.known, make([]digest, len(paths)-len(d.known))...)
 	}
 	at := &d.known[number]
-	if at.state == 0 {
-		at.state, at.from = impossible, len(d.text)
-		if text, ok := d.sums.encodePath(d.text, d.scope, paths[number]); ok {
-			at.state, d.text = computed, text
-			if len(text)-at.from > 2*sha256.Size {
-				sum := sha256.Sum256(text[at.from:])
-				d.text = append(append(text[:at.from], 'H'), sum[:]...)
+	if !at.computed {
+		at.computed, at.text = true, d.of(&paths[number])
+	}
+	return append(binary.AppendUvarint(out, uint64(len(at.text))), at.text...), at.text != nil
+}
+
+// of returns the digest of a path, or nil.
+func (d *digests) of(path *scopePath) []byte {
+	var v any = d.scope
+	for i, key := range path.keys {
+		items, ok := mapOf(v)
+		if !ok {
+			break
+		}
+		v = items[key]
+		if m, ok := v.(map[string]any); ok {
+			if table := d.sums.shared.table(m); table != nil {
+				return d.below(table, i+1, path)
 			}
 		}
-		at.to = len(d.text)
 	}
-	value := d.text[at.from:at.to]
-	return append(binary.AppendUvarint(out, uint64(len(value))), value...), at.state == computed
+	return d.compute(path)
+}
+
+// below returns the digest of a path whose first keys, depth of them, lead to a shared table.
+func (d *digests) below(table *sharedTable, depth int, path *scopePath) []byte {
+	first := path.kept.Load()
+	for kept := first; kept != nil; kept = kept.next {
+		if kept.table == table && kept.depth == depth {
+			return kept.text
+		}
+	}
+	text := slices.Clone(d.compute(path))
+	next := &keptDigest{table: table, depth: depth, text: text, next: first}
+	if first != nil {
+		next.more = first.more + 1
+	}
+	if next.more < maxKept {
+		path.kept.CompareAndSwap(first, next) // if another rendering added one, the following renderings add this one
+	}
+	return text
+}
+
+// compute returns nil for a value with a type that is not known.
+func (d *digests) compute(path *scopePath) []byte {
+	text, ok := d.sums.encodePath(d.text, d.scope, path.keys)
+	if !ok {
+		return nil
+	}
+	begin := len(d.text)
+	if len(text)-begin > 2*sha256.Size {
+		sum := sha256.Sum256(text[begin:])
+		text = append(append(text[:begin], 'H'), sum[:]...)
+	}
+	d.text = text
+	return text[begin:]
 }
 
 // forget makes d compute everything again.
-func (d *digests) forget() { d.known, d.text, d.sums.known = nil, d.text[:0], nil }
+func (d *digests) forget() { d.known, d.text, d.sums.known = nil, nil, nil }
 
 // sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
 type sums struct {

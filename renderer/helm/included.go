@@ -15,7 +15,7 @@ import (
 type included struct {
 	number uint32 // distinguishes its texts from those of files
 	numbers
-	paths [][]string // of the program, at least up to those that it reads
+	paths []scopePath // of the program, at least up to those that it reads
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/template/parse"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -87,10 +88,10 @@ type programReads struct {
 	files   map[string]*readFile
 	mutable bool // a template calls a function that changes a map
 
-	ofFiles [][]string // the first paths
+	ofFiles []scopePath // the first paths
 
 	mu       sync.Mutex
-	paths    [][]string     // keys of the scope, by number; only appended to
+	paths    []scopePath    // by number; only appended to
 	known    map[string]int // numbers of paths
 	included map[string]*included
 }
@@ -181,7 +182,7 @@ func (p *programReads) numbers(set *pathSet, always map[string]bool) numbers {
 		if !ok {
 			n = len(p.paths)
 			p.known[path] = n
-			p.paths = append(p.paths, strings.Split(path, separator))
+			p.paths = append(p.paths, scopePath{strings.Split(path, separator), &atomic.Pointer[keptDigest]{}})
 		}
 		out.list = append(out.list, n)
 	}
@@ -224,7 +225,7 @@ func (f *readFile) known() []shape {
 type reuse struct {
 	results *Results
 	program *program
-	paths   [][]string // of the program, at least up to those that its files read
+	paths   []scopePath // of the program, at least up to those that its files read
 }
 
 // file returns what a file reads, or nil if its result is neither found nor kept.
@@ -267,7 +268,7 @@ func (r *reuse) key(f *readFile, s shape, d *digests) ([sha256.Size]byte, bool) 
 }
 
 // digest returns the key of an execution: of the file or include with a number, with what else it depends on, and with what is at paths.
-func (r *reuse) digest(number uint32, more string, list []int, paths [][]string, d *digests) ([sha256.Size]byte, bool) {
+func (r *reuse) digest(number uint32, more string, list []int, paths []scopePath, d *digests) ([sha256.Size]byte, bool) {
 	const usual = 16 // bytes of a digest
 	text := make([]byte, 0, 12+len(more)+len(list)*usual)
 	text = binary.BigEndian.AppendUint64(text, r.program.number)
