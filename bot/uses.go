@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // use is a fleet that takes content from a repository and shows reviews there.
@@ -69,7 +70,7 @@ func (u *uses) of(p hint.Place) []use {
 			out = append(out, one)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
+	sorting.Func(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
 	return out[:min(len(out), maxUses)]
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -121,7 +122,7 @@ type breach struct {
 }
 
 func sortFindings(list []Finding) {
-	slices.SortStableFunc(list, func(a, b Finding) int {
+	sorting.Func(list, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity.rank(), b.Severity.rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App),
 			manifest.Compare(a.Object, b.Object), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // notFleetFor is the time for which sweeps skip a repository whose trunk has no sluice.yaml.
@@ -35,7 +36,7 @@ func (s *Service) places() []hint.Place {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b hint.Place) int { return strings.Compare(a.String(), b.String()) })
+	sorting.Func(out, func(a, b hint.Place) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(out)
 }
 

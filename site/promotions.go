@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const waveDots = 400 // clusters of a wave that are drawn as dots
@@ -118,7 +119,7 @@ func gates(list []promote.Gate) []gate {
 	for _, g := range list {
 		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, unsaid(g.Reason, g.Until)})
 	}
-	slices.SortStableFunc(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
+	sorting.Func(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
 	return out
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const (
@@ -49,14 +50,14 @@ func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitst
 			missing = append(missing, tip)
 		}
 	}
-	slices.SortFunc(missing, func(x, y gitstore.Hash) int {
+	sorting.Func(missing, func(x, y gitstore.Hash) int {
 		return cmp.Or(known[x].tried.Compare(known[y].tried), cmp.Compare(x.String(), y.String()))
 	})
 	s.of = known
 	s.mu.Unlock()
 	alone, over, failed := s.readMany(ctx, from, missing, now)
 	s.mu.Lock()
-	slices.SortStableFunc(alone, func(x, y gitstore.Hash) int { return s.of[x].tried.Compare(s.of[y].tried) })
+	sorting.Func(alone, func(x, y gitstore.Hash) int { return s.of[x].tried.Compare(s.of[y].tried) })
 	ask := min(len(alone), s.left(from, false, now))
 	s.asked += ask
 	s.over = over + len(alone) - ask

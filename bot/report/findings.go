@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // FindingGroup is one message of one rule, with every object that it concerns.
@@ -31,7 +32,7 @@ func GroupFindings(list []Finding) []*FindingGroup {
 		severity                  Severity
 	}
 	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, bySeverity)
+	sorting.Func(sorted, bySeverity)
 	find := map[key]*FindingGroup{}
 	var out []*FindingGroup
 	for i := range sorted {

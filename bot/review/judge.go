@@ -3,13 +3,13 @@ package review
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -166,7 +166,7 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 			out[n].Clusters = append(clusters, f.Cluster)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b report.Finding) int {
+	sorting.Func(out, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App))
 	})
 	return out

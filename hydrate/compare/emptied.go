@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -40,7 +41,7 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 			out = append(out, one)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
+	sorting.Func(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
 	return out
 }
 

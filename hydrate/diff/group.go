@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -42,10 +43,8 @@ func Compare(targets []Target, withheld []Withheld, environments []string, f Fle
 			out.Groups = append(out.Groups, merged.group(environments, f))
 		}
 	}
-	slices.SortStableFunc(out.Groups, compareGroups)
-	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster))
-	})
+	sorting.Func(out.Groups, compareGroups)
+	sorting.Func(out.Withheld, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster)) })
 	out.sum()
 	return out
 }
@@ -123,7 +122,7 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, byRisk)
+	sorting.Func(out, byRisk)
 	g.sets[signature] = out
 	return out, signature
 }
@@ -322,7 +321,7 @@ func gravest(objects []ObjectChange) []Effect {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Effect) int { return cmp.Compare(a.Risk.Rank(), b.Risk.Rank()) })
+	sorting.Func(out, func(a, b Effect) int { return cmp.Compare(a.Risk.Rank(), b.Risk.Rank()) })
 	return out
 }
 

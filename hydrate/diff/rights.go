@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -74,7 +75,7 @@ func listRights(before, after []permission) []Right {
 	}
 	add(after, func(r *Right) { r.Has = true })
 	add(before, func(r *Right) { r.Had = true })
-	slices.SortStableFunc(out, func(a, b Right) int {
+	sorting.Func(out, func(a, b Right) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
 	})
 	return out

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
+
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // ImportRequest is one entry of spec.import, with the trunk and the clusters of the fleet.
@@ -39,7 +40,7 @@ func importRequest(f *Fleet, entry Import) ImportRequest {
 	for _, c := range f.Clusters {
 		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
 	}
-	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.Func(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // IsAncestor reports whether old is new or an ancestor of it. It fetches history that a shallow clone lacks. It
@@ -50,7 +52,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	case len(bases) == 0:
 		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrUnrelated, a.Short(), b.Short())
 	}
-	slices.SortFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
+	sorting.Func(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
 	best := bases[:0:0]
 	for _, candidate := range bases { // with wrong commit dates, bases can contain ancestors of better ones
 		redundant := false
@@ -103,7 +105,7 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 			return nil, fmt.Errorf("there are more than %d commits between %s and %s", most, from.Short(), to.Short())
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Commit) int {
+	sorting.Func(out, func(a, b Commit) int {
 		return cmp.Or(b.Committer.When.Compare(a.Committer.When), bytes.Compare(a.Hash[:], b.Hash[:]))
 	})
 	return out, nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Each fetch adds a pack, and a search must look into the index of every pack. tidyPacks merges small packs when
@@ -178,7 +180,7 @@ func prunePacks(dir string, d disk) error {
 	if err != nil || len(packs) < manyPacks {
 		return err
 	}
-	slices.SortFunc(packs, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	sorting.Func(packs, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	return removePacks(dir, d, packs[:len(packs)/2])
 }
 

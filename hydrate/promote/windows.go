@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Freeze is a span of time without promotions.
@@ -229,7 +230,7 @@ func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 			}
 		}
 	}
-	slices.SortFunc(out, time.Time.Compare)
+	sorting.Func(out, time.Time.Compare)
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Adapters are the roles that promotions need beside Git. The answer of a nil adapter is unknown, and an unknown status blocks
@@ -200,7 +201,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	var out []Status
 	var failed []error
 	order := slices.Clone(p.fleet.Spec.Environments)
-	slices.SortStableFunc(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
+	sorting.Func(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
 	for _, e := range order {
 		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
@@ -219,7 +220,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	place := func(s Status) int {
 		return slices.IndexFunc(p.fleet.Spec.Environments, func(e fleet.Environment) bool { return e.Name == s.Environment })
 	}
-	slices.SortStableFunc(out, func(a, b Status) int { return place(a) - place(b) })
+	sorting.Func(out, func(a, b Status) int { return place(a) - place(b) })
 	return out, errors.Join(failed...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -242,7 +243,7 @@ func mayContain(file string) bool {
 
 // ordered returns objects in an order that is always the same, so that the record is.
 func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
-	return slices.SortedFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
+	return sorting.Collect(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // first returns the wanted object whose text sorts first. It looks at each object once, because sorting very many would take long.

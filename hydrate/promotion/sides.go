@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -146,7 +147,7 @@ func (m *movedObjects) between(cluster string, own, others [2]side) {
 
 // moved records the objects that own has in one tree and others has in the other tree.
 func (m *movedObjects) moved(cluster string, own, others side, format string) {
-	for _, id := range slices.SortedFunc(maps.Keys(own), manifest.Compare) {
+	for _, id := range sorting.Collect(maps.Keys(own), manifest.Compare) {
 		app, ok := others[id]
 		if !ok {
 			continue

@@ -10,10 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Key names a result.
@@ -243,7 +244,7 @@ func (f *File) entries() []entry {
 	if len(unused) < len(used) {
 		used = append(used, unused...)
 	}
-	slices.SortStableFunc(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
+	sorting.Func(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return used
 }
 

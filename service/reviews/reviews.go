@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -265,7 +266,7 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 			out = append(out, one)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
+	sorting.Func(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 

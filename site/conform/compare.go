@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // comparison compares the renderings of apps.
@@ -93,7 +94,7 @@ func (c *comparison) against(ctx context.Context, reader *objects.Reader, name s
 	for ref, n := range variables {
 		out.Variables = append(out.Variables, Reference{ref, n})
 	}
-	slices.SortStableFunc(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.Func(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -143,7 +144,7 @@ func (c *comparison) renderings(members []Member) []rendering {
 		}
 		out[i].members = append(out[i].members, m)
 	}
-	slices.SortStableFunc(out, func(a, b rendering) int {
+	sorting.Func(out, func(a, b rendering) int {
 		return cmp.Or(cmp.Compare(len(b.members), len(a.members)), cmp.Compare(c.own(a.members[0].Target), c.own(b.members[0].Target)), cmp.Compare(a.members[0].Target.Cluster.Name, b.members[0].Target.Cluster.Name))
 	})
 	return out
@@ -198,7 +199,7 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 			}
 		}
 	}
-	slices.SortStableFunc(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
+	sorting.Func(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
 	v.Causes = c.causes(before, after)
 	return v, facts.names(), nil
 }
@@ -268,7 +269,7 @@ func newFacts(norm, variant []fleet.Fact) *facts {
 // replacer puts references in the place of values, the longest first.
 func replacer(all []fact, value func(fact) string) *strings.Replacer {
 	list := slices.Clone(all)
-	slices.SortStableFunc(list, func(a, b fact) int { return cmp.Compare(len(value(b)), len(value(a))) })
+	sorting.Func(list, func(a, b fact) int { return cmp.Compare(len(value(b)), len(value(a))) })
 	var pairs []string
 	for _, f := range list {
 		pairs = append(pairs, value(f), "${"+f.name+"}")

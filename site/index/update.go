@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Objects reads Git objects. *gitstore.Store implements it.
@@ -67,7 +68,7 @@ func (x *Index) Update(ctx context.Context, objects Objects, clusters []Cluster,
 		}
 		u.out.clusters = append(u.out.clusters, one)
 	}
-	slices.SortFunc(u.out.clusters, func(a, b cluster) int { return strings.Compare(a.name, b.name) })
+	sorting.Func(u.out.clusters, func(a, b cluster) int { return strings.Compare(a.name, b.name) })
 	stats.Trees, stats.Objects = u.trees, u.objects
 	u.out.drop()
 	return u.out, stats, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Repositories implements forge.Repositories. It lists the repositories that the token may push to, or those of all
@@ -58,6 +59,6 @@ func repositories(all []*github.Repository, writes func(*github.Repository) bool
 			out = append(out, forge.Repository{Path: r.GetFullName()})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
+	sorting.Func(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
 	return slices.Compact(out)
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/xml"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 type testSuites struct {
@@ -97,7 +97,7 @@ func JUnit(w io.Writer, r *report.Review) error {
 		out.Suites = append(out.Suites, *s)
 		out.Tests, out.Failures, out.Errors = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors
 	}
-	slices.SortStableFunc(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/import/internal/reach"
 	"github.com/sluice-gitops/sluice/hydrate/import/internal/templates"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -371,5 +372,5 @@ func Servers(ctx context.Context, o Options) ([]Cluster, error) {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(out), func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) }), nil
+	return sorting.Collect(maps.Values(out), func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
