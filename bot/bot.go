@@ -15,14 +15,13 @@ import (
 	"strconv"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Forge lists the roles of a forge that the bot uses.
@@ -136,7 +135,7 @@ type Reports interface {
 type Bot struct {
 	Config
 	// done maps a subject, such as a merge request, to the state that a task last worked on, so that a sweep does not repeat the work.
-	done     *lru.Cache[string, string]
+	done     *lru.Cache[string]
 	statuses *statuses
 	listings *listings
 	// permissions of authors, for reviews.
@@ -146,14 +145,14 @@ type Bot struct {
 	heads *locks
 	// comments are by place and number: see commenting.
 	comments  *locks
-	replicas  bool                       // other processes may write statuses of the same commits
-	scopes    *lru.Cache[string, *scope] // of the last reviews, by subject
+	replicas  bool               // other processes may write statuses of the same commits
+	scopes    *lru.Cache[*scope] // of the last reviews, by subject
 	uses      *uses
 	followers *followers
 	// companionScopes are those of the last reviews for fleets, by subject and fleet.
-	companionScopes *lru.Cache[string, *companionScope]
+	companionScopes *lru.Cache[*companionScope]
 	dependents      *dependents
-	depended        *lru.Cache[string, *depended] // of the last reviews, by subject
+	depended        *lru.Cache[*depended] // of the last reviews, by subject
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -183,22 +182,10 @@ func New(c Config) *Bot {
 	if c.Outcomes == nil {
 		c.Outcomes = newOwnOutcomes()
 	}
-	done, err := lru.New[string, string](maxRemembered)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	scopes, err := lru.New[string, *scope](maxScopes)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	companionScopes, err := lru.New[string, *companionScope](maxScopes)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
-	depended, err := lru.New[string, *depended](maxDepended)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	done := lru.New[string](maxRemembered)
+	scopes := lru.New[*scope](maxScopes)
+	companionScopes := lru.New[*companionScope](maxScopes)
+	depended := lru.New[*depended](maxDepended)
 	return &Bot{
 		Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock),
 		listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newLocks(), comments: newLocks(), replicas: replicas,

@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 type listings struct {
 	clock func() time.Time
 	mu    sync.Mutex
-	known *lru.Cache[hint.Place, *listing]
+	known *lru.Cache[*listing]
 }
 
 // listing has the open merge requests of a repository, without their texts.
@@ -34,10 +33,7 @@ type listing struct {
 }
 
 func newListings(clock func() time.Time) *listings {
-	known, err := lru.New[hint.Place, *listing](maxListings)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	known := lru.New[*listing](maxListings)
 	return &listings{clock: clock, known: known}
 }
 
@@ -45,7 +41,7 @@ func newListings(clock func() time.Time) *listings {
 func (l *listings) since(p hint.Place) (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, ok := l.known.Get(p)
+	have, ok := l.known.Get(string(p))
 	if !ok || have.newest.IsZero() {
 		return time.Time{}, false
 	}
@@ -57,18 +53,18 @@ func (l *listings) replace(p hint.Place, at time.Time, open []*forge.MergeReques
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := &listing{at: at, open: map[int]*forge.MergeRequest{}}
-	if have, ok := l.known.Get(p); ok && !have.at.After(at) {
+	if have, ok := l.known.Get(string(p)); ok && !have.at.After(at) {
 		next.newest = have.newest // may be the update of a merge request that was closed
 	}
 	next.add(open)
-	l.known.Add(p, next)
+	l.known.Add(string(p), next)
 }
 
 // update remembers merge requests in any state.
 func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if have, ok := l.known.Get(p); ok {
+	if have, ok := l.known.Get(string(p)); ok {
 		have.at = at
 		have.add(recent)
 	}
@@ -79,7 +75,7 @@ func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeReque
 func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if have, ok := l.known.Get(p); ok {
+	if have, ok := l.known.Get(string(p)); ok {
 		newest := have.newest
 		have.add([]*forge.MergeRequest{mr})
 		have.newest = newest
@@ -90,7 +86,7 @@ func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
 func (l *listings) remove(p hint.Place, number int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if have, ok := l.known.Get(p); ok {
+	if have, ok := l.known.Get(string(p)); ok {
 		delete(have.open, number)
 	}
 }
@@ -117,7 +113,7 @@ func (l *listing) add(list []*forge.MergeRequest) {
 func (l *listings) all(p hint.Place) ([]*forge.MergeRequest, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	have, ok := l.known.Get(p)
+	have, ok := l.known.Get(string(p))
 	if !ok {
 		return nil, time.Time{}
 	}

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
@@ -28,13 +27,10 @@ type Outcomes interface {
 }
 
 // ownOutcomes are the outcomes of a process that is the only one, until it ends.
-type ownOutcomes struct{ known *lru.Cache[string, string] }
+type ownOutcomes struct{ known *lru.Cache[string] }
 
 func newOwnOutcomes() ownOutcomes {
-	known, err := lru.New[string, string](maxRemembered)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	known := lru.New[string](maxRemembered)
 	return ownOutcomes{known}
 }
 

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -20,14 +19,11 @@ const (
 // permissions remember who has write access, for reviews. Commands always ask the forge. It is safe for concurrent use.
 type permissions struct {
 	clock   func() time.Time
-	writers *lru.Cache[string, *time.Time]
+	writers *lru.Cache[time.Time]
 }
 
 func newPermissions(clock func() time.Time) *permissions {
-	writers, err := lru.New[string, *time.Time](maxWriters)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	writers := lru.New[time.Time](maxWriters)
 	return &permissions{clock: clock, writers: writers}
 }
 
@@ -35,12 +31,12 @@ func newPermissions(clock func() time.Time) *permissions {
 func (w *permissions) access(ctx context.Context, f Forge, p hint.Place, login string) (forge.Access, error) {
 	key := p.String() + " " + login
 	now := w.clock()
-	if at, ok := w.writers.Get(key); ok && now.Sub(*at) >= 0 && now.Sub(*at) < accessFresh {
+	if at, ok := w.writers.Get(key); ok && now.Sub(at) >= 0 && now.Sub(at) < accessFresh {
 		return forge.AccessWrite, nil
 	}
 	access, err := f.Access(ctx, p.Repo(), login)
 	if err == nil && access >= forge.AccessWrite {
-		w.writers.Add(key, new(now))
+		w.writers.Add(key, now)
 	} else {
 		w.writers.Remove(key)
 	}

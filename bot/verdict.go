@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // A commit status belongs to a commit, not to a merge request, so several merge requests with one head share it. Two
@@ -90,13 +89,10 @@ const (
 )
 
 // ownVerdicts are the verdicts of a service with one process.
-type ownVerdicts struct{ known *lru.Cache[string, string] }
+type ownVerdicts struct{ known *lru.Cache[string] }
 
 func newOwnVerdicts() ownVerdicts {
-	known, err := lru.New[string, string](maxRemembered)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	known := lru.New[string](maxRemembered)
 	return ownVerdicts{known}
 }
 

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -67,7 +66,7 @@ type documentCache struct {
 	limit int
 
 	mu    sync.Mutex
-	cache *lru.Cache[[sha256.Size]byte, *[]Object]
+	cache *lru.Cache[[]Object] // by the bytes of the hash
 	size  int
 }
 
@@ -76,31 +75,24 @@ const maxDocuments = 64 << 10
 
 func newDocumentCache(limit int) *documentCache {
 	c := &documentCache{limit: limit}
-	var err error
-	if c.cache, err = lru.NewWithEvict(maxDocuments, func(_ [sha256.Size]byte, gone *[]Object) { c.size -= sizeOf(*gone) }); err != nil {
-		panic(err) // the size is a positive constant
-	}
+	c.cache = lru.NewWithEvict(maxDocuments, func(gone []Object) { c.size -= sizeOf(gone) })
 	return c
 }
 
 func (c *documentCache) get(key [sha256.Size]byte) ([]Object, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	objects, ok := c.cache.Get(key)
-	if !ok {
-		return nil, false
-	}
-	return *objects, true
+	return c.cache.Get(string(key[:]))
 }
 
 func (c *documentCache) put(key [sha256.Size]byte, objects []Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cache.Contains(key) { // another goroutine decoded the same text
+	if _, ok := c.cache.Peek(string(key[:])); ok { // another goroutine decoded the same text
 		return
 	}
 	c.size += sizeOf(objects)
-	c.cache.Add(key, &objects)
+	c.cache.Add(string(key[:]), objects)
 	for c.size > c.limit && c.cache.Len() > 0 {
 		c.cache.RemoveOldest()
 	}

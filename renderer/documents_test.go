@@ -57,8 +57,9 @@ func TestDocumentCacheIsBounded(t *testing.T) {
 	}
 	group.Wait()
 	total := 0
-	for _, objects := range c.cache.Values() {
-		total += sizeOf(*objects)
+	for _, key := range c.cache.Keys() {
+		objects, _ := c.cache.Peek(key)
+		total += sizeOf(objects)
 	}
 	if total != c.size || total > limit || total < limit/2 {
 		t.Errorf("%d bytes are kept and %d counted, the limit is %d", total, c.size, limit)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -41,12 +41,11 @@ type bodies struct {
 	used       int64
 	bySender   map[string]*list.List // of *body, the oldest first
 	unverified *list.List            // of *body, the oldest first
-	verified   *lru.Cache[string, *time.Time]
+	verified   *lru.Cache[time.Time]
 }
 
-func newBodies(memory int64) (*bodies, error) {
-	verified, err := lru.New[string, *time.Time](maxSenders)
-	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(), verified: verified}, err
+func newBodies(memory int64) *bodies {
+	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(), verified: lru.New[time.Time](maxSenders)}
 }
 
 // body is a body that is being read. It holds memory until free.
@@ -70,7 +69,7 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 	x := &body{all: b, sender: sender, deadline: deadline}
 	b.mu.Lock()
 	at, ok := b.verified.Get(sender)
-	x.known = ok && now.Sub(*at) < verifiedFor
+	x.known = ok && now.Sub(at) < verifiedFor
 	same := b.bySender[sender]
 	if same == nil {
 		same = list.New()
@@ -99,7 +98,7 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 func (b *bodies) verify(sender string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.verified.Add(sender, new(now))
+	b.verified.Add(sender, now)
 }
 
 // take reserves n more bytes for a body that already holds some.

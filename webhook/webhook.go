@@ -105,10 +105,7 @@ func New(c Config) (http.Handler, error) {
 	}
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) { g.AbortWithStatus(http.StatusInternalServerError) }))
 	seen := map[string]bool{}
-	bodies, err := newBodies(c.Reading)
-	if err != nil {
-		return nil, fmt.Errorf("webhook: %w", err)
-	}
+	bodies := newBodies(c.Reading)
 	var problems []error
 	for _, e := range c.Endpoints {
 		decoder, err := e.check()

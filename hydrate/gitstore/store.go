@@ -14,7 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Store reads a repository. It is safe for concurrent use.
@@ -50,7 +51,7 @@ type Store struct {
 
 	listed *listings // nil unless Options.OneListing
 
-	signatures *lru.Cache[string, *verdict] // by commit and list of signers
+	signatures *lru.Cache[*verdict] // by commit and list of signers
 }
 
 type object struct {
@@ -59,10 +60,7 @@ type object struct {
 }
 
 func newStore() *Store {
-	signatures, err := lru.New[string, *verdict](knownSignatures)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	signatures := lru.New[*verdict](knownSignatures)
 	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1), signatures: signatures}
 }
 

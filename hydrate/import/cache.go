@@ -5,9 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/hydrate/import/flux"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -16,18 +15,14 @@ import (
 // same directory, build only what differs. Its objects are shared and must not be changed.
 type cached struct {
 	inner  flux.Builder
-	builds *lru.Cache[[sha256.Size]byte, *[]manifest.Object]
+	builds *lru.Cache[[]manifest.Object] // by the bytes of a hash
 }
 
 // maxBuilds bounds the builds that are remembered: those of a few commits of a large repository.
 const maxBuilds = 4096
 
 func newCached(inner flux.Builder) *cached {
-	builds, err := lru.New[[sha256.Size]byte, *[]manifest.Object](maxBuilds)
-	if err != nil {
-		panic(err) // only a size below 1 is an error
-	}
-	return &cached{inner: inner, builds: builds}
+	return &cached{inner: inner, builds: lru.New[[]manifest.Object](maxBuilds)}
 }
 
 // Build implements flux.Builder.
@@ -44,13 +39,13 @@ func (c *cached) Build(ctx context.Context, files []kustomize.File, root string)
 		add([]byte(f.Path))
 		add(f.Data)
 	}
-	key := [sha256.Size]byte(h.Sum(nil))
+	key := string(h.Sum(nil))
 	if objects, ok := c.builds.Get(key); ok {
-		return *objects, nil
+		return objects, nil
 	}
 	objects, err := c.inner.Build(ctx, files, root)
 	if err == nil {
-		c.builds.Add(key, &objects)
+		c.builds.Add(key, objects)
 	}
 	return objects, err
 }

@@ -2,7 +2,7 @@
 // and keep no failure that may end and nothing that depends on the time.
 package kept
 
-import lru "github.com/hashicorp/golang-lru/v2"
+import "github.com/sluice-gitops/sluice/internal/lru"
 
 // most is the number of results of one kind. One takes about 1 KiB.
 const most = 4096
@@ -10,15 +10,12 @@ const most = 4096
 // Results are by key. They forget those that were not used for longest. They are safe for concurrent use, also by runs for several repositories:
 // the key names the repository. Nil Results keep nothing.
 type Results[V any] struct {
-	known *lru.Cache[string, *V] // pointers: Go would make another 25 KB of code for each V
+	known *lru.Cache[V]
 }
 
 // New returns empty Results.
 func New[V any]() *Results[V] {
-	known, err := lru.New[string, *V](most)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	known := lru.New[V](most)
 	return &Results[V]{known}
 }
 
@@ -27,16 +24,12 @@ func (r *Results[V]) Find(key string) (v V, ok bool) {
 	if r == nil {
 		return v, false
 	}
-	known, ok := r.known.Get(key)
-	if !ok {
-		return v, false
-	}
-	return *known, true
+	return r.known.Get(key)
 }
 
 // Keep stores a result. The caller must not change what it points to.
 func (r *Results[V]) Keep(key string, v V) {
 	if r != nil {
-		r.known.Add(key, &v)
+		r.known.Add(key, v)
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -55,17 +54,14 @@ type renderings struct {
 	store *gitstore.Store
 
 	mu       sync.Mutex
-	byBundle *lru.Cache[string, *rendering]
+	byBundle *lru.Cache[*rendering]
 	bytes    int // of cached objects
 }
 
 func newRenderings(store *gitstore.Store) *renderings {
 	r := &renderings{store: store}
-	var err error
 	// The cache calls this function only while mu is held, so it may change bytes.
-	if r.byBundle, err = lru.NewWithEvict(maxRenderings, func(_ string, old *rendering) { r.bytes -= old.kept }); err != nil {
-		panic(err) // the size is a positive constant
-	}
+	r.byBundle = lru.NewWithEvict(maxRenderings, func(old *rendering) { r.bytes -= old.kept })
 	return r
 }
 
@@ -82,7 +78,7 @@ func (r *renderings) keep(key string, work *rendering) {
 	}
 	r.bytes += work.kept
 	for r.bytes > maxObjectBytes {
-		if _, _, ok := r.byBundle.RemoveOldest(); !ok {
+		if !r.byBundle.RemoveOldest() {
 			return
 		}
 	}

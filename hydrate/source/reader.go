@@ -7,11 +7,10 @@ import (
 	"slices"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -37,8 +36,8 @@ type Reader struct {
 	kept        *memo.File
 
 	mu    sync.Mutex
-	views *lru.Cache[gitstore.Hash, *View] // by tree; with mu held, only one caller reads a tree
-	loads int                              // since the loader's cache was last emptied
+	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
+	loads int               // since the loader's cache was last emptied
 }
 
 // Limits of the caches, for a long-running service.
@@ -54,10 +53,7 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 	if workers, ok := renderer.CallerOf(r); ok {
 		importer = imports.NewIsolated(workers, archives)
 	}
-	views, err := lru.New[gitstore.Hash, *View](maxViews)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	views := lru.New[*View](maxViews)
 	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer}, views: views}
 }
 
@@ -136,7 +132,7 @@ func (r *Reader) Detect(ctx context.Context, tree gitstore.Hash) ([]byte, error)
 func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v, ok := r.views.Get(tree); ok && !v.outages.any() {
+	if v, ok := r.views.Get(string(tree[:])); ok && !v.outages.any() {
 		return v, nil
 	}
 	if r.loads++; r.loads > maxLoads {
@@ -165,7 +161,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		return nil, err
 	}
 	v.contents.trust, v.contents.demanded = trust, f.Spec.Charts.Verify
-	r.views.Add(tree, v)
+	r.views.Add(string(tree[:]), v)
 	return v, nil
 }
 
@@ -179,12 +175,12 @@ const (
 // holds mu.
 func (r *Reader) moved(ctx context.Context, snap *gitstore.Snapshot) (*fleet.Fleet, fleet.Problems) {
 	trees := r.views.Keys() // the one that was used last is at the end
-	for _, tree := range slices.Backward(trees[max(0, len(trees)-maxBases):]) {
-		v, ok := r.views.Peek(tree)
+	for _, key := range slices.Backward(trees[max(0, len(trees)-maxBases):]) {
+		v, ok := r.views.Peek(key)
 		if !ok || v.outages.any() {
 			continue
 		}
-		changes, err := gitstore.FewChanges(ctx, r.store, tree, snap.Root(), maxMoved)
+		changes, err := gitstore.FewChanges(ctx, r.store, v.tree, snap.Root(), maxMoved)
 		if err != nil {
 			continue // whatever it is: Load reads the tree, and reports its errors
 		}

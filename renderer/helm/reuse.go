@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"text/template/parse"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Results keeps the results of template files, up to a number of bytes, so that a file is executed again only if something that it reads has
@@ -18,7 +18,7 @@ type Results struct {
 	limit int
 
 	mu    sync.Mutex
-	cache *lru.Cache[[sha256.Size]byte, *output]
+	cache *lru.Cache[*output] // by the bytes of the hash
 	size  int
 	found int // results of files that were reused; only tests read it
 	texts int // of includes that were reused; only tests read it
@@ -32,10 +32,7 @@ const maxResults = 64 << 10
 // NewResults returns a cache of a number of bytes.
 func NewResults(limit int) *Results {
 	r := &Results{limit: limit}
-	var err error
-	if r.cache, err = lru.NewWithEvict(maxResults, func(_ [sha256.Size]byte, gone *output) { r.size -= gone.size() }); err != nil {
-		panic(err) // the size is a positive constant
-	}
+	r.cache = lru.NewWithEvict(maxResults, func(gone *output) { r.size -= gone.size() })
 	return r
 }
 
@@ -50,7 +47,7 @@ func (r *Results) number() uint64 {
 func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out, ok := r.cache.Get(key)
+	out, ok := r.cache.Get(string(key[:]))
 	if ok {
 		r.found++
 	}
@@ -61,7 +58,7 @@ func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
 func (r *Results) text(key [sha256.Size]byte) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out, ok := r.cache.Get(key)
+	out, ok := r.cache.Get(string(key[:]))
 	if !ok {
 		return "", false
 	}
@@ -72,11 +69,11 @@ func (r *Results) text(key [sha256.Size]byte) (string, bool) {
 func (r *Results) put(key [sha256.Size]byte, out *output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.cache.Contains(key) || out.size() > r.limit/4 {
+	if _, ok := r.cache.Peek(string(key[:])); ok || out.size() > r.limit/4 {
 		return
 	}
 	r.size += out.size()
-	r.cache.Add(key, out)
+	r.cache.Add(string(key[:]), out)
 	for r.size > r.limit && r.cache.Len() > 0 {
 		r.cache.RemoveOldest()
 	}

@@ -10,11 +10,10 @@ import (
 	"io/fs"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -43,7 +42,7 @@ type ownPolicies struct {
 
 // struck are policies that exceeded a limit, so that the next checks do not wait for them again. It is safe for concurrent use.
 type struck struct {
-	cache *lru.Cache[string, *strike] // by the digest of the files
+	cache *lru.Cache[*strike] // by the digest of the files
 }
 
 type strike struct {
@@ -57,10 +56,7 @@ const (
 )
 
 func newStruck() *struck {
-	cache, err := lru.New[string, *strike](maxStruck)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	cache := lru.New[*strike](maxStruck)
 	return &struck{cache}
 }
 

@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -26,7 +25,7 @@ const (
 
 // Protections caches which repositories have protected branches. It is safe for concurrent use.
 type Protections struct {
-	cache *lru.Cache[string, *protectionAnswer]
+	cache *lru.Cache[*protectionAnswer]
 }
 
 type protectionAnswer struct {
@@ -36,10 +35,7 @@ type protectionAnswer struct {
 
 // NewProtections returns an empty cache.
 func NewProtections() *Protections {
-	cache, err := lru.New[string, *protectionAnswer](maxProtections)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	cache := lru.New[*protectionAnswer](maxProtections)
 	return &Protections{cache}
 }
 

@@ -4,15 +4,14 @@ import (
 	"slices"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Verdicts caches the policy's verdict on a source commit in an environment, and the authors of a commit, because the
 // promotion loop reads both in each pass. It is safe for concurrent use.
 type Verdicts struct {
-	cache *lru.Cache[string, *verdict]
+	cache *lru.Cache[*verdict]
 }
 
 // verdict is one cached answer.
@@ -62,9 +61,6 @@ const (
 
 // NewVerdicts returns an empty cache.
 func NewVerdicts() *Verdicts {
-	cache, err := lru.New[string, *verdict](maxVerdicts)
-	if err != nil {
-		panic(err) // the size is a positive constant
-	}
+	cache := lru.New[*verdict](maxVerdicts)
 	return &Verdicts{cache}
 }

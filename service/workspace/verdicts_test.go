@@ -18,7 +18,7 @@ func TestVerdictsEvictOldest(t *testing.T) {
 			t.Fatalf("the verdict in use was evicted after %d others", i)
 		}
 	}
-	if v.cache.Len() > maxVerdicts || v.cache.Contains("commit 0") {
-		t.Errorf("%d verdicts are cached, at most %d expected; the first commit's is among them: %t", v.cache.Len(), maxVerdicts, v.cache.Contains("commit 0"))
+	if _, ok := v.cache.Peek("commit 0"); ok || v.cache.Len() > maxVerdicts {
+		t.Errorf("%d verdicts are cached, at most %d expected; the first commit's is among them: %t", v.cache.Len(), maxVerdicts, ok)
 	}
 }

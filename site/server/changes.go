@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/sluice-gitops/sluice/bot/report/page"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -35,17 +34,14 @@ type changes struct {
 	slots  chan struct{}
 
 	mu    sync.Mutex
-	kept  *simplelru.LRU[string, []byte]
+	kept  *lru.Cache[[]byte]
 	bytes int                      // of kept
 	own   map[string]chan struct{} // one slot for each repository
 }
 
 func newChanges(s Source) *changes {
 	c := &changes{source: s, slots: make(chan struct{}, changesOnce), own: map[string]chan struct{}{}}
-	var err error
-	if c.kept, err = simplelru.NewLRU(changesKept, func(_ string, data []byte) { c.bytes -= len(data) }); err != nil {
-		panic(err) // the size is a positive constant
-	}
+	c.kept = lru.NewWithEvict(changesKept, func(data []byte) { c.bytes -= len(data) })
 	return c
 }
 

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -27,14 +27,14 @@ const (
 type rightsCache struct {
 	ask    Rights
 	clock  func() time.Time
-	known  *lru.Cache[string, *rightAnswer]
-	failed *lru.Cache[string, *rightFailure] // by person
+	known  *lru.Cache[*rightAnswer]
+	failed *lru.Cache[*rightFailure] // by person
 	flight singleflight.Group
 
-	probed *lru.Cache[[sha256.Size]byte, *time.Time] // by person and name, whether there is such a repository or not
+	probed *lru.Cache[time.Time] // by person and name, whether there is such a repository or not
 
 	mu     sync.Mutex
-	probes *lru.Cache[string, *probeCount] // by person
+	probes *lru.Cache[*probeCount] // by person
 }
 
 // probeCount is the number of questions since the beginning of a minute.
@@ -55,14 +55,10 @@ type rightFailure struct {
 
 func newRightsCache(ask Rights, clock func() time.Time) *rightsCache {
 	const size, people = 50_000, 10_000
-	known, err := lru.New[string, *rightAnswer](size)
-	failed, also := lru.New[string, *rightFailure](people)
-	probed, third := lru.New[[sha256.Size]byte, *time.Time](size)
-	probes, fourth := lru.New[string, *probeCount](people)
-	if err = errors.Join(err, also, third, fourth); err != nil {
-		panic(err) // the sizes are positive
+	return &rightsCache{
+		ask: ask, clock: clock, known: lru.New[*rightAnswer](size), failed: lru.New[*rightFailure](people),
+		probed: lru.New[time.Time](size), probes: lru.New[*probeCount](people),
 	}
-	return &rightsCache{ask: ask, clock: clock, known: known, failed: failed, probed: probed, probes: probes}
 }
 
 func (c *rightsCache) may(ctx context.Context, person, repository string) (bool, error) {
@@ -114,8 +110,8 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 	if last, ok := c.failed.Get(person); ok && now.Sub(last.at) < unknownFor {
 		return false, last.err
 	}
-	key := sha256.Sum256([]byte(rightKey(person, repository))) // names are as long as addresses
-	if at, ok := c.probed.Get(key); ok && now.Sub(*at) < probedFor {
+	hash := sha256.Sum256([]byte(rightKey(person, repository))) // names are as long as addresses
+	if at, ok := c.probed.Get(string(hash[:])); ok && now.Sub(at) < probedFor {
 		return false, nil
 	}
 	if !c.count(person, now) {
@@ -127,7 +123,7 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 	case err == nil && may && name == repository:
 		return true, nil
 	case err == nil:
-		c.probed.Add(key, new(now))
+		c.probed.Add(string(hash[:]), now)
 		return false, nil
 	}
 	if _, down := errors.AsType[*promotion.UnavailableError](err); !down {

@@ -87,10 +87,7 @@ func New(c Config) (*Forge, error) {
 	if c.Transport == nil {
 		c.Transport = rest.NewTransport()
 	}
-	requests, err := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep, Limited: limited, Conditional: true})
-	if err != nil {
-		return nil, fmt.Errorf("github: %w", err)
-	}
+	requests := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep, Limited: limited, Conditional: true})
 	client := github.NewClient(requests.HTTP())
 	client.BaseURL = base
 	client.UserAgent = cmp.Or(c.UserAgent, "sluice")

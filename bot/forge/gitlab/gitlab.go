@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Config of the adapter. Exactly one of Token and JobToken is set.
@@ -40,8 +40,8 @@ type Forge struct {
 	job      bool           // the credential is a job's
 
 	clock    func() time.Time
-	projects *lru.Cache[int, *knownProject] // by id
-	users    *lru.Cache[string, int]        // ids by lower-case name
+	projects *lru.Cache[*knownProject] // by id
+	users    *lru.Cache[int]           // ids by lower-case name
 
 	mu   sync.Mutex
 	self *forge.User
@@ -81,23 +81,12 @@ func New(c Config) (*Forge, error) {
 	if c.Transport == nil {
 		c.Transport = rest.NewTransport()
 	}
-	requests, err := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep})
-	if err != nil {
-		return nil, fmt.Errorf("gitlab: %w", err)
-	}
+	requests := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep})
 	options := []gitlab.ClientOptionFunc{
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
 		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	projects, err := lru.New[int, *knownProject](maxProjects)
-	if err != nil {
-		return nil, fmt.Errorf("gitlab: %w", err)
-	}
-	users, err := lru.New[string, int](maxUsers)
-	if err != nil {
-		return nil, fmt.Errorf("gitlab: %w", err)
-	}
-	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: projects, users: users}
+	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: lru.New[*knownProject](maxProjects), users: lru.New[int](maxUsers)}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,7 +192,7 @@ type knownProject struct {
 
 // project returns the full path of a project; "" if it does not exist or is hidden.
 func (f *Forge) project(ctx context.Context, id int) (string, error) {
-	if known, ok := f.projects.Get(id); ok && f.clock().Sub(known.at) < projectLife {
+	if known, ok := f.projects.Get(strconv.Itoa(id)); ok && f.clock().Sub(known.at) < projectLife {
 		return known.path, nil
 	}
 	p, _, err := f.client.Projects.GetProject(id, nil, with(ctx))
@@ -201,7 +202,7 @@ func (f *Forge) project(ctx context.Context, id int) (string, error) {
 		}
 		return "", err
 	}
-	f.projects.Add(id, &knownProject{p.PathWithNamespace, f.clock()})
+	f.projects.Add(strconv.Itoa(id), &knownProject{p.PathWithNamespace, f.clock()})
 	return p.PathWithNamespace, nil
 }
 
@@ -215,7 +216,7 @@ func (f *Forge) isProject(ctx context.Context, id int, repo forge.Repository) bo
 	}
 	is, err := same()
 	if err == nil && !is {
-		f.projects.Remove(id)
+		f.projects.Remove(strconv.Itoa(id))
 		is, err = same()
 	}
 	return is || err != nil

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 const (
@@ -43,15 +43,14 @@ func (a answer) response(req *http.Request) (*http.Response, error) {
 // answers caches the answers of the most recent requests, within a limit on their size.
 type answers struct {
 	mu    sync.Mutex
-	cache *lru.Cache[string, *answer]
+	cache *lru.Cache[*answer]
 	bytes int
 }
 
-func newAnswers() (*answers, error) {
+func newAnswers() *answers {
 	a := &answers{}
-	var err error
-	a.cache, err = lru.NewWithEvict(maxAnswers, func(_ string, gone *answer) { a.bytes -= len(gone.body) })
-	return a, err
+	a.cache = lru.NewWithEvict(maxAnswers, func(gone *answer) { a.bytes -= len(gone.body) })
+	return a
 }
 
 func (a *answers) get(key string) (answer, bool) {

@@ -64,7 +64,7 @@ type Client struct {
 }
 
 // New returns a client.
-func New(c Config) (*Client, error) {
+func New(c Config) *Client {
 	if c.Sleep == nil {
 		c.Sleep = retry.Sleep
 	}
@@ -73,12 +73,9 @@ func New(c Config) (*Client, error) {
 	}
 	out := &Client{Config: c, until: map[string]time.Time{}, quotas: map[string]forge.Quota{}}
 	if c.Conditional {
-		var err error
-		if out.answers, err = newAnswers(); err != nil {
-			return nil, err
-		}
+		out.answers = newAnswers()
 	}
-	return out, nil
+	return out
 }
 
 // HTTP returns an http.Client that sends its requests through the client. It follows redirects of the forge to the

@@ -25,7 +25,7 @@ func client(t *testing.T, h http.HandlerFunc, conditional bool) (*Client, *http.
 		t.Fatal(err)
 	}
 	now, waits := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), &[]time.Duration{}
-	c, err := New(Config{
+	c := New(Config{
 		Base: base, Next: http.DefaultTransport, Clock: func() time.Time { return now }, Conditional: conditional,
 		Sleep: func(_ context.Context, d time.Duration) error {
 			*waits = append(*waits, d)
@@ -33,9 +33,6 @@ func client(t *testing.T, h http.HandlerFunc, conditional bool) (*Client, *http.
 			return nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return c, c.HTTP(), waits
 }
 
@@ -88,10 +85,7 @@ func mustGet(c *Client, path string) answer {
 }
 
 func TestAnswersAreBounded(t *testing.T) {
-	a, err := newAnswers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := newAnswers()
 	random := make([]byte, 10<<20)
 	if _, err := rand.Read(random); err != nil {
 		t.Fatal(err)
