@@ -119,6 +119,17 @@ type readsOf struct {
 
 func (r readsOf) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.most)]) }
 
+// abandon closes a session although its server may still write. Close alone waits until a local server has ended, and that one waits until
+// somebody reads what it writes. go-git kills the process when a read fails.
+func abandon(ctx context.Context, session transport.Session) {
+	if p, ok := session.(piped); ok {
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		_, _ = io.Copy(io.Discard, p.StdoutContext(over)) // the error is that of the context
+	}
+	_ = session.Close() // the caller has an error already
+}
+
 // list reads the remote's refs.
 func (e endpoint) list(ctx context.Context) (map[string]Hash, error) {
 	session, err := e.openUpload(ctx)
@@ -127,10 +138,11 @@ func (e endpoint) list(ctx context.Context) (map[string]Hash, error) {
 	}
 	if p, ok := session.(piped); ok {
 		a, err := readAdvertised(p.StdoutContext(ctx), nil)
-		_ = session.Close() // every answer that counts has been read
 		if err == nil {
+			_ = session.Close() // every answer that counts has been read
 			return a.refs, nil
 		}
+		abandon(ctx, session)
 		if ctx.Err() != nil {
 			return nil, e.explain(ctx.Err())
 		}
@@ -163,7 +175,7 @@ func (e endpoint) receive(ctx context.Context, wanted func(name []byte) bool) (r
 		if err == nil {
 			return pipedReceiver{session, p}, a, nil
 		}
-		_ = session.Close() // the first error counts
+		abandon(ctx, session)
 		if ctx.Err() != nil {
 			return nil, nil, e.explain(ctx.Err())
 		}

@@ -208,7 +208,7 @@ func advertisedBy(ctx context.Context, e endpoint, session transport.Session) (*
 		err = namesNothing(refs)
 	}
 	if err != nil {
-		_ = session.Close() // the first error is returned
+		abandon(ctx, session)
 		return nil, e.explain(err)
 	}
 	return refs, nil

@@ -144,6 +144,7 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 		return e.explain(fmt.Errorf("fetch %s: the server sent nothing: %w", w, err))
 	}
 	if err != nil {
+		abandon(ctx, session)
 		return e.explain(fmt.Errorf("fetch %s: %w", w, err))
 	}
 	defer func() { _ = response.Close() }() // it is only read
@@ -158,6 +159,7 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 		stream = &bounded{stream, e.most, e.most, "split the repository, or remove large files from it"}
 	}
 	if err := s.keepPack(stream); err != nil {
+		abandon(ctx, session)
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
