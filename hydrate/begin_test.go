@@ -147,3 +147,32 @@ func TestBegunPlanIsCancelled(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// stuck is a Renderer whose renderings of the first two clusters wait until the context ends.
+type stuck struct{ renderer.Renderer }
+
+func (s stuck) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
+	data, err := renderer.Encode(b)
+	if err == nil && (bytes.Contains(data, []byte("c00")) || bytes.Contains(data, []byte("c01"))) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.Renderer.Render(ctx, b)
+}
+
+// A hydration that is cancelled while it waits only for its first targets is an error, and no panic: some of these have no outcome.
+func TestCancelledWhileTheFirstTargetsAreLate(t *testing.T) {
+	t.Parallel()
+	r := many(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	config := r.Hydrator(1).Config
+	config.Renderer = render.NewFarm(stuck{config.Renderer}, fan(never), "v1", "r", time.Now)
+	config.Progress = func(_ string, done, total int) {
+		if total == 16*65 && done >= 14*65 { // the others are done
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+	}
+	if _, err := hydrate.New(config).Hydrate(ctx, hydrate.Request{Commit: r.Resolve("HEAD")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -77,10 +77,13 @@ func (t *Targets) Finish(ctx context.Context, b *Begun, jobs []Job, w *gitstore.
 	}
 	b.want()
 	<-b.done
+	if b.err != nil { // some jobs have no outcome
+		return nil, b.err
+	}
 	out := slices.Concat(b.out, r.out)
 	// Both lists stay in order, because an outcome can refer to an earlier one of its list.
 	slices.SortStableFunc(out, func(a, b *Outcome) int { return compare(a.Job, b.Job) })
-	return out, b.err
+	return out, nil
 }
 
 // Stop ends the renderings.
