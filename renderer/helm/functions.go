@@ -37,7 +37,27 @@ func functions() template.FuncMap {
 		"getHostByName": func(string) string { return "" },
 		"include":       func(string, any) (string, error) { return "", errUnbound },
 		"tpl":           func(string, any) (string, error) { return "", errUnbound },
+		"keys":          keys,
+		"values":        values,
 	})
+	return out
+}
+
+// keys returns the keys of each map, sorted. Sprig's order is random, so that equal inputs would give different output.
+func keys(dicts ...map[string]any) []string {
+	out := []string{}
+	for _, dict := range dicts {
+		out = append(out, sortedKeys(nil, dict)...)
+	}
+	return out
+}
+
+// values returns the values of a map in the order of its keys, for the same reason.
+func values(dict map[string]any) []any {
+	out := make([]any, 0, len(dict))
+	for _, key := range sortedKeys(nil, dict) {
+		out = append(out, dict[key])
+	}
 	return out
 }
 

@@ -35,3 +35,19 @@ func TestUnstableIfHelmRenders(t *testing.T) {
 		}
 	}
 }
+
+// Sprig returns the keys and the values of a map in random order. Sprig's sorting functions, and the order of several maps, stay as they are.
+func TestKeysAndValuesHaveAnOrder(t *testing.T) {
+	const want = "a,b,c,d,e,f,g,h 8,7,6,5,4,3,2,1 a,b,c,d,e,f,g,h,x,a 0 0\n"
+	for range 50 { // the order of so many keys is random
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("m: {h: 1, g: 2, f: 3, e: 4, d: 5, c: 6, b: 7, a: 8}\n")},
+			File{"templates/a.yaml", []byte(`{{ $m := .Values.m }}{{ keys $m | join "," }} {{ values $m | join "," }} {{ keys $m (dict "x" 1) (dict "a" 1) | join "," }} {{ keys | len }} {{ values (dict) | len }}`)})
+		got, err := c.Render(t.Context(), options(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(got.Documents[0].Text); text != want {
+			t.Fatalf("got %q, want %q", text, want)
+		}
+	}
+}
