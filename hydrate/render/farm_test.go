@@ -244,6 +244,36 @@ func TestShardsKeepTheirOwner(t *testing.T) {
 	}
 }
 
+// A shard that panics, after which the queue goes on, leaves its place to the next one.
+func TestPanicLeavesThePlaceOfAShard(t *testing.T) {
+	t.Parallel()
+	var started atomic.Int64
+	m := versioned("v1", func(string) renderer.Renderer {
+		if started.Add(1) == 1 {
+			panic("out of luck")
+		}
+		return engine()
+	})
+	var once sync.Once
+	farmed(t, wide(t), render.NewFarm(engine(), &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) {
+		once.Do(func() {
+			func() {
+				defer func() { _ = recover() }() // as the queue does
+				_, _ = m.Shard(ctx, job)
+			}()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer cancel()
+			if _, err := m.Shard(ctx, job); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil, errors.New("out of luck")
+	}}, "v1", "r", time.Now))
+	if started.Load() != 2 {
+		t.Errorf("%d shards were rendered", started.Load())
+	}
+}
+
 // A cancelled hydration ends although no other machine answers, and the next one begins anew.
 func TestFarmCancelled(t *testing.T) {
 	t.Parallel()

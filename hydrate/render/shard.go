@@ -97,32 +97,38 @@ func (m *Machine) Shard(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is in memory
-	select {
-	case m.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	began := m.options.Clock()
-	s := &shard{renderer: m.options.Renderers(job.Owner), w: w, heavy: m.heavy}
-	result := shardResult{Answers: make([]shardAnswer, len(bundles))}
-	group, grouped := errgroup.WithContext(ctx)
-	group.SetLimit(inFlight(m.options.Parallel))
-	for i := range bundles {
-		group.Go(func() error {
-			result.Answers[i] = s.answer(grouped, &bundles[i], job.Places[i])
-			return grouped.Err()
-		})
-	}
-	err = group.Wait()
-	<-m.places
+	result, err := m.render(ctx, &job, bundles, w)
 	if err != nil {
 		return nil, err
 	}
-	result.Took = m.options.Clock().Sub(began)
 	if result.Pack, err = w.Pack(); err != nil {
 		return nil, err
 	}
 	return renderer.Encode(result)
+}
+
+// render renders the bundles of a shard when the shard has a place.
+func (m *Machine) render(ctx context.Context, job *shardJob, bundles []renderer.Bundle, w *gitstore.Writer) (shardResult, error) {
+	select {
+	case m.places <- struct{}{}:
+		defer func() { <-m.places }() // after a panic too: the queue delivers the shard again
+	case <-ctx.Done():
+		return shardResult{}, ctx.Err()
+	}
+	began := m.options.Clock()
+	s := &shard{renderer: m.options.Renderers(job.Owner), w: w, heavy: m.heavy}
+	result := shardResult{Answers: make([]shardAnswer, len(bundles))}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight(m.options.Parallel))
+	for i := range bundles {
+		group.Go(func() error {
+			result.Answers[i] = s.answer(ctx, &bundles[i], job.Places[i])
+			return ctx.Err()
+		})
+	}
+	err := group.Wait()
+	result.Took = m.options.Clock().Sub(began)
+	return result, err
 }
 
 // shard is one call of Machine.Shard.
