@@ -195,7 +195,8 @@ func (k kept) whole(ctx context.Context, patterns, folder string) (fileList, boo
 }
 
 // keepList keeps a list, if enough of its files are missing in the list of an earlier run, of which rows are those that still count, or, with
-// moved, if the earlier list is that of another folder. Files that are not kept by keepFile are not in it.
+// moved, if the earlier list is that of another folder. Files that are not kept by keepFile are not in it. It returns false if the caller has
+// to keep the files one by one.
 func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []int, moved bool) bool {
 	if !k.memory.Puts() {
 		return false
@@ -230,8 +231,7 @@ func (k kept) keepList(patterns string, list fileList, rows [][]byte, missing []
 			data = memo.AppendRow(data, list.names[i], list.ids[i], row)
 		}
 	}
-	k.memory.Put(listKey(patterns), data)
-	return true
+	return k.memory.Put(listKey(patterns), data)
 }
 
 func listKey(patterns string) memo.Key { return memo.KeyOf("list of declarations", patterns) }

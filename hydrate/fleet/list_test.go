@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/internal/memo"
@@ -210,4 +211,30 @@ func TestListsOfWholeFolders(t *testing.T) {
 	files["more/one.yaml"] = numberedCluster(600, 1)
 	run()
 	run(".", "clusters", "more", "sluice.yaml")
+}
+
+// A list that is larger than what one run may keep is not kept, but its files are, as many as there is room for.
+func TestListsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	const clusters = 100
+	files := manyClusters(0)
+	for i := range clusters {
+		files[fmt.Sprintf("clusters/c-%04d.yaml", i)] = numberedCluster(i, 0) + "    long: " + strings.Repeat("x", 120_000) + "\n"
+	}
+	name := filepath.Join(t.TempDir(), "kept")
+	read := 0
+	for range 3 {
+		memory := memo.Open(name, "build")
+		tree := &readingTree{memTree: newMemTree(files), names: map[string]bool{}}
+		if f, problems := Load(t.Context(), tree, NewCache().Keeping(memory)); f == nil {
+			t.Fatal(problems.Err())
+		}
+		if err := memory.Save(); err != nil {
+			t.Fatal(err)
+		}
+		read = len(tree.names)
+	}
+	if read > clusters/2 {
+		t.Errorf("the third run reads %d files", read)
+	}
 }

@@ -151,15 +151,15 @@ func (f *File) Get(k Key) ([]byte, bool) {
 func (f *File) Puts() bool { return f != nil && !f.first }
 
 // Put keeps a result for this run and, after Save, for later ones, in place of an earlier one with the key. The caller does not change it
-// afterwards.
-func (f *File) Put(k Key, value []byte) {
+// afterwards. It returns false if the results of this run would be too large.
+func (f *File) Put(k Key, value []byte) bool {
 	if !f.Puts() {
-		return
+		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.size+len(value) > maxSize/4 {
-		return
+		return false
 	}
 	if before, known := f.fresh[k]; known {
 		f.size += len(value) - len(before)
@@ -170,6 +170,7 @@ func (f *File) Put(k Key, value []byte) {
 	if _, known := f.find(k); known {
 		f.replaced.Store(true)
 	}
+	return true
 }
 
 // Save writes the file if enough is new. What this run did not use stays while it is less than what it used. Of two processes that save at
