@@ -221,7 +221,7 @@ type entry struct {
 // entries returns what to write; nil if too little is new.
 func (f *File) entries() []entry {
 	var used, unused []entry
-	size := 0 // bytes of used
+	size, left := 0, 0 // bytes of used and unused
 	for i := range f.count {
 		v, ok := f.value(i)
 		if _, again := f.fresh[f.key(i)]; again {
@@ -234,6 +234,7 @@ func (f *File) entries() []entry {
 			size += len(v)
 		default:
 			unused = append(unused, entry{f.key(i), v})
+			left += len(v)
 		}
 	}
 	if len(f.fresh) < max(fewNew, len(used)/fewNew) && f.size < max(largeNew, size/fewNew) {
@@ -242,7 +243,7 @@ func (f *File) entries() []entry {
 	for k, v := range f.fresh {
 		used = append(used, entry{k, v})
 	}
-	if len(unused) < len(used) {
+	if len(unused) < len(used) || left+len(unused)*entrySize < size+f.size { // a list is one result, and has many
 		used = append(used, unused...)
 	}
 	sorting.Func(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })

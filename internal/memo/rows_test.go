@@ -74,3 +74,35 @@ func TestLargeResultsAreReplaced(t *testing.T) {
 		t.Errorf("one small result caused a write: %d bytes", len(v))
 	}
 }
+
+// A list counts as what it holds: a run that uses and replaces it keeps the smaller results of other verbs, however many they are.
+func TestAListKeepsManySmallResults(t *testing.T) {
+	t.Parallel()
+	const small = 1000
+	name, f := openSecond(t)
+	list := memo.KeyOf("a list")
+	f.Put(list, bytes.Repeat([]byte("l"), 1<<20))
+	for i := range small {
+		f.Put(memo.KeyOf(fmt.Sprint("small ", i)), []byte("of another verb"))
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	f = memo.Open(name, "a build")
+	if _, ok := f.Get(list); !ok {
+		t.Fatal("the list is lost")
+	}
+	f.Put(list, bytes.Repeat([]byte("m"), 1<<20))
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	f, left := memo.Open(name, "a build"), 0
+	for i := range small {
+		if _, ok := f.Get(memo.KeyOf(fmt.Sprint("small ", i))); ok {
+			left++
+		}
+	}
+	if left != small {
+		t.Errorf("%d of %d small results are left", left, small)
+	}
+}
