@@ -161,3 +161,32 @@ func TestDamagedPacksAreMerged(t *testing.T) {
 		}
 	}
 }
+
+// An object that is too large to read is small in a packfile if it repeats itself. It keeps no packs from being merged.
+func TestPacksWithATooLargeObjectAreMerged(t *testing.T) {
+	t.Parallel()
+	dir := source(t)
+	write(t, dir, "large", string(make([]byte, maxObject+1)))
+	runGit(t, dir, "add", ".")
+	runGit(t, dir, "commit", "-qm", "large")
+	runGit(t, dir, "repack", "-adfq")
+	git := filepath.Join(dir, ".git")
+	s := open(t, Options{Dir: dir})
+	for i := range manySmall {
+		w := writer(t, s)
+		if _, err := w.Blob(fmt.Appendf(nil, "object %d", i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.storePack(s.own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mergePacks(git, osDisk{}); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := packsOf(git)
+	if err != nil || len(packs) != 1 {
+		t.Fatalf("%d packs, %v", len(packs), err)
+	}
+	runGit(t, dir, "fsck", "--full")
+}

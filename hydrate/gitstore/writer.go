@@ -177,10 +177,11 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	return h, nil
 }
 
-// addPacked adds an object as another packfile has it. It returns false for a delta, and for bytes with another checksum.
+// addPacked adds an object as another packfile has it, also one that is too large to be read. It returns false for a delta, and for bytes with
+// another checksum.
 func (w *Writer) addPacked(h Hash, data []byte, crc uint32) (bool, error) {
 	kind, size, header := objectHeader(data)
-	if header == 0 || kind < kindByte("commit") || kind > kindByte("tag") || size > maxObject || crc32.ChecksumIEEE(data) != crc {
+	if header == 0 || kind < kindByte("commit") || kind > kindByte("tag") || crc32.ChecksumIEEE(data) != crc {
 		return false, nil
 	}
 	w.mu.Lock()
