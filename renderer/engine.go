@@ -49,8 +49,8 @@ func NewEngine(limits Limits) *Engine {
 	return &Engine{limits: limits, docs: newDocuments(limits), results: helm.NewResults(keptResults), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
 }
 
-// Render renders a bundle. If a chart can reach a non-deterministic function, it renders a second time to find the
-// fields that differ.
+// Render renders a bundle. If a template called a non-deterministic function, or may have, it renders a second time to find the fields that
+// differ.
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	first, err := e.pass(ctx, b, false)
 	if err != nil {

@@ -46,10 +46,9 @@ func shardID(job []byte) string {
 }
 
 // RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil. It takes a job only when ready
-// has returned nil; ready may wait until this replica has time.
-// Call it once per core, and twice more, so that a core has work while a job is read and a result is stored. A job must contain everything that its result depends on, including the version of
-// the program: its digest is the name of the result. If a renderer vanishes, another one gets its job after
-// Config.Lease.
+// has returned nil; ready may wait until this replica has time. Call it once per core, and twice more, so that a core has work while a job is
+// read and a result is stored. A job must contain everything that its result depends on, including the version of the program: its digest is
+// the name of the result. If a renderer vanishes, another one gets its job after Config.Lease.
 func (q *Queue) RunShards(ctx context.Context, ready func(context.Context) error, render func(context.Context, []byte) ([]byte, error)) error {
 	for ctx.Err() == nil && ready(ctx) == nil {
 		fetch, cancel := context.WithTimeout(ctx, fetchWait)

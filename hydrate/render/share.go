@@ -13,8 +13,8 @@ import (
 )
 
 // sharing is a round of which this machine and others render some jobs. Those of one app are beside each other: a shard then has few charts,
-// and whoever renders it learns few. This machine takes chunks from the front and gives others chunks from the back. When none is left, it takes back the latest chunk that has no
-// result, because others begin with the oldest.
+// and whoever renders it learns few. This machine takes chunks from the front and gives others chunks from the back. When none is left, it
+// takes back the latest chunk that has no result, because others begin with the oldest.
 type sharing struct {
 	*round
 	farm   *Farm
