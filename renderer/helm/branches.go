@@ -54,6 +54,7 @@ type execution struct {
 	kept  conversions
 
 	volatile bool // the rendering called a function that differs each time
+	probe    bool // see Options
 
 	name      string // of the current file
 	branches  uint64 // bit N: block N of the current file was executed
@@ -69,7 +70,7 @@ type execution struct {
 // start prepares a rendering.
 func (e *execution) start(in prepared, results *reuse) {
 	e.changes, e.memo, e.volatile = changes{watching: results != nil, shared: in.shared, units: in.units}, memo{}, false
-	e.results = results
+	e.results, e.probe = results, in.probe
 }
 
 // end forgets the values of a rendering.

@@ -38,18 +38,25 @@ func (e *execution) watched(all template.FuncMap) template.FuncMap {
 			}
 		default:
 			if volatile(name) {
-				out[name] = e.watchVolatile(f)
+				out[name] = e.watchVolatile(name, f)
 			}
 		}
 	}
 	return out
 }
 
-// watchVolatile returns a function that calls f and records that the results of the file and of the rendering differ each time.
-func (e *execution) watchVolatile(f any) any {
+// watchVolatile returns a function that calls f and records that the results of the file and of the rendering differ each time. In a probe, the
+// functions of time return what they return at another time.
+func (e *execution) watchVolatile(name string, f any) any {
 	call := reflect.ValueOf(f)
 	return reflect.MakeFunc(call.Type(), func(args []reflect.Value) []reflect.Value {
 		e.evaluated, e.volatile = true, true
+		switch {
+		case e.probe && name == "now":
+			return []reflect.Value{reflect.ValueOf(probeTime())}
+		case e.probe:
+			inProbe(name, args)
+		}
 		if call.Type().IsVariadic() {
 			return call.CallSlice(args)
 		}
