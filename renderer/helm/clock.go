@@ -2,11 +2,40 @@ package helm
 
 import (
 	"reflect"
+	"text/template"
 	"time"
 )
 
+// inUTC returns Sprig's functions that use the time zone of the machine, with UTC instead: machines with different zones have to render the same.
+func inUTC(now func() time.Time, dateInZone func(format string, at any, zone string) string) template.FuncMap {
+	const day = "2006-01-02"
+	in := func(format string, at any, zone string) string {
+		if zone == "Local" {
+			zone = "UTC"
+		}
+		return dateInZone(format, at, zone)
+	}
+	parse := func(format, text string) (time.Time, error) { return time.ParseInLocation(format, text, time.UTC) }
+	return template.FuncMap{
+		"now":            func() time.Time { return now().UTC() },
+		"date":           func(format string, at any) string { return in(format, at, "UTC") },
+		"htmlDate":       func(at any) string { return in(day, at, "UTC") },
+		"dateInZone":     in,
+		"date_in_zone":   in,
+		"htmlDateInZone": func(at any, zone string) string { return in(day, at, zone) },
+		"mustToDate":     parse,
+		"toDate": func(format, text string) time.Time {
+			at, err := parse(format, text)
+			if err != nil {
+				return time.Time{} // as Sprig does
+			}
+			return at
+		},
+	}
+}
+
 // probeTime is the time of a probe, as fixedTime has it.
-func probeTime() time.Time { return time.Date(2001, 7, 5, 3, 17, 41, 0, time.Local) }
+func probeTime() time.Time { return time.Date(2001, 7, 5, 3, 17, 41, 0, time.UTC) }
 
 // inProbe changes the arguments of Sprig's functions of time to those that give what the function returns at probeTime. A template in values
 // calls them too, whose text is not in the chart.
@@ -19,7 +48,7 @@ func inProbe(name string, args []reflect.Value) {
 	case "ago":
 		args[0] = sinceProbeTime(args[0])
 	case "durationRound":
-		if _, ok := args[0].Interface().(time.Time); ok { // others are durations
+		if _, ok := reflect.TypeAssert[time.Time](args[0]); ok { // others are durations
 			args[0] = sinceProbeTime(args[0])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/Masterminds/sprig/v3"
@@ -40,6 +41,7 @@ func functions() template.FuncMap {
 		"keys":          keys,
 		"values":        values,
 	})
+	maps.Copy(out, inUTC(out["now"].(func() time.Time), out["dateInZone"].(func(string, any, string) string))) //nolint:forcetypeassert // Sprig's
 	return out
 }
 

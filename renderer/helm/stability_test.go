@@ -1,6 +1,10 @@
 package helm
 
-import "testing"
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // as in the binary
+)
 
 // A rendering is unstable if it calls a function whose results differ, not if a template of the chart mentions one.
 func TestUnstableIfAFunctionIsCalled(t *testing.T) {
@@ -48,6 +52,29 @@ func TestKeysAndValuesHaveAnOrder(t *testing.T) {
 		}
 		if text := string(got.Documents[0].Text); text != want {
 			t.Fatalf("got %q, want %q", text, want)
+		}
+	}
+}
+
+// The time zone of the machine changes no output.
+func TestTimesAreInUTC(t *testing.T) { //nolint:paralleltest // it changes the zone of the process
+	local := time.Local
+	time.Local = time.FixedZone("far", 9*60*60) // as on a machine there
+	defer func() { time.Local = local }()
+	const text = `{{ date "15:04 MST" 1700000000 }} {{ htmlDate 1700000000 }} {{ dateInZone "15:04 MST" 1700000000 "Local" }} ` +
+		`{{ date_in_zone "15:04 MST" 1700000000 "Asia/Tokyo" }} {{ htmlDateInZone 1700000000 "Local" }} {{ toDate "2006-01-02" "2020-01-02" | unixEpoch }} ` +
+		`{{ mustToDate "2006-01-02" "2020-01-02" }} {{ (now).Location }}`
+	const want = "22:13 UTC 2023-11-14 22:13 UTC 07:13 JST 2023-11-14 1577923200 2020-01-02 00:00:00 +0000 UTC UTC\n"
+	c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/a.yaml", []byte(text)})
+	for _, probe := range []bool{false, true} {
+		o := options(nil)
+		o.Probe = probe
+		got, err := c.Render(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(got.Documents[0].Text); text != want {
+			t.Errorf("got  %q, want %q", text, want)
 		}
 	}
 }
