@@ -153,7 +153,7 @@ type stuck struct{ renderer.Renderer }
 
 func (s stuck) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
 	data, err := renderer.Encode(b)
-	if err == nil && (bytes.Contains(data, []byte("c00")) || bytes.Contains(data, []byte("c01"))) {
+	if err == nil && (bytes.Contains(data, []byte(`"c00"`)) || bytes.Contains(data, []byte(`"c01"`))) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
