@@ -3,8 +3,6 @@ package flux
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"text/template"
 
 	sprig "github.com/go-task/slim-sprig/v3"
@@ -44,30 +42,12 @@ func execute(rounds *templates.Rounds, text string, inputs map[string]any) ([]ma
 	return manifest.Decode(out, manifest.DefaultBudget())
 }
 
-// functions are those of the operator's templates. Its functions `keys` and `values` have no order; here they are sorted by key.
+// functions are those of the operator's templates.
 func functions() template.FuncMap {
 	out := sprig.HermeticTxtFuncMap()
-	for _, name := range []string{"ago", "durationRound", "mustToDate", "randInt", "toDate"} { // they depend on the clock, the time zone or chance
-		out[name] = func(...any) (string, error) {
-			return "", fmt.Errorf("the function %s is not supported: its result is not the same everywhere", name)
-		}
-	}
+	templates.MakeSame(out)
 	out["slugify"] = slugify
 	out["toYaml"], out["mustToYaml"] = toYAML, toYAML
-	out["keys"] = func(list ...map[string]any) []string {
-		keys := []string{}
-		for _, m := range list {
-			keys = append(keys, slices.Sorted(maps.Keys(m))...)
-		}
-		return keys
-	}
-	out["values"] = func(m map[string]any) []any {
-		values := []any{}
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			values = append(values, m[k])
-		}
-		return values
-	}
 	return out
 }
 
