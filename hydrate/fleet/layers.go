@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // LayerFile is a values file or component directory that a target takes from a layer.
@@ -26,16 +25,6 @@ type layer struct {
 	custom bool // has path templates of its own
 }
 
-// appLayers caches an app's layer files by layerKey.
-type appLayers struct {
-	mu    sync.Mutex
-	found map[string]*layerFiles
-}
-
-type layerFiles struct {
-	values, components []LayerFile
-}
-
 func (f *Fleet) prepareLayers() {
 	f.layers = []layer{{Layer: Layer{Name: layerGlobal}}}
 	for _, l := range f.Spec.Layers {
@@ -43,7 +32,7 @@ func (f *Fleet) prepareLayers() {
 	}
 	f.perApp = make(map[string]*appLayers, len(f.Apps))
 	for _, a := range f.Apps {
-		f.perApp[a.Name] = &appLayers{found: map[string]*layerFiles{}}
+		f.perApp[a.Name] = newAppLayers(len(f.layers))
 	}
 }
 
@@ -59,53 +48,51 @@ func (f *Fleet) Components(t Target) []LayerFile {
 	return components
 }
 
-// layerFiles walks the layers of a target once.
+// layerFiles walks the layers of a target once. The caller does not change the lists.
 func (f *Fleet) layerFiles(t Target) (values, components []LayerFile) {
 	if t.App.imported != nil {
 		return nil, nil
 	}
 	memo := f.perApp[t.App.Name]
+	memo.mu.Lock()
+	defer memo.mu.Unlock()
+	all := &memo.all
 	for i := range f.layers {
 		l := &f.layers[i]
 		skipped := slices.Contains(t.App.Spec.SkipLayers, l.Name)
-		if skipped && t.App.workspace == nil {
+		if skipped && t.App.workspace == nil || !l.custom && len(memo.dirsOf(f, i, t.App, skipped)) == 0 {
 			continue
 		}
-		key, value, ok := f.layerKey(l, t)
+		key, value, ok := f.layerKey(i, t)
 		if !ok {
 			continue
 		}
-		memo.mu.Lock()
 		files, known := memo.found[key]
 		if !known {
-			files = f.find(l, value, t, skipped)
+			files = f.find(l, value, t, skipped, memo.dirs[i])
 			memo.found[key] = files
 		}
-		memo.mu.Unlock()
-		values = append(values, files.values...)
-		components = append(components, files.components...)
+		all = all.with(files)
 	}
-	return values, components
+	return all.values, all.components
 }
 
-// layerKey tells apart the targets of an app that take different files of a layer.
-func (f *Fleet) layerKey(l *layer, t Target) (key, value string, ok bool) {
-	key, value = l.Name, t.Cluster.Labels[l.Name]
+// layerKey tells apart the targets of an app that take different files of a layer, by its index.
+func (f *Fleet) layerKey(index int, t Target) (key layerKey, value string, ok bool) {
+	l := &f.layers[index]
+	key.layer, value = index, t.Cluster.Labels[l.Name]
 	switch {
 	case l.custom:
-		key += "\x00" + value
 		for _, template := range l.templates() {
-			key += "\x00" + resolvedPath(t, template)
+			key.paths += "\x00" + resolvedPath(t, template)
 		}
 	case l.Name == layerGlobal:
 		value = ""
 	case value == "":
-		return "", "", false
-	default:
-		key += "\x00" + value
+		return key, "", false
 	}
-	if len(t.App.variants) > 0 { // sources with other names have other files
-		key += "\x00in " + t.Cluster.Environment
+	if key.value = value; len(t.App.variants) > 0 { // sources with other names have other files
+		key.environment = t.Cluster.Environment
 	}
 	return key, value, true
 }
@@ -117,9 +104,8 @@ type layerDir struct {
 	root      string // of a workspace
 }
 
-// bases are the folders of a target's layers, lowest precedence first. An app of a workspace cannot skip the layers of the fleet.
-func bases(t Target, skipped bool) []layerDir {
-	a := t.App
+// bases are the folders of an app's layers, lowest precedence first. An app of a workspace cannot skip the layers of the fleet.
+func bases(a *App, skipped bool) []layerDir {
 	out := []layerDir{{fleetWide: true}}
 	if skipped {
 		return out
@@ -159,7 +145,8 @@ func templatePath(t Target, in layerDir, repository, template string) string {
 	return path.Join(in.dir, p)
 }
 
-func (f *Fleet) find(l *layer, value string, t Target, skipped bool) *layerFiles {
+// find looks for the files of a layer; in dirs, if it has no path templates of its own.
+func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []layerDir) *layerFiles {
 	out := &layerFiles{}
 	if l.custom {
 		for _, v := range l.Values {
@@ -175,12 +162,8 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool) *layerFiles
 		}
 		return out
 	}
-	for _, in := range bases(t, skipped) {
-		dir := path.Join(in.dir, "layers", l.Name)
-		if !f.has(dir) { // for no value: most layers of most apps, which every cluster asks about
-			continue
-		}
-		dir = path.Join(dir, value)
+	for _, in := range dirs {
+		dir := path.Join(in.dir, "layers", l.Name, value)
 		if !f.has(dir) {
 			continue
 		}

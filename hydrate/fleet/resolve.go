@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -26,6 +27,13 @@ type Selection struct {
 	Components []LayerFile // directories of Kustomize components
 
 	fleet *Fleet
+	spec  []byte // JSON of Resolved; nil if other targets do not share it
+}
+
+// resolved is a Resolved that targets of an app share, and its JSON.
+type resolved struct {
+	Resolved
+	spec []byte
 }
 
 // Select resolves a target in one pass. It parses values only if they hold the version of a chart.
@@ -36,8 +44,39 @@ func (f *Fleet) Select(t Target) (Selection, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Resolved, err = f.resolve(t, s.Values)
+	one, err := f.resolveOnce(t, s.Values)
+	s.Resolved, s.spec = one.Resolved, one.spec
 	return s, err
+}
+
+// resolveOnce resolves a target like resolve. Targets of an app share the result if it is the same on every cluster: no string of the app refers
+// to the cluster, and no version of a chart comes from a file or from values. The caller does not change it.
+func (f *Fleet) resolveOnce(t Target, values []LayerFile) (resolved, error) {
+	v, memo := t.App.in(t.Cluster.Environment), f.perApp[t.App.Name]
+	fromElsewhere := func(s Source) bool { return s.Helm != nil && s.Helm.VersionFrom != nil }
+	if memo == nil || t.App.imported != nil || len(t.App.refs) > 0 || slices.ContainsFunc(v.sources, fromElsewhere) {
+		out, err := f.resolve(t, values)
+		return resolved{Resolved: out}, err
+	}
+	memo.mu.Lock()
+	known, ok := memo.resolved[v]
+	memo.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	out, err := f.resolve(t, values)
+	if err != nil { // it names the cluster
+		return resolved{Resolved: out}, err
+	}
+	spec, err := json.Marshal(out)
+	if err != nil {
+		return resolved{Resolved: out}, err
+	}
+	known = resolved{out, spec}
+	memo.mu.Lock()
+	memo.resolved[v] = known
+	memo.mu.Unlock()
+	return known, nil
 }
 
 // Resolve returns only the app with its references replaced. It reads layers only if values hold the version of a chart.
@@ -48,7 +87,8 @@ func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	}) {
 		values = f.ValuesFiles(t)
 	}
-	return f.resolve(t, values)
+	one, err := f.resolveOnce(t, values)
+	return one.Resolved, err
 }
 
 func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {

@@ -20,9 +20,11 @@ func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 
 // AppendKey is Fleet.AppendKey for a selected target.
 func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
-	spec, err := json.Marshal(s.Resolved)
-	if err != nil {
-		return nil, err
+	spec, err := s.spec, error(nil)
+	if spec == nil {
+		if spec, err = json.Marshal(s.Resolved); err != nil {
+			return nil, err
+		}
 	}
 	dst = appendText(dst, string(spec), s.Cluster.KubeVersion)
 	if w := s.App.workspace; w != nil { // what it may contain is checked when it is rendered
