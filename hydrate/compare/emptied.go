@@ -23,6 +23,9 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
 		return nil
 	}
+	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Unchanged == 0 }) { // each target keeps an object, as in most changes
+		return nil
+	}
 	byCluster := map[string][]*Target{}
 	for i := range c.Targets {
 		t := &c.Targets[i]

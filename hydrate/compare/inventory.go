@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
@@ -28,23 +29,33 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 		if err != nil {
 			return objects.Cluster{}, err
 		}
-		out := objects.Cluster{Tree: tree, Apps: make(map[string]gitstore.Hash, len(list))}
+		out := objects.Cluster{Tree: tree, Apps: make([]objects.App, 0, len(list))}
 		for _, one := range list {
 			if one.compared() {
-				out.Apps[one.app] = one.trees[side]
+				out.Apps = append(out.Apps, objects.App{Name: one.app, Tree: one.trees[side]})
 			}
 		}
 		return out, nil
 	})
 }
 
-// candidatesOf returns the candidates of a run by cluster.
+// candidatesOf returns the candidates of a run by cluster. Most candidates of a cluster follow each other in the list, which the result shares.
 func candidatesOf(c *run) map[string][]*candidate {
-	if c.byCluster == nil {
-		c.byCluster = map[string][]*candidate{}
-		for _, one := range c.list {
-			c.byCluster[one.cluster] = append(c.byCluster[one.cluster], one)
+	if c.byCluster != nil {
+		return c.byCluster
+	}
+	c.byCluster = make(map[string][]*candidate, min(len(c.list), len(c.views[1].Fleet.Clusters)))
+	for rest := c.list; len(rest) > 0; {
+		cluster, n := rest[0].cluster, 1
+		for n < len(rest) && rest[n].cluster == cluster {
+			n++
 		}
+		if have := c.byCluster[cluster]; have != nil {
+			c.byCluster[cluster] = append(have, rest[:n]...)
+		} else {
+			c.byCluster[cluster] = slices.Clip(rest[:n])
+		}
+		rest = rest[n:]
 	}
 	return c.byCluster
 }

@@ -295,6 +295,30 @@ func TestIdenticalChangesAreOneGroup(t *testing.T) {
 	}
 }
 
+// Targets that share a list of objects, or the beginning of one, and differ in the rest have changes of their own.
+func TestTargetsThatShareLists(t *testing.T) {
+	both := objects(t, deployment+"---\n"+strings.Replace(deployment, "name: web", "name: other", 1))
+	first, after := both[:1], objects(t, strings.Replace(deployment, "1.2.0", "1.3.0", 1))
+	target := func(cluster string, before, after []diff.Object) diff.Target {
+		return diff.Target{App: "shop", Cluster: cluster, Environment: "prod", Before: before, After: after}
+	}
+	kept := target("e", first, nil)
+	kept.Keeps = "it is suspended"
+	targets := []diff.Target{
+		target("a", first, after), target("b", both, after), target("c", first, nil), target("d", nil, after), kept,
+		target("f", first, after), target("g", slices.Clone(first), after),
+	}
+	set := diff.Compare(targets, nil, []string{"prod"}, placed{"prod": len(targets)})
+	var got []string
+	for _, g := range set.Groups {
+		got = append(got, strings.Join(g.Clusters, " "))
+	}
+	slices.Sort(got)
+	if want := []string{"a f g", "b", "c", "d", "e"}; !slices.Equal(got, want) {
+		t.Errorf("groups %q, want %q", got, want)
+	}
+}
+
 // As soon as two clusters with the same change have no fact in common, the facts of the others do not matter.
 func TestFewFactsOfAnIdenticalChange(t *testing.T) {
 	targets := fleet(t, 50, func(int) string { return deployment }, func(int) string { return strings.Replace(deployment, "1.2.0", "1.3.0", 1) })

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 
 // Compare returns the change set of targets. environments defines their order in the result.
 func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	g := &grouper{known: map[pairKey]*ObjectChange{}, sets: map[string][]*ObjectChange{}}
+	g := &grouper{known: map[pairKey]*ObjectChange{}, sets: map[string][]*ObjectChange{}, signatures: map[sharedKey]string{}}
 	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: len(targets)}
 	if out.Withheld == nil {
 		out.Withheld = []Withheld{}
@@ -67,6 +66,8 @@ type grouper struct {
 	sets  map[string][]*ObjectChange // the changes of a target, by the keys of all its objects
 	work  int                        // leaves compared to find renames
 	text  int                        // bytes of all contexts
+
+	signatures map[sharedKey]string
 }
 
 // maxContext is the number of bytes of all contexts of a change set.
@@ -88,17 +89,7 @@ func (g *grouper) boundContext(c *ObjectChange) {
 // target returns the changes of one target and a signature. Targets with equal objects and the same sync tool have
 // equal signatures and share the work.
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
-	h := sha256.New()
-	write := func(s string) { _, _ = io.WriteString(h, s) } // a hash accepts every write
-	write(fmt.Sprintf("%s\x00%s\x00%t\x00", t.Sync, t.Keeps, t.Force))
-	for _, o := range t.Before {
-		write(o.Key + "\x00")
-	}
-	write("\x01")
-	for _, o := range t.After {
-		write(o.Key + "\x00")
-	}
-	signature := string(h.Sum(nil))
+	signature := g.signature(t)
 	if known, ok := g.sets[signature]; ok {
 		return known, signature
 	}

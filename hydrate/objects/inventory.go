@@ -21,8 +21,14 @@ type Apps func(ctx context.Context, cluster string) (Cluster, error)
 
 // Cluster is the tree of a cluster on a branch, with other trees of some apps.
 type Cluster struct {
-	Tree gitstore.Hash            // zero for a cluster without a tree
-	Apps map[string]gitstore.Hash // apps that differ from Tree; the zero hash is an app that the cluster does not have
+	Tree gitstore.Hash // zero for a cluster without a tree
+	Apps []App         // apps that differ from Tree, each once; the zero hash is an app that the cluster does not have
+}
+
+// App is the tree of an app.
+type App struct {
+	Name string
+	Tree gitstore.Hash
 }
 
 // Inventory looks objects up on clusters. Its caches are bounded. It is safe for concurrent use, if nothing else uses its Reader.
@@ -54,17 +60,14 @@ type contents struct {
 	owners  map[manifest.Identity][]string // cache of Owners
 }
 
-// sum identifies what a cluster has.
+// sum identifies what a cluster has. Lists in another order only share less.
 func (c Cluster) sum() [sha256.Size]byte {
-	const most = 64 // bytes of an app, as a rule
-	text := append(make([]byte, 0, len(c.Tree)+most*len(c.Apps)), c.Tree[:]...)
-	apps := slices.AppendSeq(make([]string, 0, len(c.Apps)), maps.Keys(c.Apps))
-	slices.Sort(apps)
-	for _, app := range apps {
-		text = binary.BigEndian.AppendUint64(text, uint64(len(app)))
-		text = append(text, app...)
-		tree := c.Apps[app]
-		text = append(text, tree[:]...)
+	var buffer [256]byte
+	text := append(buffer[:0], c.Tree[:]...)
+	for _, app := range c.Apps {
+		text = binary.BigEndian.AppendUint64(text, uint64(len(app.Name)))
+		text = append(text, app.Name...)
+		text = append(text, app.Tree[:]...)
 	}
 	return sha256.Sum256(text)
 }
@@ -129,8 +132,8 @@ func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
 			out.folders[e.Name] = e.Hash
 		}
 	}
-	for app := range c.Apps {
-		workspace := fleet.WorkspaceOf(app)
+	for _, app := range c.Apps {
+		workspace := fleet.WorkspaceOf(app.Name)
 		folder, ok := out.folders[workspace]
 		if !ok {
 			continue
@@ -141,9 +144,9 @@ func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
 			return out, err
 		}
 	}
-	for app, tree := range c.Apps {
-		if out.apps[app] = tree; tree.IsZero() {
-			delete(out.apps, app)
+	for _, app := range c.Apps {
+		if out.apps[app.Name] = app.Tree; app.Tree.IsZero() {
+			delete(out.apps, app.Name)
 		}
 	}
 	return out, nil

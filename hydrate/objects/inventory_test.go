@@ -37,7 +37,7 @@ func TestDefinitionsHaveAnOrder(t *testing.T) {
 		}
 		want = append(want, name)
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster, error) { return Cluster{Apps: trees}, nil })
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster, error) { return Cluster{Apps: listed(trees)}, nil })
 	list, err := v.Definitions(t.Context(), "dev-1")
 	var got []string
 	for i := range list {
@@ -72,7 +72,7 @@ func TestInventoryIsBounded(t *testing.T) {
 		for app := range 4 {
 			out[fmt.Sprintf("app-%d", app)] = tree(cluster, app)
 		}
-		return Cluster{Apps: out}, nil
+		return Cluster{Apps: listed(out)}, nil
 	})
 	v.limit = 200
 	indexed := 0
@@ -132,7 +132,7 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 		if cluster == "13" {
 			return without, nil
 		}
-		return Cluster{Tree: alike.Tree, Apps: maps.Clone(alike.Apps)}, nil
+		return Cluster{Tree: alike.Tree, Apps: slices.Clone(alike.Apps)}, nil
 	})
 	const clusters = 40
 	one := 0
@@ -250,7 +250,7 @@ func clusterBeside(t *testing.T, w *gitstore.Writer, other, list map[string]gits
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Cluster{Tree: tree, Apps: differing}
+	return Cluster{Tree: tree, Apps: listed(differing)}
 }
 
 // checkApps compares Has and Size with the owners of an object on a cluster, and with the apps of the cluster, which have one object each.
@@ -291,4 +291,13 @@ func TestForeignFilesAreNamed(t *testing.T) {
 	if err != nil || len(list) != 0 || !slices.Equal(reader.Notes(), want) {
 		t.Errorf("%d objects, notes %q, %v", len(list), reader.Notes(), err)
 	}
+}
+
+// listed returns trees by app in the order of the names.
+func listed(trees map[string]gitstore.Hash) []App {
+	var out []App
+	for _, name := range slices.Sorted(maps.Keys(trees)) {
+		out = append(out, App{name, trees[name]})
+	}
+	return out
 }
