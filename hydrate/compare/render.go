@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -36,9 +39,15 @@ type batch struct {
 // render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
 	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]*branch.Recorded{}, batches: [2]map[string]*batch{{}, {}}}
-	for _, one := range c.list {
-		if err := t.plan(ctx, one); err != nil {
+	for some := range slices.Chunk(c.list, chunk) {
+		targets, err := t.targets(ctx, some)
+		if err != nil {
 			return err
+		}
+		for i, one := range some {
+			if err := t.plan(ctx, one, targets[i]); err != nil {
+				return err
+			}
 		}
 	}
 	for side, batches := range t.batches {
@@ -54,9 +63,27 @@ func (c *run) render(ctx context.Context) error {
 	return nil
 }
 
-// plan resolves both sides of a candidate. If the digests are equal, it stops there.
-func (t *trees) plan(ctx context.Context, one *candidate) error {
-	var targets [2]*source.Target
+// chunk is the number of candidates whose targets are in memory together, apart from those that are rendered.
+const chunk = 1024
+
+// targets resolves both sides of candidates, on all processors. A side that is not to be rendered is nil.
+func (t *trees) targets(ctx context.Context, list []*candidate) ([][2]*source.Target, error) {
+	out := make([][2]*source.Target, len(list))
+	group, ctx := errgroup.WithContext(ctx)
+	workers := min(runtime.GOMAXPROCS(0), len(list))
+	for w := range workers {
+		group.Go(func() error {
+			for n := w * len(list) / workers; n < (w+1)*len(list)/workers && ctx.Err() == nil; n++ { // neighbours share more
+				out[n] = t.resolve(list[n])
+			}
+			return ctx.Err()
+		})
+	}
+	return out, group.Wait()
+}
+
+// resolve resolves both sides of a candidate. It changes only the candidate.
+func (t *trees) resolve(one *candidate) (targets [2]*source.Target) {
 	for i, side := range one.sides {
 		if side == nil || t.views[i] == nil || i == 0 && one.onBranch {
 			continue
@@ -68,6 +95,11 @@ func (t *trees) plan(ctx context.Context, one *candidate) error {
 		}
 		one.namespaces[i] = targets[i].Namespace
 	}
+	return targets
+}
+
+// plan takes the trees of both sides from branches, or adds jobs that render them. If the digests are equal, it does neither.
+func (t *trees) plan(ctx context.Context, one *candidate, targets [2]*source.Target) error {
 	before, after := targets[0], targets[1]
 	if before != nil && after != nil && before.Digest == after.Digest && before.Cluster.Environment == after.Cluster.Environment && !one.upgraded {
 		one.equal = true
