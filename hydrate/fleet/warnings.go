@@ -21,7 +21,7 @@ type warnings struct {
 // all reports declarations without effect, which are mostly typing errors.
 func (wn warnings) all() {
 	f := wn.fleet
-	values := f.labelValues()
+	values := labelValues{f, map[string]map[string]bool{}}
 	folders := map[string]*App{}
 	for _, a := range f.Apps {
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
@@ -51,27 +51,41 @@ func (wn warnings) all() {
 		}
 	}
 	for _, layer := range f.layers[1:] {
-		if !layer.custom && len(values[layer.Name]) == 0 && len(f.Clusters) > 0 {
+		if !layer.custom && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return c.Labels[layer.Name] != "" }) {
 			wn.warnf(wn.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
 		}
 	}
 }
 
-// labelValues are the values that clusters have for each layer's label.
-type labelValues map[string]map[string]bool
+// labelValues are the values that clusters have for labels. Only the labels of folders are looked up, in thousands of clusters.
+type labelValues struct {
+	fleet *Fleet
+	known map[string]map[string]bool // by label
+}
 
-func (f *Fleet) labelValues() labelValues {
-	out := labelValues{}
-	for _, l := range f.layers {
-		values := map[string]bool{}
-		for _, c := range f.Clusters {
-			if v := c.Labels[l.Name]; v != "" {
-				values[v] = true
+// of returns the values of a label.
+func (v labelValues) of(label string) map[string]bool {
+	out, ok := v.known[label]
+	if !ok {
+		out = map[string]bool{}
+		last := ""
+		for _, c := range v.fleet.Clusters {
+			if value := c.Labels[label]; value != last && value != "" {
+				out[value], last = true, value
 			}
 		}
-		out[l.Name] = values
+		v.known[label] = out
 	}
 	return out
+}
+
+// has reports whether a cluster has a label with a value.
+func (v labelValues) has(label, value string) bool {
+	if label == labelCluster {
+		_, ok := v.fleet.clusters[value]
+		return ok
+	}
+	return v.of(label)[value]
 }
 
 // layerFolders reports folders that no cluster uses.
@@ -109,7 +123,7 @@ func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 			case name == layerGlobal:
 				wn.useless(p, a, warn)
 			default:
-				wn.valueFolders(p, name, a, values[name], warn)
+				wn.valueFolders(p, name, a, values, warn)
 			}
 		}
 	}
@@ -130,17 +144,17 @@ func (wn warnings) entries(dir string) []fs.DirEntry {
 
 type warnFunc func(file, hint, format string, args ...any)
 
-func (wn warnings) valueFolders(dir, label string, a *App, values map[string]bool, warn warnFunc) {
-	if a == nil {
-		wn.gaps(dir, label, values, warn)
+func (wn warnings) valueFolders(dir, label string, a *App, values labelValues, warn warnFunc) {
+	if a == nil && label != labelCluster { // most clusters need no file of their own
+		wn.gaps(dir, label, values.of(label), warn)
 	}
 	for _, v := range wn.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
 		case !wn.fleet.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
-		case !values[v.Name()]:
-			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearestOfFew(v.Name(), values))
+		case !values.has(label, v.Name()):
+			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearestOfFew(v.Name(), values.of(label)))
 		default:
 			wn.useless(inner, a, warn)
 		}
@@ -191,9 +205,6 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 // an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers are often sparse, and
 // its chart has defaults.
 func (wn warnings) gaps(dir, label string, values map[string]bool, warn warnFunc) {
-	if label == labelCluster {
-		return // most clusters need no file of their own
-	}
 	var have, lack []string
 	for _, v := range slices.Sorted(maps.Keys(values)) {
 		if wn.fleet.has(path.Join(dir, v, "values.yaml")) {
