@@ -87,8 +87,8 @@ $(BIN)/actionlint: tools/actionlint/go.mod
 $(BIN)/helm $(BIN)/kustomize: tools/go.mod
 	$(GO) build -C tools -o $(BIN)/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5
 
-bench: build $(BIN)/helm $(BIN)/kustomize ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" chooses the fleets, ONLY=diff,service the parts (CONTRIBUTING.md lists them)
-	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm KUSTOMIZE_BIN=$(BIN)/kustomize CORPUS=$(CORPUS) $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(REPOSITORIES),-repositories $(REPOSITORIES)) $(if $(HOURS),-hours $(HOURS)) $(if $(SPEED),-speed $(SPEED))
+bench: build $(BIN)/helm $(BIN)/kustomize ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" and APPS=20 choose the fleets, ONLY=diff,service the parts (CONTRIBUTING.md lists them)
+	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm KUSTOMIZE_BIN=$(BIN)/kustomize CORPUS=$(CORPUS) $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(APPS),-apps $(APPS)) $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(REPOSITORIES),-repositories $(REPOSITORIES)) $(if $(HOURS),-hours $(HOURS)) $(if $(SPEED),-speed $(SPEED))
 
 BASE ?= origin/main
 LIMIT ?= 1.3

@@ -20,13 +20,31 @@ spec:
       after: [dev]
       promotion:
         mode: manual
-        waves: [{name: canary, count: 10}, {name: tenth, percent: 10}, {name: half, percent: 50}, {name: rest}]
+        waves: [%s]
 `
+
+// waves are those of prod: a canary, then another tenth of the clusters each.
+var waves = []string{"canary", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "rest"}
+
+// declared returns the waves as in sluice.yaml.
+func declared() string {
+	var out []string
+	for i, name := range waves {
+		switch i {
+		case 0:
+			out = append(out, fmt.Sprintf("{name: %s, count: 10}", name))
+		case len(waves) - 1:
+			out = append(out, fmt.Sprintf("{name: %s}", name))
+		default:
+			out = append(out, fmt.Sprintf("{name: %s, percent: 10}", name))
+		}
+	}
+	return strings.Join(out, ", ")
+}
 
 // promotions measures promotions into an environment of many clusters, and the cost of a check when nothing is due.
 func (b *bench) promotions(clusters, apps int) error {
-	const waves = 4
-	fmt.Printf("\n== promotion from dev, 10 clusters, to prod, %d clusters × %d apps, in %d waves without bakes\n", clusters, apps, waves)
+	fmt.Printf("\n== promotion from dev, 10 clusters, to prod, %d clusters × %d apps, in %d waves without bakes\n", clusters, apps, len(waves))
 	s, err := b.site("promote")
 	if err != nil {
 		return err
@@ -69,7 +87,7 @@ func (b *bench) promotions(clusters, apps int) error {
 
 // stages adds an earlier environment to the generated fleet.
 func stages(src string) error {
-	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), []byte(promotedFleet), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), fmt.Appendf(nil, promotedFleet, declared()), 0o644); err != nil {
 		return err
 	}
 	var text strings.Builder
@@ -110,16 +128,15 @@ func (s *site) promote(repo, what string, clusters int) error {
 			}
 		}
 	}
-	names := []string{"canary", "tenth", "half", "rest"}
 	moved := 0
-	for _, wave := range names {
+	for _, wave := range waves {
 		moved += counts[wave]
 	}
 	if moved != clusters {
 		return fmt.Errorf("%d of %d cluster branches moved: %v", moved, clusters, counts)
 	}
 	row(what, m, fmt.Sprintf("%.1f × one helm template; the environment branch after %.2f s", ratio(m.wall, s.b.helmOne), last.Sub(start).Seconds()))
-	for _, wave := range names {
+	for _, wave := range waves {
 		fmt.Printf("  wave %-8s %4d clusters %8.2f s\n", wave, counts[wave], ends[wave].Sub(last).Seconds())
 		last = ends[wave]
 	}
