@@ -42,7 +42,8 @@ func many(t *testing.T) *hydratetest.Repo {
 // fan is a Fan whose other machine is a function.
 type fan func(ctx context.Context, job []byte) ([]byte, error)
 
-func (f fan) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
+func (f fan) Fan(ctx context.Context, jobs [][]byte, idle func(bool)) ([][]byte, error) {
+	idle(true)
 	result, err := f(ctx, jobs[0])
 	return [][]byte{result}, err
 }

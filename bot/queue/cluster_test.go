@@ -128,7 +128,7 @@ func TestNodeLost(t *testing.T) {
 		for i := range 60 {
 			jobs = append(jobs, fmt.Appendf(nil, "job %d", i))
 		}
-		results, err := one.Fan(ctx, jobs)
+		results, err := one.Fan(ctx, jobs, func(bool) {})
 		for i := range results {
 			if !bytes.Equal(results[i], bytes.ToUpper(jobs[i])) {
 				err = fmt.Errorf("result %d is %q", i, results[i])

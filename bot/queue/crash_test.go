@@ -154,7 +154,7 @@ func TestNoLeaks(t *testing.T) {
 		stopRun := running(t, q, 4, func(context.Context, Hint) error { return nil })
 		stopShards := rendering(t, q, upper)
 		put(t, q, review("a/a", 1, ""))
-		if _, err := q.Fan(t.Context(), [][]byte{[]byte("x")}); err != nil {
+		if _, err := q.Fan(t.Context(), [][]byte{[]byte("x")}, func(bool) {}); err != nil {
 			t.Fatal(err)
 		}
 		empty(t, q)

@@ -21,16 +21,18 @@ type fan struct {
 	indexes map[string][]int  // where in the answer
 	results [][]byte
 	waiting map[string]bool
+	idle    func(bool)
 }
 
 // Fan has jobs rendered by the replicas that run RunShards, including this one, and returns their results in
 // the order of the jobs. Equal jobs are rendered once, and not at all if the result is still stored. It waits
 // until ctx ends, and then takes back the jobs that no replica has begun. If every attempt of a job fails, the error is a *ShardError.
-func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
+// It calls idle with true when it has put all jobs, and with false when it begins to read a result.
+func (q *Queue) Fan(ctx context.Context, jobs [][]byte, idle func(bool)) ([][]byte, error) {
 	if len(jobs) > maxShards {
 		return nil, fmt.Errorf("%d shards, more than %d (make them larger): %w", len(jobs), maxShards, ErrInvalid)
 	}
-	f := &fan{q: q, jobs: map[string][]byte{}, indexes: map[string][]int{}, results: make([][]byte, len(jobs)), waiting: map[string]bool{}}
+	f := &fan{q: q, jobs: map[string][]byte{}, indexes: map[string][]int{}, results: make([][]byte, len(jobs)), waiting: map[string]bool{}, idle: idle}
 	for i, job := range jobs {
 		if len(job) == 0 || len(job) > maxShardBytes {
 			return nil, fmt.Errorf("shard %d has %d bytes, not 1 to %d: %w", i, len(job), maxShardBytes, ErrInvalid)
@@ -132,6 +134,7 @@ func (f *fan) wait(ctx context.Context, notes <-chan *nats.Msg) error {
 	poll := time.NewTicker(fanPoll)
 	defer poll.Stop()
 	for len(f.waiting) > 0 {
+		f.idle(true)
 		var err error
 		select {
 		case <-ctx.Done():
@@ -160,6 +163,7 @@ func (f *fan) announced(ctx context.Context, m *nats.Msg) error {
 	if note.Err != "" {
 		return &ShardError{Index: f.indexes[note.ID][0], Text: note.Err}
 	}
+	f.idle(false)
 	_, err := f.collect(ctx, note.ID)
 	return err
 }
@@ -224,6 +228,7 @@ func (f *fan) collect(ctx context.Context, id string) (bool, error) {
 
 // take takes a result that was just looked up.
 func (f *fan) take(ctx context.Context, id string, info *jetstream.ObjectInfo) error {
+	f.idle(false)
 	result, err := readBlob(ctx, f.q, "result-"+id, info)
 	if err != nil {
 		return err

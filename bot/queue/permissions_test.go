@@ -93,7 +93,7 @@ func TestPermissions(t *testing.T) {
 		case <-ctx.Done():
 			return true
 		}
-		results, err := q.Fan(ctx, [][]byte{[]byte("job")})
+		results, err := q.Fan(ctx, [][]byte{[]byte("job")}, func(bool) {})
 		return err != nil || string(results[0]) != "JOB" || log.has("permissions violation")
 	}
 	if work(t, subjects, patience) {

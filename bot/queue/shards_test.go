@@ -40,18 +40,31 @@ func testFan(t *testing.T, o opener) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var rendered atomic.Int64
+	waits := make(chan struct{}) // closed when Fan has put all jobs
 	for _, r := range []*Queue{q, o.twin(t, q, "two")} {
 		rendering(t, r, func(ctx context.Context, job []byte) ([]byte, error) {
 			rendered.Add(1)
+			select {
+			case <-waits:
+			case <-ctx.Done():
+			}
 			return upper(ctx, job)
 		})
 	}
 	big := bytes.Repeat([]byte("manifest\n"), 300_000) // 2.7 MB: more than one message
 	jobs := [][]byte{[]byte("a"), big, []byte("b"), []byte("a"), []byte("c")}
-	for range 2 {
-		results, err := q.Fan(ctx, jobs)
+	for range 2 { // the second time, all results are stored
+		idle, put := false, sync.OnceFunc(func() { close(waits) })
+		results, err := q.Fan(ctx, jobs, func(yes bool) {
+			if idle = yes; yes {
+				put()
+			}
+		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if idle {
+			t.Error("Fan has results while only others have something to do")
 		}
 		for i, job := range jobs {
 			if !bytes.Equal(results[i], bytes.ToUpper(job)) {
@@ -66,7 +79,7 @@ func testFan(t *testing.T, o opener) {
 	if s := stats(t, q); s.Bytes != 0 || s.ShardBytes == 0 { // an alert looks at the bytes of hints alone
 		t.Errorf("without hints: %+v", s)
 	}
-	if _, err := q.Fan(ctx, [][]byte{nil}); !errors.Is(err, ErrInvalid) {
+	if _, err := q.Fan(ctx, [][]byte{nil}, func(bool) {}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("an empty job: %v", err)
 	}
 }
@@ -82,7 +95,7 @@ func testFanLostWorker(t *testing.T, o opener) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		results, err := q.Fan(ctx, [][]byte{[]byte("x")})
+		results, err := q.Fan(ctx, [][]byte{[]byte("x")}, func(bool) {})
 		answers <- answer{results, err}
 	}()
 	eventually(t, "a lost worker takes the shard", func() bool {
@@ -105,7 +118,7 @@ func testFanGivenUp(t *testing.T, o opener) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
-			_, err := q.Fan(ctx, [][]byte{[]byte("x"), []byte("y")})
+			_, err := q.Fan(ctx, [][]byte{[]byte("x"), []byte("y")}, func(bool) {})
 			done <- err
 		}()
 		eventually(t, "two shards wait", func() bool { return stats(t, q).Shards == 2 })
@@ -121,7 +134,7 @@ func testFanGivenUp(t *testing.T, o opener) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	rendering(t, q, upper)
-	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}); err != nil || string(results[0]) != "X" {
+	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}, func(bool) {}); err != nil || string(results[0]) != "X" {
 		t.Errorf("the same job again: %q, %v", results, err)
 	}
 }
@@ -163,7 +176,7 @@ func testShardsWaitUntilReady(t *testing.T, o opener) {
 		eventually(t, "the shard waits", func() bool { return stats(t, q).Shards == 1 })
 		ready.Store(true)
 	})
-	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}); err != nil || string(results[0]) != "X" {
+	if results, err := q.Fan(ctx, [][]byte{[]byte("x")}, func(bool) {}); err != nil || string(results[0]) != "X" {
 		t.Errorf("%q, %v", results, err)
 	}
 }
@@ -184,13 +197,13 @@ func testFanFailing(t *testing.T, o opener) {
 		}
 		return nil, fmt.Errorf("no such chart")
 	})
-	_, err := q.Fan(ctx, [][]byte{[]byte("good"), []byte("bad")})
+	_, err := q.Fan(ctx, [][]byte{[]byte("good"), []byte("bad")}, func(bool) {})
 	shard, ok := errors.AsType[*ShardError](err)
 	if !ok || shard.Index != 1 || shard.Text != "no such chart" || tries.Load() != shardTries {
 		t.Errorf("%v after %d tries", err, tries.Load())
 	}
 	healthy.Store(true)
-	if results, err := q.Fan(ctx, [][]byte{[]byte("bad")}); err != nil || string(results[0]) != "bad" {
+	if results, err := q.Fan(ctx, [][]byte{[]byte("bad")}, func(bool) {}); err != nil || string(results[0]) != "bad" {
 		t.Errorf("a new call after a failure: %q, %v", results, err)
 	}
 }

@@ -17,13 +17,15 @@ const (
 	chunkTime    = 300 * time.Millisecond
 	minShared    = 128 // targets from which other machines are asked
 	shardTimeout = 5 * time.Minute
-	atOnce       = 16 // shards that wait or are rendered elsewhere: twice as many as three machines with two processors render
+	feedTime     = time.Second // for which this machine renders nothing because it makes shards, sends them and reads results
+	atOnce       = 16          // shards that wait or are rendered elsewhere: twice as many as three machines with two processors render
 )
 
 // Fan has jobs done by other machines and returns their results in the order of the jobs. A result depends only on the job's bytes. When ctx
-// ends, Fan takes back the jobs that nobody has begun.
+// ends, Fan takes back the jobs that nobody has begun. It calls idle with true when it has put all jobs and only others have something to do,
+// and with false when it reads a result: in turn, and not after it has returned.
 type Fan interface {
-	Fan(ctx context.Context, jobs [][]byte) ([][]byte, error)
+	Fan(ctx context.Context, jobs [][]byte, idle func(bool)) ([][]byte, error)
 }
 
 // Farm is a Renderer with other machines. Targets gives them a part of a large number of targets, in shards. If a shard fails for any

@@ -81,7 +81,8 @@ type elsewhere struct {
 	jobs atomic.Int64
 }
 
-func (e *elsewhere) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
+func (e *elsewhere) Fan(ctx context.Context, jobs [][]byte, idle func(bool)) ([][]byte, error) {
+	idle(true)
 	e.jobs.Add(1)
 	result, err := e.do(ctx, jobs[0])
 	return [][]byte{result}, err

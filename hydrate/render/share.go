@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +26,8 @@ type sharing struct {
 	order  []int         // jobs that nobody has taken
 	none   chan struct{} // closed when order is empty
 	away   []*chunk
-	makers int // goroutines that prepare a shard or read a result
+	makers int  // goroutines that make a shard, send it or read a result
+	fed    bool // makers had their time, and there were always some since then
 }
 
 // chunk is a number of jobs of one shard.
@@ -102,12 +104,21 @@ func (s *sharing) local(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// front takes the next jobs for this machine: a chunk for each of its processes. Other machines come first: while a shard is made or a result
-// is read, it waits, because rendering here would take the time of it, and leave the others idle.
+// front takes the next jobs for this machine: a chunk for each of its processes. Other machines come first: while a shard is made or sent or a
+// result is read, it waits, because rendering here would take the time of it, and leave the others idle. A queue that does not answer holds up
+// this machine once, for feedTime.
 func (s *sharing) front() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.makers > 0 && len(s.order) > 0 {
+	if s.makers > 0 && !s.fed {
+		defer time.AfterFunc(feedTime, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.fed = s.makers > 0
+			s.change.Broadcast()
+		}).Stop()
+	}
+	for s.makers > 0 && !s.fed && len(s.order) > 0 {
 		s.change.Wait()
 	}
 	n := min(int(s.farm.chunk.Load())*s.t.parallel, len(s.order), inFlight(s.t.parallel))
@@ -288,9 +299,20 @@ func (s *sharing) send(ctx context.Context, job shardJob, part []*item) ([]*item
 	}
 	ctx, cancel := context.WithTimeout(ctx, shardTimeout)
 	defer cancel()
-	s.making(-1)
-	results, err := s.farm.fan.Fan(ctx, [][]byte{data})
-	s.making(1)
+	waits := false
+	idle := func(yes bool) {
+		switch {
+		case yes == waits:
+			return
+		case yes:
+			s.making(-1)
+		default:
+			s.making(1)
+		}
+		waits = yes
+	}
+	results, err := s.farm.fan.Fan(ctx, [][]byte{data}, idle)
+	idle(false)
 	if err != nil {
 		return nil, err
 	}
@@ -334,6 +356,7 @@ func (s *sharing) making(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makers += n
+	s.fed = s.fed && s.makers > 0
 	s.change.Broadcast()
 }
 
