@@ -17,7 +17,7 @@ const (
 	chunkTime    = 300 * time.Millisecond
 	minShared    = 128 // targets from which other machines are asked
 	shardTimeout = 5 * time.Minute
-	feedTime     = time.Second // for which this machine renders nothing because it makes shards, sends them and reads results
+	feedTime     = time.Second // for which this machine waits for a shard to be made or sent or a result to be read
 	atOnce       = 16          // shards that wait or are rendered elsewhere: twice as many as three machines with two processors render
 )
 

@@ -14,16 +14,25 @@ func feeding(jobs int) *sharing {
 	return s
 }
 
-// This machine renders nothing while it makes or sends a shard or reads a result.
+// This machine renders nothing while it makes or sends a shard or reads a result, however many there are.
 func TestOthersAreFedFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const took = feedTime / 2
+		const step, shards = feedTime / 2, 10
 		s, began := feeding(2), time.Now()
 		s.making(1)
-		time.AfterFunc(took, func() { s.making(-1) })
-		if jobs := s.front(); len(jobs) != 1 || time.Since(began) != took {
-			t.Errorf("%d jobs after %s, want 1 after %s", len(jobs), time.Since(began), took)
+		go func() {
+			for range shards {
+				time.Sleep(step)
+				s.making(1)
+				s.making(-1)
+			}
+			time.Sleep(step)
+			s.making(-1)
+		}()
+		const want = (shards + 1) * step
+		if jobs := s.front(); len(jobs) != 1 || time.Since(began) != want {
+			t.Errorf("%d jobs after %s, want 1 after %s", len(jobs), time.Since(began), want)
 		}
 	})
 }
@@ -32,12 +41,14 @@ func TestOthersAreFedFirst(t *testing.T) {
 func TestFeedingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := feeding(4)
+		s := feeding(5)
 		for _, step := range []struct {
 			makers int // more than before
 			waits  time.Duration
-		}{{2, feedTime}, {-1, 0}, {-1, 0}, {1, feedTime}} {
-			s.making(step.makers)
+		}{{2, feedTime}, {0, 0}, {-1, feedTime}, {-1, 0}, {1, feedTime}} {
+			if step.makers != 0 {
+				s.making(step.makers)
+			}
 			began := time.Now()
 			if jobs := s.front(); len(jobs) != 1 || time.Since(began) != step.waits {
 				t.Errorf("%+v: %d jobs after %s", step, len(jobs), time.Since(began))

@@ -27,7 +27,8 @@ type sharing struct {
 	none   chan struct{} // closed when order is empty
 	away   []*chunk
 	makers int  // goroutines that make a shard, send it or read a result
-	fed    bool // makers had their time, and there were always some since then
+	steps  int  // changes of makers
+	stuck  bool // makers did not change for feedTime
 }
 
 // chunk is a number of jobs of one shard.
@@ -106,20 +107,20 @@ func (s *sharing) local(ctx context.Context) error {
 
 // front takes the next jobs for this machine: a chunk for each of its processes. Other machines come first: while a shard is made or sent or a
 // result is read, it waits, because rendering here would take the time of it, and leave the others idle. A queue that does not answer holds up
-// this machine once, for feedTime.
+// this machine for feedTime, once.
 func (s *sharing) front() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.makers > 0 && !s.fed {
-		defer time.AfterFunc(feedTime, func() {
+	for s.makers > 0 && !s.stuck && len(s.order) > 0 {
+		step := s.steps
+		late := time.AfterFunc(feedTime, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.fed = s.makers > 0
+			s.stuck = s.stuck || step == s.steps
 			s.change.Broadcast()
-		}).Stop()
-	}
-	for s.makers > 0 && !s.fed && len(s.order) > 0 {
+		})
 		s.change.Wait()
+		late.Stop()
 	}
 	n := min(int(s.farm.chunk.Load())*s.t.parallel, len(s.order), inFlight(s.t.parallel))
 	jobs := s.order[:n]
@@ -151,7 +152,7 @@ func (s *sharing) back() *chunk {
 	c := &chunk{jobs: s.order[at:]}
 	s.leaves(s.order[:at])
 	s.away = append(s.away, c)
-	s.makers++
+	s.makers, s.steps, s.stuck = s.makers+1, s.steps+1, false
 	return c
 }
 
@@ -356,7 +357,7 @@ func (s *sharing) making(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makers += n
-	s.fed = s.fed && s.makers > 0
+	s.steps, s.stuck = s.steps+1, false
 	s.change.Broadcast()
 }
 
