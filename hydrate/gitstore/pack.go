@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // seal completes the packfile: it writes the number of objects into the header, and the checksum at the end.
@@ -169,9 +171,19 @@ func sortedHashes(list []Hash) []Hash {
 		out[*at] = h
 		*at++
 	}
-	for i := range out {
-		for j := i; j > 0 && bytes.Compare(out[j-1][:], out[j][:]) > 0; j-- {
-			out[j-1], out[j] = out[j], out[j-1]
+	const few = 16 // more only if somebody searched for such objects
+	begin := 0
+	for _, end := range next {
+		part := out[begin:end]
+		begin = int(end)
+		if len(part) > few {
+			sorting.Func(part, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+			continue
+		}
+		for i := range part {
+			for j := i; j > 0 && bytes.Compare(part[j-1][:], part[j][:]) > 0; j-- {
+				part[j-1], part[j] = part[j], part[j-1]
+			}
 		}
 	}
 	return out
