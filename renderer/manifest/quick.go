@@ -17,7 +17,7 @@ func Quick(data []byte, b Budget) (map[string]any, bool) {
 
 // quickly decodes a text of one mapping in the style of most manifests, much faster than the library. It returns false for
 // everything else, including invalid YAML, which the library then reads or refuses: anchors, aliases, tags, directives, several documents,
-// folded scalars, flow collections of several lines, scalars whose type needs the library, keys that repeat or are no strings,
+// folded blocks, flow collections of several lines, scalars whose type needs the library, keys that repeat or are no strings,
 // and nesting deeper than the limit.
 //
 // FuzzQuickly holds it against the library.
@@ -26,6 +26,7 @@ func quickly(data []byte, depth int) (map[string]any, bool) {
 		return nil, false
 	}
 	q := quick{text: string(data), depth: min(depth, quickDepth), tabs: bytes.IndexByte(data, '\t') >= 0}
+	q.begin()
 	q.next()
 	if q.end || q.indent != 0 || isEntry(q.line) {
 		return nil, false
@@ -87,6 +88,21 @@ func (q *quick) raw() (indent int, line string) {
 		indent++
 	}
 	return indent, line[indent:]
+}
+
+// begin skips a line `---` before the document, with the comments above it.
+func (q *quick) begin() {
+	for q.at < len(q.text) {
+		switch indent, line := q.raw(); {
+		case line == "" || line[0] == '#' && !q.hasTab(line):
+		case indent == 0 && strings.TrimRight(line, " ") == "---":
+			return
+		default:
+			q.at = 0
+			return
+		}
+	}
+	q.at = 0
 }
 
 // next goes to the next line that is neither blank nor a comment.
@@ -185,7 +201,7 @@ func (q *quick) value(text string, indent int) any {
 	case '|':
 		return q.literal(text, indent)
 	case '"', '\'', '{', '[':
-		f := flow{text: text, depth: q.depth}
+		f := flow{text: q.unbroken(text, indent), depth: q.depth}
 		if out = f.node(); f.failed || !isComment(f.text) {
 			return q.fail()
 		}
@@ -202,6 +218,53 @@ func (q *quick) value(text string, indent int) any {
 	}
 	q.next()
 	return out
+}
+
+// unbroken returns the text of a quoted scalar with its further lines, folded as the library does. It returns other texts as they are.
+func (q *quick) unbroken(text string, indent int) string {
+	quote := text[0]
+	if quote != '"' && quote != '\'' || closes(text[1:], quote) {
+		return text
+	}
+	var out strings.Builder
+	out.WriteString(text)
+	for q.at < len(q.text) && !q.failed {
+		breaks := 0
+		column, line := q.raw()
+		for ; line == "" && q.at < len(q.text); column, line = q.raw() {
+			breaks++
+		}
+		line = strings.TrimRight(line, " ")
+		if column <= indent || line == "" || q.hasTab(line) {
+			break
+		}
+		if breaks == 0 {
+			out.WriteByte(' ')
+		}
+		out.WriteString(strings.Repeat("\n", breaks))
+		out.WriteString(line)
+		if closes(line, quote) {
+			return out.String()
+		}
+	}
+	q.fail()
+	return text
+}
+
+// closes reports whether a line ends a quoted scalar. An escaped line break does not, and the character behind it is then no escape that is known.
+func closes(line string, quote byte) bool {
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\' && quote == '"':
+			i++
+		case line[i] != quote:
+		case quote == '\'' && strings.HasPrefix(line[i+1:], "'"):
+			i++
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // isComment reports whether only a comment follows a value, or nothing.

@@ -222,10 +222,10 @@ func quickNumber(s string) (any, bool) {
 	if digits == 0 {
 		return quickWord(s)
 	}
-	const longest = 15 // digits
+	const longest = 15 // digits of a number that is certainly exact with a point in it
 	first, last := strings.TrimPrefix(s, "-"), s[len(s)-1]
 	switch {
-	case odd || digits > longest || first[0] == '.' || last == '.':
+	case odd || digits > longest && points > 0 || first[0] == '.' || last == '.':
 		return nil, false
 	case points > 1:
 		return s, true

@@ -36,6 +36,7 @@ func checkQuickly(t *testing.T, in string) bool {
 }
 
 const quickExample = `# Source: web/templates/deployment.yaml
+---
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -55,6 +56,12 @@ metadata:
     kept: |+
       a
 
+    single: 'of several
+      lines ''quoted''
+
+      # and paragraphs' # c
+    double: "of several   
+       \"lines\""
     "quoted key": "a \"quoted\" text\n"
     empty:
       {}
@@ -102,6 +109,18 @@ func TestQuicklyReadsOrdinaryManifests(t *testing.T) {
 	}
 }
 
+func TestQuicklyReadsDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{
+		"---\na: b\n", "# c\n\n---  \na: b\n", "---\n# c\na: b\n", "---\na: |\n  ---\n", "a: 'b\n  c'\n", "a: 'b   \n     c'\n", "a: 'b\n\n\n  c' # d\n", "a: '\n  b'\n", "a: 'b\n  '\n", "a: 'b ''\n  '' c'\nd: e\n", "a: 'b\n  # c: - d'\n",
+		"a:\n- 'b\n  c'\n- d\n", "a:\n  - 'b\n    c'\n", "a: \"b\n  c\"\n", "a: \"b \\\" \n\n  \\n c\"\n", "a: \"b\n  '\"\n", "a: '\"\n  b'\n", "a: 9223372036854775807\n", "a: -9223372036854775808\n", "a: 1234567890123456\n",
+	} {
+		if !checkQuickly(t, in) {
+			t.Errorf("%q is not read quickly", in)
+		}
+	}
+}
+
 func TestQuicklyReadsChecksums(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"0a", "0f1", "0c6f72b1b937f873a3959f2793d593eaff11f23212da833edd1f70e99b4158f3", "01b", "0D0", "00b1", "4abd94711fe8ff53"} {
@@ -134,7 +153,7 @@ func TestQuicklyLeavesTheRestToTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{
 		"", "a", "- a\n", "a: b", "a: &x b\n", "a: *x\n", "a: !!str 1\n", "a: >\n  b\n", "a: b # c\n  d\n", "a: \"b\"# c\n", "a: b: c\n", "a: b\na: c\n", "on: a\n", "1: a\n", "<<: a\n", "? a\n: b\n",
-		"a: b\n---\n", "---\na: b\n", "a: b\n...\n", "%YAML 1.1\n", "a:\n\tb: c\n", "a: \u0085\n", "a: |\n\tb\n", "a: |\n b\n\tc\n", "a: b\tc\n", "a: b\n  c\td\n", "a: \ufeffb\n", "a: \xff\n", "a: \"\\x41\"\n", "a: \"b\\/c\"\n", "a: 'b\n  c'\n", "a: {b: c,\n  d: e}\n", "a: [b, ]\n", "a: {b}\n", "a: 0644\n", "a: 1e3\n",
+		"a: b\n---\n", "--- a: b\n", "---\n---\na: b\n", "--- # c\na: b\n", " ---\na: b\n", "%YAML 1.1\n---\na: b\n", "a: b\n--- \n", "a: b\n...\n", "%YAML 1.1\n", "a:\n\tb: c\n", "a: \u0085\n", "a: |\n\tb\n", "a: |\n b\n\tc\n", "a: b\tc\n", "a: b\n  c\td\n", "a: \ufeffb\n", "a: \xff\n", "a: \"\\x41\"\n", "a: \"b\\/c\"\n", "a: 'b\nc'\n", "a: 'b\n", "a: 'b\n  c\n", "a:\n  b: 'c\n d'\n", "a: \"b\\\n  c\"\n", "a: \"b\\ \n  c\"\n", "a: 'b\n  c' d\n", "a: 'b\n  c': d\n", "a: 'b\n  c'# d\n", "a: 'b\n\tc'\n", "a: 'b\n\t\n  c'\n", "- 'b\nc'\n", "a: 9223372036854775808\n", "a: {b: c,\n  d: e}\n", "a: [b, ]\n", "a: {b}\n", "a: 0644\n", "a: 1e3\n",
 		"a: 2020-01-01\n", "a: 1_0\n", "a: +1\n", "a: .5\n", "a: -.inf\n", "a: |2\n  b\n", "a: |\nb: c\n", "a:\n  b\n", "a: -\n", "a: - b\n", "a: b\n  - c: d\n", "a:\n  b: c\n d: e\n", "a: \"b\" c\n", "  a: b\n",
 		strings.Repeat("k", longestKey+1) + ": a\n", "a: " + strings.Repeat("[", 60) + strings.Repeat("]", 60) + "\n", "a:\n" + strings.Repeat("- ", 60) + "b\n", "a: b\r\n",
 	} {
