@@ -41,7 +41,17 @@ func (e *BudgetError) Error() string {
 // Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases. It accepts a
 // text that is not YAML, because the parser that reads it next reports the line.
 func Check(data []byte, b Budget) error {
-	if len(data) <= b.Bytes && mayBeDeeper(data, b.Depth) {
+	if len(data) > b.Bytes {
+		return checkSize(data, b)
+	}
+	deep := mayBeDeeper(data, b.Depth)
+	if deep || canExpand(data) {
+		// Quick reads no aliases, keeps to the depth, and takes a fifth of the time: CRDs often have && and * in their rules.
+		if _, ok := Quick(data, b); ok {
+			return nil
+		}
+	}
+	if deep {
 		if depth := exactDepth(data, b.Depth); depth > b.Depth {
 			return &BudgetError{"levels of nesting", depth, b.Depth}
 		}
@@ -49,12 +59,17 @@ func Check(data []byte, b Budget) error {
 	return checkSize(data, b)
 }
 
+// canExpand reports whether a text can contain an anchor and an alias.
+func canExpand(data []byte) bool {
+	return bytes.IndexByte(data, '&') >= 0 && bytes.IndexByte(data, '*') >= 0
+}
+
 // checkSize is Check without the depth of nesting. It parses only texts that can contain an anchor and an alias.
 func checkSize(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return &BudgetError{"bytes", len(data), b.Bytes}
 	}
-	if bytes.IndexByte(data, '&') < 0 || bytes.IndexByte(data, '*') < 0 {
+	if !canExpand(data) {
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))

@@ -208,3 +208,26 @@ func TestEncodeWithin(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
+
+// TestCheckReadsDefinitionsQuickly has a text that could contain aliases, and does not.
+func TestCheckReadsDefinitionsQuickly(t *testing.T) {
+	var definition strings.Builder
+	definition.WriteString("apiVersion: v1\nkind: A\nrule: a && b * c\nlist:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&definition, "- {name: n%d}\n", i)
+	}
+	text := []byte(definition.String())
+	quick := testing.AllocsPerRun(3, func() {
+		if err := Check(text, DefaultBudget()); err != nil {
+			t.Error(err)
+		}
+	})
+	slow := testing.AllocsPerRun(3, func() {
+		if err := checkSize(text, DefaultBudget()); err != nil {
+			t.Error(err)
+		}
+	})
+	if quick > slow/2 {
+		t.Errorf("%.0f allocations, and %.0f with the library", quick, slow)
+	}
+}
