@@ -61,7 +61,7 @@ func (e *execution) argument(out []byte, v any, items *int) ([]byte, bool) {
 		if t := e.shared.table(x); t != nil {
 			return append(append(out, 'D'), t.sum[:]...), true
 		}
-		if len(x) > *items {
+		if _, isScope := x["Subcharts"]; isScope || len(x) > *items { // of another chart
 			return nil, false
 		}
 		out = binary.AppendUvarint(append(out, 'm'), uint64(len(x)))

@@ -77,9 +77,10 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 	full := work.ChartFullPath()
 	known := &digests{scope: scope, sums: digestsOfMaps}
 	library := strings.EqualFold(work.Metadata.Type, "library")
+	basePath := path.Join(full, "templates")
 	for _, f := range work.Templates {
 		if f != nil && (!library || partial(f.Name)) {
-			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates"), known}
+			out[c.parsed.name(full, f)] = unit{f, scope, basePath, known}
 		}
 	}
 	return scope
@@ -206,6 +207,29 @@ type parsedCharts struct {
 	numbers  map[*chart.File]int               // of the templates, for keys
 	shown    map[*chart.File]any               // Helm's `.Files` by the first file of a chart
 	sums     map[*chart.File][sha256.Size]byte // of CRDs
+	names    map[templateOf]string             // of the templates
+}
+
+// templateOf is a template of the chart with a path: the same file can be in several aliases of a chart.
+type templateOf struct {
+	chart string
+	file  *chart.File
+}
+
+// name returns the name of a template.
+func (p *parsedCharts) name(chart string, f *chart.File) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := templateOf{chart, f}
+	known, ok := p.names[at]
+	if !ok {
+		if p.names == nil {
+			p.names = map[templateOf]string{}
+		}
+		known = path.Join(chart, f.Name)
+		p.names[at] = known
+	}
+	return known
 }
 
 // maxPrograms is the number of cached selections of subcharts.
