@@ -48,10 +48,11 @@ func markBranches(file string, root *parse.ListNode, marks map[*byte]mark) map[*
 
 // execution is what an instance of a program records while it executes files.
 type execution struct {
-	marks map[*byte]mark
-	depth map[string]int // open includes by name
-	texts int            // of `tpl` that the instance keeps parsed
-	kept  conversions
+	marks            map[*byte]mark
+	depth            map[string]int // open includes by name
+	nesting, deepest int            // open includes, and the most that were open
+	texts            int            // of `tpl` that the instance keeps parsed
+	kept             conversions
 
 	volatile bool // the rendering called a function that differs each time
 	probe    bool // see Options

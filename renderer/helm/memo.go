@@ -8,7 +8,7 @@ import "encoding/binary"
 
 // memo has the texts of includes.
 type memo struct {
-	texts map[memoKey]string
+	texts map[memoKey]*output
 	bytes int
 }
 
@@ -24,14 +24,14 @@ const (
 	maxMemoItems = 48
 )
 
-func (m *memo) keep(key memoKey, text string) {
-	if m.bytes += len(key.call) + len(text); m.bytes > maxMemoBytes {
+func (m *memo) keep(key memoKey, out *output) {
+	if m.bytes += len(key.call) + len(out.text); m.bytes > maxMemoBytes {
 		return
 	}
 	if m.texts == nil {
-		m.texts = map[memoKey]string{}
+		m.texts = map[memoKey]*output{}
 	}
-	m.texts[key] = text
+	m.texts[key] = out
 }
 
 // memorable returns the key of an include. It returns false if the text can depend on something else than the argument and the scope, or if it matters
@@ -97,25 +97,36 @@ func (e *execution) once(name string, data any, execute func() (string, error)) 
 	if !ok {
 		return execute()
 	}
-	if text, ok := e.memo.texts[key]; ok {
-		return text, nil
+	if known, ok := e.memo.texts[key]; ok && e.nests(known) {
+		return known.text, nil
 	}
 	between, reusable := e.between(name, data, key.call)
 	if reusable {
-		if text, ok := e.results.results.text(between); ok {
-			e.memo.keep(key, text)
-			return text, nil
+		if known, ok := e.results.results.text(between); ok && e.nests(known) {
+			e.memo.keep(key, known)
+			return known.text, nil
 		}
 	}
-	evaluated, written := e.evaluated, len(e.written)
-	e.evaluated = false
+	evaluated, written, deepest := e.evaluated, len(e.written), e.deepest
+	e.evaluated, e.deepest = false, e.nesting
 	text, err := execute()
 	if err == nil && !e.evaluated && e.harmless(written, data) {
-		e.memo.keep(key, text)
+		out := &output{text: text, includes: e.deepest - e.nesting}
+		e.memo.keep(key, out)
 		if reusable {
-			e.results.results.put(between, &output{text: text})
+			e.results.results.put(between, out)
 		}
 	}
-	e.evaluated = e.evaluated || evaluated
+	e.evaluated, e.deepest = e.evaluated || evaluated, max(e.deepest, deepest)
 	return text, err
+}
+
+// nests reports whether the text of an include can be used here: its execution surely does not nest includes more deeply than allowed. Otherwise
+// it would depend on what was rendered before whether a chart renders.
+func (e *execution) nests(known *output) bool {
+	if e.nesting+known.includes > maxIncludes {
+		return false
+	}
+	e.deepest = max(e.deepest, e.nesting+known.includes)
+	return true
 }

@@ -105,3 +105,24 @@ func TestIncludesOfSubchartsWithOneName(t *testing.T) {
 		}
 	}
 }
+
+// TestIncludesThatNestTooDeeply renders with numbers whose texts of smaller ones are known. Helm refuses a template that is nested in itself
+// more than 1,001 times, and so does a rendering that could take the inner texts from an earlier one, or from an earlier line.
+func TestIncludesThatNestTooDeeply(t *testing.T) {
+	const helpers = `{{ define "down" }}{{ if gt .n 0 }}{{ include "down" (dict "n" (sub .n 1 | int)) }}{{ end }}{{ .n }}{{ end }}{{ define "other" }}{{ include "down" . }}{{ end }}`
+	for text, numbers := range map[string][]int{
+		`{{ include "down" (dict "n" (int .Values.n)) }}`:                                     {400, 800, 1000, 999, 1001, 1200, 1600, 1000},
+		`{{ include "down" (dict "n" 600) }}{{ include "down" (dict "n" (int .Values.n)) }}`:  {1, 700, 1000, 1001, 1200, 999},
+		`{{ include "other" (dict "n" 600) }}{{ include "down" (dict "n" (int .Values.n)) }}`: {1, 700, 1000, 1001, 1200, 999},
+	} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/_h.tpl", []byte(helpers)}, File{"templates/a.txt", []byte(text)})
+		for _, n := range append([]int{1, 1}, numbers...) { // the first renderings keep nothing
+			if _, _, err := reused(t, c, options(map[string]any{"n": n})); (err != nil) != (n > 1000) || t.Failed() {
+				t.Fatalf("%s with %d: %.200v", text, n, err)
+			}
+		}
+		if c.results.texts == 0 {
+			t.Errorf("%s: no text was reused", text)
+		}
+	}
+}

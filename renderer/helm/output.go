@@ -10,10 +10,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// output is the result of one template file. Renderings share it.
+// output is the result of one template file or include. Renderings share it.
 type output struct {
 	text      string
-	documents []Document // as Helm splits the text; none of notes
+	documents []Document // as Helm splits the text of a file; none of notes
+	includes  int        // of an include: how deeply includes are nested in it, with itself
 }
 
 // size estimates the memory of an output.

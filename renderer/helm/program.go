@@ -358,14 +358,17 @@ func (b *bound) include(name string, data any) (string, error) {
 }
 
 func (b *bound) execute(name string, data any) (string, error) {
-	depth := b.execution.depth
-	if depth[name] > maxIncludes {
+	e := b.execution
+	if e.depth[name] > maxIncludes {
 		return "", fmt.Errorf("template %s includes itself without end", name)
 	}
-	depth[name]++
-	out := &writer{execution: b.execution}
+	e.depth[name]++
+	e.nesting++
+	e.deepest = max(e.deepest, e.nesting)
+	out := &writer{execution: e}
 	err := b.templates.ExecuteTemplate(out, name, data)
-	depth[name]--
+	e.depth[name]--
+	e.nesting--
 	return out.String(), err
 }
 

@@ -55,15 +55,14 @@ func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
 }
 
 // text returns the text of an include.
-func (r *Results) text(key [sha256.Size]byte) (string, bool) {
+func (r *Results) text(key [sha256.Size]byte) (*output, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out, ok := r.cache.Get(string(key[:]))
-	if !ok {
-		return "", false
+	if ok {
+		r.texts++
 	}
-	r.texts++
-	return out.text, true
+	return out, ok
 }
 
 func (r *Results) put(key [sha256.Size]byte, out *output) {
