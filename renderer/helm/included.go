@@ -2,7 +2,6 @@ package helm
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 	"strconv"
 )
@@ -19,11 +18,13 @@ type included struct {
 }
 
 const (
-	firstIncluded = 1 << 31 // files have lower numbers
-	maxIncluded   = 4096    // pairs of a template and a form for which a program keeps texts
+	firstIncluded    = 1 << 31 // files have lower numbers
+	maxIncluded      = 4096    // pairs of a template and a form for which a program keeps texts
+	maxIncludedSteps = 1 << 17 // commands of their analyses, which take about 2 µs each; real charts have 2,000
 )
 
-// included returns what a template reads; nil if the program has too many. key identifies the template, the chart and the form of the argument.
+// included returns what a template reads; nil if the program has too many, or they have too many commands. key identifies the template, the chart
+// and the form of the argument. Values do not multiply forms: the analysis of the file knows all keys that lead to the scope, or it reads everything.
 func (p *program) included(key []byte, name, basePath string, form func() abstract) *included {
 	r := p.reads
 	r.mu.Lock()
@@ -31,11 +32,12 @@ func (p *program) included(key []byte, name, basePath string, form func() abstra
 	if known, ok := r.included[string(key)]; ok {
 		return known
 	}
-	if len(r.included) >= maxIncluded {
+	if len(r.included) >= maxIncluded || r.steps >= maxIncludedSteps {
 		return nil
 	}
 	analysis := reader{trees: p.tree, basePath: basePath, mutable: r.mutable}
 	analysis.readIncluded(name, form())
+	r.steps += analysis.steps
 	reads := &analysis.out.blocks[0]
 	out := &included{number: firstIncluded + uint32(len(r.included)), numbers: r.numbers(reads, nil)}
 	out.all = reads.all || analysis.out.named
@@ -49,50 +51,64 @@ func (p *program) included(key []byte, name, basePath string, form func() abstra
 // the analysis needs no more.
 func (e *execution) form(v any) abstract {
 	var out abstract
+	add := func(key string, item any) {
+		if below := e.form(item); below.paths != nil || below.fields != nil {
+			if out.fields == nil {
+				out.fields = map[string]abstract{}
+			}
+			out.fields[key] = below
+		}
+	}
 	switch x := v.(type) {
 	case map[string]any:
 		switch {
 		case address(x) == address(e.unit.scope):
 			out.paths = []string{""}
-		case x != nil && e.shared.table(x) == nil:
-			out.fields = make(map[string]abstract, len(x))
+		case e.shared.table(x) == nil:
 			for key, item := range x {
-				out.fields[key] = e.form(item)
+				add(key, item)
 			}
 		}
 	case []any:
-		out.fields = make(map[string]abstract, len(x))
 		for i, item := range x {
-			out.fields["#"+strconv.Itoa(i)] = e.form(item)
+			add("#"+strconv.Itoa(i), item)
 		}
 	}
 	return out
 }
 
-// appendForm writes the form of an argument.
+// appendForm writes the form of an argument; nothing if it does not contain the scope.
 func (e *execution) appendForm(out []byte, v any) []byte {
+	begin := len(out)
 	switch x := v.(type) {
 	case map[string]any:
 		switch {
 		case address(x) == address(e.unit.scope):
 			return append(out, 'S')
 		case x == nil, e.shared.table(x) != nil:
-			return append(out, '.')
+			return out
 		}
-		out = binary.AppendUvarint(append(out, 'm'), uint64(len(x)))
 		var few [16]string
 		for _, key := range sortedKeys(few[:0], x) {
-			out = e.appendForm(appendTexts(out, key), x[key])
+			out = e.appendItem(out, 'm', key, x[key])
 		}
-		return out
 	case []any:
-		out = binary.AppendUvarint(append(out, 'l'), uint64(len(x)))
-		for _, item := range x {
-			out = e.appendForm(out, item)
+		for i, item := range x {
+			out = e.appendItem(out, 'l', strconv.Itoa(i), item)
 		}
-		return out
 	}
-	return append(out, '.')
+	if len(out) > begin {
+		out = append(out, '.')
+	}
+	return out
+}
+
+func (e *execution) appendItem(out []byte, kind byte, key string, item any) []byte {
+	before := appendTexts(append(out, kind), key)
+	if after := e.appendForm(before, item); len(after) > len(before) {
+		return after
+	}
+	return out
 }
 
 // between returns the key of the text of an include for all renderings of the program. call is the template with its argument.

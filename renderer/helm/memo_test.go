@@ -126,3 +126,36 @@ func TestIncludesThatNestTooDeeply(t *testing.T) {
 		}
 	}
 }
+
+// TestFormsAreBounded has values that give each include other keys, and templates whose analysis takes long.
+func TestFormsAreBounded(t *testing.T) {
+	var items []any
+	for i := range 100 {
+		items = append(items, map[string]any{fmt.Sprint("key", i): []any{map[string]any{"k": i}}})
+	}
+	long := `{{ define "long" }}{{ if .Values.never }}` + strings.Repeat("{{ .Values.a.b }}", 5000) + "{{ end }}{{ end }}"
+	calls := ""
+	for i := range 40 {
+		long += fmt.Sprintf(`{{ define "t%d" }}{{ include "long" . }}{{ end }}`, i)
+		calls += fmt.Sprintf(`{{ include "t%d" . }}`, i)
+	}
+	for text, want := range map[string]int{
+		`{{ range .Values.items }}{{ include "a of" (dict "ctx" $ "name" "n" "item" . "list" (list 1 .)) }}{{ end }}`:                                                                                        1,
+		`{{ range .Values.items }}{{ include "a of" . }}{{ end }}`:                                                                                                                                           1,
+		`{{ include "a of" (dict "ctx" .) }}{{ include "a of" (list .) }}{{ include "a of" (list 1 .) }}{{ include "a of" (dict "ctx" (list .)) }}{{ include "a of" (dict "ctx" (dict "ctx" .) "name" .) }}`: 5,
+		calls: 27, // all of them together have 200,000 commands
+	} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/_h.tpl", []byte(`{{ define "a of" }}x{{ end }}` + long)},
+			File{"templates/a.txt", []byte(text + `{{ .Values.b }}`)})
+		for i := range 4 {
+			if _, _, err := reused(t, c, options(map[string]any{"items": items, "b": i})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range c.parsed.programs {
+			if got := len(p.reads.included); got != want {
+				t.Errorf("%.200s: %d forms, want %d", text, got, want)
+			}
+		}
+	}
+}

@@ -90,6 +90,7 @@ type programReads struct {
 	paths    []scopePath    // by number; only appended to
 	known    map[string]int // numbers of paths
 	included map[string]*included
+	steps    int // of the analyses of included templates
 }
 
 // readFile is what one file reads. Executions of different branches read different paths.
