@@ -3,6 +3,7 @@ package helm
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // callKind is what the analysis knows about a function of templates.
@@ -74,12 +75,16 @@ func (r *reader) call(name string, args []abstract) abstract {
 	return abstract{}
 }
 
+// maxPrinted is the number of bytes that the analysis prints into one text: with 40 variables, each of which prints the one before twice, the last
+// would not fit into memory.
+const maxPrinted = 1 << 10
+
 // printed returns the text of known strings: the names of included templates often are `print $.Template.BasePath "/file.yaml"`.
 func printed(name string, args []abstract) (string, bool) {
-	texts := make([]any, len(args))
+	texts, size := make([]any, len(args)), 0
 	for i, arg := range args {
 		text, ok := arg.text()
-		if !ok {
+		if size += len(text); !ok || size > maxPrinted {
 			return "", false
 		}
 		texts[i] = text
@@ -88,7 +93,11 @@ func printed(name string, args []abstract) (string, bool) {
 	case name == "print":
 		return fmt.Sprint(texts...), true
 	case name == "printf" && len(texts) > 0:
-		return fmt.Sprintf(texts[0].(string), texts[1:]...), true
+		format := texts[0].(string)
+		if strings.Contains(strings.ReplaceAll(format, "%s", ""), "%") { // a verb with a width makes a long text
+			return "", false
+		}
+		return fmt.Sprintf(format, texts[1:]...), true
 	}
 	return "", false
 }

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -156,6 +157,41 @@ func TestFormsAreBounded(t *testing.T) {
 			if got := len(p.reads.included); got != want {
 				t.Errorf("%.200s: %d forms, want %d", text, got, want)
 			}
+		}
+	}
+}
+
+// TestTheAnalysisPrintsLittle has names of included templates that no execution computes, because they would not fit into memory.
+func TestTheAnalysisPrintsLittle(t *testing.T) {
+	doubled := `{{ $a0 := "xxxxxxxx" }}`
+	for i := range 24 {
+		doubled += fmt.Sprintf(`{{ $a%d := print $a%d $a%d }}`, i+1, i, i)
+	}
+	wide := ""
+	for range 20 {
+		wide += `{{ $a := printf "` + strings.Repeat("%1000000s", 10) + `" "x" }}{{ $_ := include $a . }}`
+	}
+	for _, text := range []string{doubled, wide} {
+		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/a.txt", []byte(`{{ if .Values.never }}` + text + `{{ end }}`)})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 3 {
+			if _, err := c.Render(t.Context(), options(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 10<<20 {
+			t.Errorf("%.200s: %d MiB were allocated", text, n>>20)
+		}
+	}
+	const helpers = `{{ define "x-y" }}{{ .Values.a }}{{ end }}`
+	c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/_h.tpl", []byte(helpers)},
+		File{"templates/a.txt", []byte(`{{ include (printf "%s-%s" "x" "y") . }}{{ include (print "x-" "y") . }}`)}, File{"templates/b.txt", []byte(`{{ .Values.b }}`)})
+	for i := range 4 {
+		_, found, err := reused(t, c, options(map[string]any{"b": i}))
+		if err != nil || i > 1 && found != 1 {
+			t.Errorf("rendering %d: %d files reused, want 1, %v", i, found, err)
 		}
 	}
 }
