@@ -19,7 +19,9 @@ func TestDigestsBelowSharedTables(t *testing.T) {
 	values := func(v any) map[string]any { return map[string]any{"Values": map[string]any{"a": v}} }
 	scopes := []map[string]any{
 		values(shared), values(map[string]any{"b": shared}), values(other), values(map[string]any{"b": other}), values(map[string]any{"b": map[string]any{"b": shared}}),
-		values(map[string]any{"b": "own"}), values(nil), {}, values(map[string]any{}),
+		values(map[string]any{"b": "own"}), values(nil),
+		{},
+		values(map[string]any{}),
 	}
 	for _, keys := range [][]string{{"Values"}, {"Values", "a"}, {"Values", "a", "b"}, {"Values", "a", "b", "b"}, {"Values", "a", "b", kindKey}, {"Values", "a", "b", "b", kindKey}, {"Values", "a", "b", "s"}} {
 		paths := []scopePath{{keys, &atomic.Pointer[keptDigest]{}}}

@@ -39,7 +39,7 @@ func (p *program) included(key []byte, name, basePath string, form func() abstra
 	analysis.readIncluded(name, form())
 	r.steps += analysis.steps
 	reads := &analysis.out.blocks[0]
-	out := &included{number: firstIncluded + uint32(len(r.included)), numbers: r.numbers(reads, nil)}
+	out := &included{number: firstIncluded + uint32(len(r.included)), numbers: r.numbers(reads, nil)} //nolint:gosec // below maxIncluded
 	out.all = reads.all || analysis.out.named
 	slices.Sort(out.list)
 	out.paths = r.paths
