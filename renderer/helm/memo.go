@@ -102,7 +102,7 @@ func (e *execution) once(name string, data any, execute func() (string, error)) 
 	}
 	between, reusable := e.between(name, data, key.call)
 	if reusable {
-		if known, ok := e.results.results.text(between); ok && e.nests(known) {
+		if known, ok := e.results.results.get(between, &e.results.results.texts); ok && e.nests(known) {
 			e.memo.keep(key, known)
 			return known.text, nil
 		}

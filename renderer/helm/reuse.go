@@ -44,23 +44,13 @@ func (r *Results) number() uint64 {
 	return r.programs
 }
 
-func (r *Results) get(key [sha256.Size]byte) (*output, bool) {
+// get returns what is kept for a key, and counts it in found or texts.
+func (r *Results) get(key [sha256.Size]byte, count *int) (*output, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out, ok := r.cache.Get(string(key[:]))
 	if ok {
-		r.found++
-	}
-	return out, ok
-}
-
-// text returns the text of an include.
-func (r *Results) text(key [sha256.Size]byte) (*output, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out, ok := r.cache.Get(string(key[:]))
-	if ok {
-		r.texts++
+		*count++
 	}
 	return out, ok
 }
@@ -237,7 +227,7 @@ func (r *reuse) file(name string, e *execution) *readFile {
 func (r *reuse) find(f *readFile, u unit) (*output, bool) {
 	for _, s := range f.known() {
 		if key, ok := r.key(f, s, u.digests); ok {
-			if out, ok := r.results.get(key); ok {
+			if out, ok := r.results.get(key, &r.results.found); ok {
 				return out, true
 			}
 		}
