@@ -75,8 +75,7 @@ func (r *reader) call(name string, args []abstract) abstract {
 	return abstract{}
 }
 
-// maxPrinted is the number of bytes that the analysis prints into one text: with 40 variables, each of which prints the one before twice, the last
-// would not fit into memory.
+// maxPrinted limits the bytes of a text that the analysis computes. A text of which 40 variables each double the one before would not fit into memory.
 const maxPrinted = 1 << 10
 
 // printed returns the text of known strings: the names of included templates often are `print $.Template.BasePath "/file.yaml"`.

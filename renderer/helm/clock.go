@@ -54,7 +54,7 @@ func inProbe(name string, args []reflect.Value) {
 	}
 }
 
-// orProbeTime replaces what is no time: Sprig takes the present for it.
+// orProbeTime returns probeTime for a value that is not a time, where Sprig uses the present, and other values as they are.
 func orProbeTime(v reflect.Value) reflect.Value {
 	switch v.Interface().(type) {
 	case time.Time, *time.Time, int64, int, int32:
@@ -63,7 +63,7 @@ func orProbeTime(v reflect.Value) reflect.Value {
 	return reflect.ValueOf(probeTime())
 }
 
-// sinceProbeTime returns the time that is as long ago as v was at probeTime.
+// sinceProbeTime moves a time by the age of probeTime, so that functions of its age give what they gave at probeTime.
 func sinceProbeTime(v reflect.Value) reflect.Value {
 	var at time.Time
 	switch x := v.Interface().(type) {

@@ -19,7 +19,7 @@ type digests struct {
 	text  []byte   // room for texts
 }
 
-// digest is what is known of a path.
+// digest is the digest of a path in one rendering.
 type digest struct {
 	computed bool
 	text     []byte // nil: a value has a type that is not known
@@ -87,7 +87,7 @@ func (d *digests) below(table *sharedTable, depth int, path *scopePath) []byte {
 		next.more = first.more + 1
 	}
 	if next.more < maxKept {
-		path.kept.CompareAndSwap(first, next) // if another rendering added one, the following renderings add this one
+		path.kept.CompareAndSwap(first, next) // if another rendering was faster, a later one adds this digest
 	}
 	return text
 }
@@ -113,7 +113,7 @@ func (d *digests) forget() { d.known, d.text, d.sums.known = nil, nil, nil }
 // sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
 type sums struct {
 	shared    *defaults
-	ambiguous bool                 // two subcharts of a chart have the same name, so the path of a chart does not identify it
+	ambiguous bool                 // two subcharts have the same name, so a path can mean either
 	known     map[uintptr]knownSum // maps of the rendering
 }
 

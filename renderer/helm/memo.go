@@ -6,13 +6,13 @@ import "encoding/binary"
 // file keeps the texts of includes during one rendering. A text is kept only if its execution changed no map that it did not make itself, called
 // no function whose result differs each time, and evaluated no template in values. It is used as long as the scope is unchanged.
 
-// memo has the texts of includes.
+// memo has the texts of includes of one rendering.
 type memo struct {
 	texts map[memoKey]*output
 	bytes int
 }
 
-// memoKey is a template with an argument, in which the scope at an address stands for itself.
+// memoKey identifies a call of an include: the address of the scope, and the template with its argument, in which a marker stands for the scope.
 type memoKey struct {
 	scope uintptr
 	call  string

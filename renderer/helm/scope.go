@@ -113,8 +113,8 @@ const maxChanges = 20
 // maxWritten is the number of changed maps of a file that are known.
 const maxWritten = 1 << 10
 
-// harmless reports whether what was written since there were n written maps changed only maps that a template made itself: neither the scope,
-// which is seen already, nor its argument. A template has no other maps that exist when it returns.
+// harmless reports whether an include changed only maps that it made itself. n is the length of written before it. An include reaches only the
+// scope, whose changes are recorded, and its argument; all other maps end with it.
 func (c *changes) harmless(n int, argument any) bool {
 	written := c.written[n:]
 	return !c.changed && !c.lost && len(c.written) < maxWritten && (len(written) == 0 || !c.among(written, argument))
