@@ -16,7 +16,11 @@ func encodeTree(entries []Entry) ([]byte, error) {
 		sorted = slices.SortedFunc(slices.Values(entries), compareEntries)
 	}
 	files := filesBesideFolders(sorted)
-	out := make([]byte, 0, len(sorted)*48) // a usual name has some 20 bytes
+	size := 0
+	for _, e := range sorted {
+		size += len("100644 ") + len(e.Name) + 1 + len(e.Hash)
+	}
+	out := make([]byte, 0, size)
 	for i, e := range sorted {
 		if err := checkEntry(e); err != nil {
 			return nil, err
