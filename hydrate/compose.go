@@ -21,41 +21,50 @@ type Composition struct {
 	All         bool                       // render every target of the commits, even if Running has its digest
 }
 
+// Composed is the result of Compose.
+type Composed struct {
+	Tree    gitstore.Hash
+	Failure string                   // why targets cannot be rendered; then there is no tree
+	Parts   map[string]*branch.State // the trees of the environment at the source commits that were rendered, by id
+}
+
 // Compose writes the tree of a composition. It renders the apps whose source commit changes, and takes the others
-// from the branch, on every cluster. If targets cannot be rendered, it returns the reason in failure and no tree.
-func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
+// from the branch, on every cluster.
+func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Writer) (Composed, error) {
+	out := Composed{Parts: map[string]*branch.State{}}
 	if err := c.Source.Validate(); err != nil {
-		return gitstore.Hash{}, "", fmt.Errorf("environment %s: %w", c.Environment, err)
+		return out, fmt.Errorf("environment %s: %w", c.Environment, err)
 	}
 	keep := c.Running.Exists() && !c.All
 	var running branch.Source
 	if keep {
 		running = c.Running.Source()
 	}
-	parts := map[string]*branch.State{}
 	for _, commit := range changedCommits(running, c.Source) {
 		part, why, err := h.renderCommit(ctx, c, commit, w)
 		if err != nil || why != "" {
-			return gitstore.Hash{}, why, err
+			return Composed{Failure: why}, err
 		}
-		parts[commit] = part
+		out.Parts[commit] = part
 	}
-	base := parts[c.Source.Commit]
+	base := out.Parts[c.Source.Commit]
 	if base == nil {
 		base = c.Running
 	}
 	if len(c.Source.Apps)+len(c.Source.Clusters) == 0 && base != c.Running {
-		return base.Tip.Tree, "", nil
+		out.Tree = base.Tip.Tree
+		return out, nil
 	}
 	of := func(cluster, app string) *branch.State {
 		commit := c.Source.On(cluster).Of(app)
 		if keep && commit == running.On(cluster).Of(app) {
 			return c.Running
 		}
-		return parts[commit]
+		return out.Parts[commit]
 	}
-	tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, running.Exceptions(), of}, w)
-	return tree, "", err
+	var err error
+	out.Tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, running.Exceptions(), of}, w)
+	return out, err
 }
 
 // changedCommits lists the commits of next that running does not have in the same place.

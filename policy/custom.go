@@ -39,34 +39,39 @@ type crdVersion struct {
 	rules      *crdcel.Validator
 }
 
-// definitions are the CustomResourceDefinitions of each cluster. It reads equal ones once, and the surroundings only
-// for clusters with custom kinds. It is safe for concurrent use.
+// definitions are the CustomResourceDefinitions of each cluster of a batch. It reads equal ones once, and the surroundings only
+// for clusters with custom kinds. It is safe for concurrent use, apart from begin.
 type definitions struct {
 	ctx    context.Context //nolint:containedctx // of one check
 	around Surroundings
 	notes  *notes
 
 	mu        sync.Mutex
-	own       map[string][]*Object // definitions among the subjects, by cluster
+	own       map[string][]*Object // definitions among the subjects of the batch, by cluster
 	byKey     map[string]map[manifest.GroupKind]*definition
 	byCluster map[string]map[manifest.GroupKind]*definition
 	err       error // the first
 }
 
-func newDefinitions(ctx context.Context, in Input, n *notes) *definitions {
-	d := &definitions{
-		ctx: ctx, around: in.Surroundings, notes: n, own: map[string][]*Object{},
+func newDefinitions(ctx context.Context, around Surroundings, n *notes) *definitions {
+	return &definitions{
+		ctx: ctx, around: around, notes: n, own: map[string][]*Object{},
 		byKey: map[string]map[manifest.GroupKind]*definition{}, byCluster: map[string]map[manifest.GroupKind]*definition{},
 	}
-	for i := range in.Subjects {
-		s := &in.Subjects[i]
+}
+
+// begin begins a batch, which has all targets of its clusters.
+func (d *definitions) begin(batch []Subject) {
+	clear(d.own)
+	clear(d.byCluster)
+	for i := range batch {
+		s := &batch[i]
 		for j := range s.Objects {
 			if o := &s.Objects[j]; o.Object.Kind() == "CustomResourceDefinition" && manifest.GroupOf(o.Object.APIVersion()) == "apiextensions.k8s.io" {
 				d.own[s.Cluster.Name] = append(d.own[s.Cluster.Name], o)
 			}
 		}
 	}
-	return d
 }
 
 // of returns the definition of a kind on a cluster. It returns nil for built-in kinds, and if the fleet has no

@@ -22,15 +22,12 @@ type checker interface {
 	check(ctx context.Context, s *Subject, o *Object) ([]breach, error)
 }
 
-// Check judges all objects of the input. It judges equal objects in equal circumstances once for the whole fleet. A
-// rule that cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
+// Check judges all objects of the input. It judges equal objects in equal circumstances once for the whole fleet, or again after very many
+// others. A rule that cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
 func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
-	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
-	run.prepare(ctx)
-	if err := run.all(ctx); err != nil {
-		return nil, err
-	}
-	if err := run.ownPolicies(ctx); err != nil {
+	run := newRun(ctx, e, in)
+	run.checkers = run.every()
+	if err := run.all(ctx, run.ownPolicies); err != nil {
 		return nil, err
 	}
 	run.expired()
@@ -38,16 +35,40 @@ func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
 }
 
-// all judges the objects, then who owns them, and then the workspaces.
-func (r *run) all(ctx context.Context) error {
+// all judges batch after batch, with further steps for each, and then what concerns no batch.
+func (r *run) all(ctx context.Context, further ...func(context.Context) error) error {
+	if r.input.Subjects != nil {
+		for batch, err := range r.input.Subjects {
+			if err != nil {
+				return err
+			}
+			r.subjects = batch
+			for _, step := range append([]func(context.Context) error{r.batch}, further...) {
+				if err := step(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if !r.engine.own {
+		r.emptied()
+	}
+	return nil
+}
+
+// batch judges the objects of a batch, then who owns them, and then the workspaces.
+func (r *run) batch(ctx context.Context) error {
+	r.crds.begin(r.subjects)
 	if err := r.judge(ctx); err != nil {
 		return err
 	}
 	r.collect()
+	if len(r.memo) > maxMemo {
+		clear(r.memo)
+	}
 	if r.crds.err != nil || r.engine.own {
 		return r.crds.err
 	}
-	r.emptied()
 	if err := r.owners(ctx); err != nil {
 		return err
 	}
@@ -74,8 +95,11 @@ type memoKey struct {
 	scope   string
 }
 
+// maxMemo is the number of answers that a run remembers from earlier batches, about 200 bytes each.
+const maxMemo = 1 << 17
+
 type answer struct {
-	subject  *Subject
+	subject  *Subject // nil when it has been judged
 	object   *Object
 	breaches []breach
 }
@@ -83,37 +107,44 @@ type answer struct {
 type run struct {
 	engine   *Engine
 	input    Input
+	subjects []Subject // the batch at hand
 	notes    *notes
 	crds     *definitions
 	checkers []checker
 	memo     map[memoKey]*answer
+	own      map[string]*OwnUse // by workspace
 	out      []Finding
 }
 
-func (r *run) prepare(ctx context.Context) {
-	crds := newDefinitions(ctx, r.input, r.notes)
-	r.crds = crds
-	e := r.engine
-	r.checkers = []checker{
+func newRun(ctx context.Context, e *Engine, in Input) *run {
+	n := &notes{}
+	return &run{engine: e, input: in, notes: n, crds: newDefinitions(ctx, in.Surroundings, n), memo: map[memoKey]*answer{}, own: map[string]*OwnUse{}}
+}
+
+// every returns all checkers of the engine.
+func (r *run) every() []checker {
+	e, crds := r.engine, r.crds
+	checkers := []checker{
 		&plainCheck{engine: e}, &apiCheck{engine: e}, &customCheck{engine: e, known: crds},
 		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds}, &confineCheck{engine: e, crds: crds},
 	}
 	if e.own {
-		r.checkers = nil
+		checkers = nil
 	}
 	if e.rego != nil && len(e.rego.names) > 0 {
-		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego, notes: r.notes})
+		checkers = append(checkers, &regoCheck{engine: e, rules: e.rego, notes: r.notes})
 	}
 	for _, a := range e.admission {
-		r.checkers = append(r.checkers, a)
+		checkers = append(checkers, a)
 	}
+	return checkers
 }
 
 // judge runs every checker once for each scope.
 func (r *run) judge(ctx context.Context) error {
 	var work []memoKey
-	for i := range r.input.Subjects {
-		s := &r.input.Subjects[i]
+	for i := range r.subjects {
+		s := &r.subjects[i]
 		for j := range s.Objects {
 			for n, c := range r.checkers {
 				scope := c.scope(s, &s.Objects[j])
@@ -146,7 +177,12 @@ func (r *run) judge(ctx context.Context) error {
 			return nil
 		})
 	}
-	return group.Wait()
+	err := group.Wait()
+	for _, key := range work {
+		a := r.memo[key]
+		a.subject, a.object = nil, nil // of this batch
+	}
+	return err
 }
 
 // collect turns the results into findings for every object that shares them. It asks only the checkers that found something: most find nothing,
@@ -159,8 +195,8 @@ func (r *run) collect() {
 	if !slices.Contains(found, true) {
 		return
 	}
-	for i := range r.input.Subjects {
-		s := &r.input.Subjects[i]
+	for i := range r.subjects {
+		s := &r.subjects[i]
 		for j := range s.Objects {
 			o := &s.Objects[j]
 			for n, c := range r.checkers {
@@ -230,9 +266,9 @@ func (r *run) expired() {
 // owners finds objects that several apps of a cluster contain. It takes one cluster after the other, so that neither it nor the surroundings
 // keep what concerns all of them.
 func (r *run) owners(ctx context.Context) error {
-	order := make([]*Subject, len(r.input.Subjects))
+	order := make([]*Subject, len(r.subjects))
 	for i := range order {
-		order[i] = &r.input.Subjects[i]
+		order[i] = &r.subjects[i]
 	}
 	slices.SortStableFunc(order, func(a, b *Subject) int { return strings.Compare(a.Cluster.Name, b.Cluster.Name) })
 	for len(order) > 0 {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,8 +20,17 @@ import (
 // Own judges the objects of workspaces by the policies that the workspaces have themselves. It must be safe for concurrent use.
 type Own interface {
 	// Judge returns what the own policy of a workspace finds in targets of its apps; nil if it has no policy. An error means that nothing
-	// can be judged at the moment, whatever the policy is.
-	Judge(ctx context.Context, workspace string, subjects []Subject) (*OwnResult, error)
+	// can be judged at the moment, whatever the policy is. A check calls it for each batch, and limits hold for the whole check: Judge adds
+	// what a call costs to used, which nothing else reads or writes meanwhile.
+	Judge(ctx context.Context, workspace string, subjects []Subject, used *OwnUse) (*OwnResult, error)
+}
+
+// OwnUse is what the own policy of a workspace has cost in one check.
+type OwnUse struct {
+	Sent, Answered int // bytes
+	CPU            time.Duration
+
+	findings, text int // see maxOwnFindings and maxOwnReport
 }
 
 // OwnResult is what the own policy of a workspace finds. Nobody trusts it: it comes from files that the workspace writes.
@@ -89,24 +99,29 @@ func LoadOwn(ctx context.Context, dir string, files []File, o Options) (*Engine,
 	return engine, err
 }
 
-// ownPolicies adds what the workspaces' own policies find in their own apps.
+// ownPolicies adds what the workspaces' own policies find in their own apps of the batch.
 func (r *run) ownPolicies(ctx context.Context) error {
 	if r.engine.options.Own == nil {
 		return nil
 	}
 	byWorkspace := map[string][]Subject{}
-	for _, s := range r.input.Subjects {
+	for _, s := range r.subjects {
 		if name := workspaceOf(s.App.Name); r.engine.options.Workspaces[name] != nil && len(s.Objects) > 0 {
 			byWorkspace[name] = append(byWorkspace[name], s)
 		}
 	}
 	names := slices.Sorted(maps.Keys(byWorkspace))
+	for _, name := range names {
+		if r.own[name] == nil {
+			r.own[name] = &OwnUse{}
+		}
+	}
 	results := make([]*OwnResult, len(names))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, r.engine.options.Parallel))
 	for i, name := range names {
 		group.Go(func() (err error) {
-			results[i], err = r.engine.options.Own.Judge(ctx, name, byWorkspace[name])
+			results[i], err = r.engine.options.Own.Judge(ctx, name, byWorkspace[name], r.own[name])
 			return err
 		})
 	}
@@ -124,8 +139,8 @@ func (r *run) ownPolicies(ctx context.Context) error {
 // addOwn adds the findings of a workspace's own policy. A result that is about anything but the objects that the workspace was asked about
 // does not count, and is itself a finding.
 func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
-	failed := result.Failed
-	if len(result.Findings) > maxOwnFindings {
+	failed, used := result.Failed, r.own[workspace]
+	if used.findings += len(result.Findings); used.findings > maxOwnFindings {
 		failed = cmp.Or(failed, fmt.Sprintf("it has more than %d findings", maxOwnFindings))
 	}
 	environments := map[ownObject]string{}
@@ -136,10 +151,9 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 		}
 	}
 	if failed == "" {
-		size := 0
 		for i := range result.Findings {
 			f := &result.Findings[i]
-			if size += f.shorten(); size > maxOwnReport {
+			if used.text += f.shorten(); used.text > maxOwnReport {
 				failed = fmt.Sprintf("its findings have more than %d MiB of text", maxOwnReport>>20)
 				break
 			}

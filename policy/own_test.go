@@ -21,22 +21,22 @@ type answers struct {
 	asked   map[string][]string
 }
 
-func (a *answers) Judge(_ context.Context, workspace string, subjects []policy.Subject) (*policy.OwnResult, error) {
+func (a *answers) Judge(_ context.Context, workspace string, subjects []policy.Subject, _ *policy.OwnUse) (*policy.OwnResult, error) {
 	for _, s := range subjects {
 		a.asked[workspace] = append(a.asked[workspace], s.App.Name)
 	}
 	return a.results[workspace], a.err
 }
 
-func ownInput(apps ...string) policy.Input {
-	var in policy.Input
+func ownInput(apps ...string) []policy.Subject {
+	var list []policy.Subject
 	for _, app := range apps {
-		in.Subjects = append(in.Subjects, policy.Subject{
+		list = append(list, policy.Subject{
 			Cluster: &policy.Cluster{Name: "eu-1", Environment: "prod"}, App: &policy.App{Name: app, Namespace: "x"},
 			Objects: []policy.Object{{Key: app, Object: manifest.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "x"}}}},
 		})
 	}
-	return in
+	return list
 }
 
 // checkedOwn returns the findings of the own policies.
@@ -51,7 +51,7 @@ func checkedOwn(t *testing.T, own *answers, exemptions string) []policy.Finding 
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := e.Check(t.Context(), ownInput("web", "team-a/web", "team-b/web", "workspace-c/web", "unknown/web"))
+	result, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(ownInput("web", "team-a/web", "team-b/web", "workspace-c/web", "unknown/web")...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func checkedOwn(t *testing.T, own *answers, exemptions string) []policy.Finding 
 func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 	t.Parallel()
 	mine := policy.Finding{
-		Rule: "main.deny", Severity: policy.SeverityError, Message: "no\x1b[31m", App: "team-a/web", Cluster: "eu-1", Environment: "forged", Object: ownInput("x").Subjects[0].Objects[0].Object.Identity(),
+		Rule: "main.deny", Severity: policy.SeverityError, Message: "no\x1b[31m", App: "team-a/web", Cluster: "eu-1", Environment: "forged", Object: ownInput("x")[0].Objects[0].Object.Identity(),
 	}
 	with := func(change func(*policy.Finding)) *policy.OwnResult {
 		f := mine
@@ -109,7 +109,7 @@ func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 // A rule of a workspace is none of the fleet, whatever both are called: only an exemption of the fleet that names it covers it.
 func TestNamesOfOwnRules(t *testing.T) {
 	t.Parallel()
-	id := ownInput("x").Subjects[0].Objects[0].Object.Identity()
+	id := ownInput("x")[0].Objects[0].Object.Identity()
 	f := policy.Finding{Rule: "../workspace-kind", Severity: policy.SeverityWarning, Message: "no", App: "workspace-c/web", Cluster: "eu-1", Object: id}
 	own := &answers{results: map[string]*policy.OwnResult{"workspace-c": {Findings: []policy.Finding{f}}}}
 	const exemption = "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: e}\nspec: {rule: \"%\", object: \"*\", reason: x}\n"
@@ -124,7 +124,7 @@ func TestNamesOfOwnRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Check(t.Context(), ownInput("team-a/web")); !errors.Is(err, broken) {
+	if _, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(ownInput("team-a/web")...)}); !errors.Is(err, broken) {
 		t.Errorf("an outage passes for a judgement: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"strings"
 
@@ -74,9 +75,18 @@ type Surroundings interface {
 	Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error)
 }
 
+// Subjects are the targets to judge, in batches, so that not all of their objects must be in memory at once. All targets of a cluster are in
+// one batch. Nothing keeps a batch when the next one begins.
+type Subjects = iter.Seq2[[]Subject, error]
+
+// Listed returns subjects as one batch.
+func Listed(list ...Subject) Subjects {
+	return func(yield func([]Subject, error) bool) { yield(list, nil) }
+}
+
 // Input is what Check judges.
 type Input struct {
-	Subjects     []Subject
+	Subjects     Subjects     // nil: none
 	Surroundings Surroundings // nil: the cluster has nothing else
 	Emptied      []Emptied    // clusters that lose all their objects by the change
 }

@@ -2,8 +2,10 @@ package policy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,13 +56,59 @@ func subject(t *testing.T, environment string, texts ...string) policy.Subject {
 	return s
 }
 
-func check(t *testing.T, e *policy.Engine, subjects ...policy.Subject) *policy.Result {
+func checkOnce(t *testing.T, e *policy.Engine, subjects ...policy.Subject) *policy.Result {
 	t.Helper()
-	r, err := e.Check(t.Context(), policy.Input{Subjects: subjects})
+	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(subjects...)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// check also checks the clusters one by one, which must not change the result.
+func check(t *testing.T, e *policy.Engine, subjects ...policy.Subject) *policy.Result {
+	t.Helper()
+	r := checkOnce(t, e, subjects...)
+	parts, err := e.Check(t.Context(), policy.Input{Subjects: clusterByCluster(subjects)})
+	if err != nil || !reflect.DeepEqual(parts, r) {
+		t.Errorf("in a batch for each cluster: %+v, in one: %+v (%v)", parts, r, err)
+	}
+	return r
+}
+
+// clusterByCluster returns the subjects of each cluster as a batch.
+func clusterByCluster(subjects []policy.Subject) policy.Subjects {
+	return func(yield func([]policy.Subject, error) bool) {
+		for rest := subjects; len(rest) > 0; {
+			var batch, others []policy.Subject
+			for _, s := range rest {
+				if s.Cluster.Name == rest[0].Cluster.Name {
+					batch = append(batch, s)
+				} else {
+					others = append(others, s)
+				}
+			}
+			if rest = others; !yield(batch, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestBatches: an error of a batch ends the check.
+func TestBatches(t *testing.T) {
+	broken := errors.New("a blob is missing")
+	first, e := subject(t, "prod", deployment), load(t, nil)
+	if r, err := e.Check(t.Context(), policy.Input{Subjects: func(yield func([]policy.Subject, error) bool) {
+		if yield([]policy.Subject{first}, nil) {
+			yield(nil, broken)
+		}
+	}}); !errors.Is(err, broken) || r != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := e.Check(t.Context(), policy.Input{}); err != nil || len(r.Findings) != 0 {
+		t.Errorf("without subjects: %+v, %v", r, err)
+	}
 }
 
 func said(r *policy.Result) []string {
@@ -409,7 +457,7 @@ func TestCustomResources(t *testing.T) {
 	want(t, check(t, e, subject(t, "prod", definition, strings.Replace(widget("{size: 1}"), "/v1", "/v2", 1))), "error custom-resource-schema Widget apiVersion")
 
 	s := subject(t, "prod", widget("{size: big}"))
-	r, err := e.Check(t.Context(), policy.Input{Subjects: []policy.Subject{s}, Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}}})
+	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(s), Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +495,7 @@ func TestTwoOwners(t *testing.T) {
 	a, b, c := subject(t, "prod", config), subject(t, "prod", config), subject(t, "dev", config)
 	b.App, c.App = &policy.App{Name: "other", Namespace: "shop"}, &policy.App{Name: "other", Namespace: "shop"}
 	want(t, check(t, e, a, b, c), "error duplicate-owner ConfigMap", "error duplicate-owner ConfigMap")
-	r, err := e.Check(t.Context(), policy.Input{Subjects: []policy.Subject{a}, Surroundings: around{owner: "third"}})
+	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(a), Surroundings: around{owner: "third"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,8 +523,8 @@ func TestEqualObjectsAreJudgedOnce(t *testing.T) {
 		subjects = append(subjects, s)
 	}
 	var one, all *policy.Result
-	single := testing.AllocsPerRun(1, func() { one = check(t, e, subjects[:1]...) })
-	many := testing.AllocsPerRun(1, func() { all = check(t, e, subjects...) })
+	single := testing.AllocsPerRun(1, func() { one = checkOnce(t, e, subjects[:1]...) })
+	many := testing.AllocsPerRun(1, func() { all = checkOnce(t, e, subjects...) })
 	if len(all.Findings) != 400*len(one.Findings) || many > 3*single { // judged one by one, they would take 400 times as many
 		t.Errorf("%d findings with %.0f allocations; one takes %.0f", len(all.Findings), many, single)
 	}
@@ -493,8 +541,8 @@ func TestObjectsWithoutFindingsCostLittle(t *testing.T) {
 		subjects = append(subjects, s)
 	}
 	var found int
-	single := testing.AllocsPerRun(2, func() { found += len(check(t, e, subjects[:1]...).Findings) })
-	many := testing.AllocsPerRun(2, func() { found += len(check(t, e, subjects...).Findings) })
+	single := testing.AllocsPerRun(2, func() { found += len(checkOnce(t, e, subjects[:1]...).Findings) })
+	many := testing.AllocsPerRun(2, func() { found += len(checkOnce(t, e, subjects...).Findings) })
 	if each := (many - single) / more; each > 6 || found > 0 {
 		t.Errorf("%.1f allocations for one more object, %d findings", each, found)
 	}

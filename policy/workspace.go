@@ -84,8 +84,7 @@ func (c *confineCheck) scopeOf(s *Subject, o *Object) manifest.Scope {
 
 // Confine checks only the rules of workspaces. Equal objects in equal circumstances are judged once.
 func (e *Engine) Confine(ctx context.Context, in Input) (*Result, error) {
-	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
-	run.crds = newDefinitions(ctx, in, run.notes)
+	run := newRun(ctx, e, in)
 	run.checkers = []checker{&confineCheck{engine: e, crds: run.crds}}
 	if err := run.all(ctx); err != nil {
 		return nil, err
@@ -98,8 +97,8 @@ func (e *Engine) Confine(ctx context.Context, in Input) (*Result, error) {
 // workspaces checks what concerns whole targets of workspaces: their clusters, the namespaces of their apps, and quotas.
 func (r *run) workspaces(ctx context.Context) error {
 	counted := map[[2]string]bool{}
-	for i := range r.input.Subjects {
-		s := &r.input.Subjects[i]
+	for i := range r.subjects {
+		s := &r.subjects[i]
 		name := workspaceOf(s.App.Name)
 		if name == "" || len(s.Objects) == 0 {
 			continue

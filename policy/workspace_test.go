@@ -106,11 +106,11 @@ func TestWorkspacesAreConfined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			check, err := engine.Check(t.Context(), policy.Input{Subjects: c.subjects, Surroundings: c.around})
+			check, err := engine.Check(t.Context(), policy.Input{Subjects: policy.Listed(c.subjects...), Surroundings: c.around})
 			if err != nil {
 				t.Fatal(err)
 			}
-			alone, err := engine.Confine(t.Context(), policy.Input{Subjects: c.subjects, Surroundings: c.around})
+			alone, err := engine.Confine(t.Context(), policy.Input{Subjects: policy.Listed(c.subjects...), Surroundings: c.around})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -23,6 +24,27 @@ func Headline(r *Review) string {
 		text += "; " + words
 	}
 	return text
+}
+
+// Refusal says on one line why a review does not allow its change: errors, targets that cannot be rendered, and findings of severity error.
+// The review needs no groups of changes. It is "" if nothing forbids the change.
+func Refusal(r *Review) string {
+	parts := []string{firstError(r, safetext.Line)}
+	if r.Changes != nil {
+		if n := len(r.Changes.Withheld); n > 0 {
+			parts = append(parts, Count(n, "target")+" cannot be rendered")
+		}
+	}
+	if n := r.Findings.Count(SeverityError); n > 0 {
+		i := slices.IndexFunc(r.Findings.Introduced, func(f Finding) bool { return f.Severity == SeverityError })
+		f := &r.Findings.Introduced[i]
+		first := f.Rule + " in " + f.App
+		if f.Object.Kind != "" {
+			first += ", " + diff.Title(f.Object)
+		}
+		parts = append(parts, Count(n, "new error")+" of the policy, the first: "+safetext.Line(safetext.Shorten(first, maxHeadError)))
+	}
+	return joined(parts...)
 }
 
 const wholeBlock = 1 << 20 // characters: a block that is not cut

@@ -273,6 +273,26 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 }
 
 // An error decides the status of a review, so the status begins with it, and no report says that a change has no effect.
+// TestRefusal: the reason why a promotion is refused names the first thing to mend.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	finding := func(severity report.Severity, rule string) report.Finding {
+		return report.Finding{Severity: severity, Rule: rule, App: "shop", Object: manifest.Identity{Kind: "Deployment", Namespace: "shop", Name: "web\nforged"}}
+	}
+	for want, r := range map[string]*report.Review{
+		"": {Changes: &diff.ChangeSet{}, Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a")}}},
+		"incomplete review — the fleet is broken": {Errors: []string{"the fleet is broken"}},
+		"1 target cannot be rendered, 2 new errors of the policy, the first: image-tag in shop, Deployment shop/web\\nforged": {
+			Changes:  &diff.ChangeSet{Withheld: make([]diff.Withheld, 1)},
+			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a"), finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b")}},
+		},
+	} {
+		if got := report.Refusal(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestHeadlineOfErrors(t *testing.T) {
 	t.Parallel()
 	r := &report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"acme/one#3 was closed\nwithout a merge"}}

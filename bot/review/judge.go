@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -28,13 +27,17 @@ type Policy struct {
 
 // Judge implements Judge.
 func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error) {
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: emptied(ctx, c)})
+	gone, err := emptied(ctx, c)
+	if err != nil {
+		return report.Findings{}, err
+	}
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: gone})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, false), Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
 			return report.Findings{}, err
 		}
 	}
@@ -51,73 +54,65 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 }
 
 // emptied returns the clusters that lose everything.
-func emptied(ctx context.Context, c *compare.Comparison) []policy.Emptied {
-	var out []policy.Emptied
-	for _, one := range c.Emptied(ctx) {
-		out = append(out, policy.Emptied{Cluster: enforce.Cluster(one.Cluster), Unread: one.Unread != ""})
+func emptied(ctx context.Context, c *compare.Comparison) ([]policy.Emptied, error) {
+	list, err := c.Emptied(ctx)
+	out := make([]policy.Emptied, len(list))
+	for i, one := range list {
+		out[i] = policy.Emptied{Cluster: enforce.Cluster(one.Cluster), Unread: one.Unread != ""}
 	}
-	return out
+	return out, err
 }
 
-// subjects returns the targets of one side of the comparison.
-func subjects(c *compare.Comparison, after bool) []policy.Subject {
-	out := make([]policy.Subject, 0, len(c.Targets))
-	clusters := map[*fleet.Cluster]*policy.Cluster{}
-	known := map[changed][]policy.Object{}
-	apps := map[policy.App]*policy.App{}
-	for i := range c.Targets {
+// subjects returns the targets of one side of the comparison, with the objects that differ and, on clusters whose Kubernetes version changes,
+// all others.
+func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Subjects {
+	at := func(i int) enforce.Part {
 		t := &c.Targets[i]
-		target, objects := t.Target, t.After
+		target, files := t.Target, len(t.Files.After)
 		if !after {
-			objects = t.Before
+			files = len(t.Files.Before)
 			if t.Old != nil {
 				target = *t.Old
 			}
 		}
-		if after && t.Gone || len(objects)+len(t.Same) == 0 {
-			continue
+		if t.Upgraded {
+			files += len(t.Files.Same)
 		}
-		cluster := clusters[target.Cluster]
-		if cluster == nil {
-			cluster = enforce.Cluster(target.Cluster)
-			clusters[target.Cluster] = cluster
+		if after && t.Gone {
+			files = 0
 		}
-		before := t.Before
-		if !after {
-			before = nil
+		return enforce.Part{
+			Cluster: target.Cluster, App: policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
 		}
-		key := changed{first(objects), first(before), first(t.Same)}
-		list, ok := known[key]
-		if !ok {
-			list = judged(objects, before, t.Same)
-			known[key] = list
-		}
-		app := policy.App{Name: target.App.Name, Namespace: t.Namespace}
-		if apps[app] == nil {
-			apps[app] = &app
-		}
-		out = append(out, policy.Subject{Cluster: cluster, App: apps[app], Objects: list})
 	}
-	return out
+	return enforce.Batches(len(c.Targets), at, func(i int) ([]policy.Object, error) { return objectsOf(ctx, c, &c.Targets[i], after) })
 }
 
-// changed identifies the objects of a target by the first one of each list: targets share whole lists.
-type changed struct{ objects, before, same *compare.Object }
-
-func first(list []compare.Object) *compare.Object {
-	if len(list) == 0 {
-		return nil
+// objectsOf reads the objects of one side of a target.
+func objectsOf(ctx context.Context, c *compare.Comparison, t *compare.Target, after bool) ([]policy.Object, error) {
+	before, err := c.Read(ctx, t, t.Files.Before)
+	if err != nil {
+		return nil, err
 	}
-	return &list[0]
-}
-
-// judged returns objects in the form in which the policy reads them, with the equal ones of a cluster whose Kubernetes version changes.
-func judged(objects, before, same []compare.Object) []policy.Object {
-	out := enforce.Changed(objects, before)
+	out := enforce.Changed(before, nil)
+	if after {
+		list, err := c.Read(ctx, t, t.Files.After)
+		if err != nil {
+			return nil, err
+		}
+		out = enforce.Changed(list, before)
+	}
+	if !t.Upgraded {
+		return out, nil
+	}
+	same, err := c.Read(ctx, t, t.Files.Same)
+	if err != nil {
+		return nil, err
+	}
 	for i := range same {
 		out = append(out, policy.Object{Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key, Old: same[i].Object.Object})
 	}
-	return out
+	return out, nil
 }
 
 // sources returns the files of the apps, by app.

@@ -26,13 +26,14 @@ type Options struct {
 	Judge        Judge // nil: no findings
 	Fleet        string
 	Version      string // of Sluice
-	FindingsOnly bool   // omit the change set, except rendering errors
+	FindingsOnly bool   // the change set has only rendering errors
 }
 
 // Make makes the review. Problems of the change itself, such as an unreadable fleet, are in the review; an error
 // means that there is no review. The preview is nil unless the request asks for one.
 func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, *compare.PreviewResult, error) {
 	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
+	o.Compare.TargetsOnly = o.FindingsOnly
 	c, err := compare.Run(ctx, h, o.Compare)
 	if problems, broken := errors.AsType[fleet.Problems](err); broken {
 		for _, p := range problems {
@@ -54,21 +55,16 @@ func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, 
 	for _, p := range c.Warnings {
 		out.Warnings = append(out.Warnings, p.String())
 	}
-	out.Findings.Notes = append(out.Findings.Notes, c.Notes...)
-	if c.Frozen > 0 {
-		out.Findings.Notes = append(out.Findings.Notes, frozenNote(c.Frozen))
-	}
 	if o.Judge != nil {
-		found, err := o.Judge.Judge(ctx, c)
-		if err != nil {
+		if out.Findings, err = o.Judge.Judge(ctx, c); err != nil {
 			return nil, nil, fmt.Errorf("policy: %w", err)
 		}
-		found.Notes = append(out.Findings.Notes, found.Notes...)
-		out.Findings = found
 	}
-	if o.FindingsOnly {
-		out.Changes = &diff.ChangeSet{Withheld: c.Changes.Withheld, Compared: c.Changes.Compared}
+	notes := c.Notes()
+	if c.Frozen > 0 {
+		notes = append(notes, frozenNote(c.Frozen))
 	}
+	out.Findings.Notes = append(notes, out.Findings.Notes...)
 	out.Verdict = Verdict(out)
 	return out, c.Preview, nil
 }

@@ -47,10 +47,10 @@ func TestMake(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	// The engine judges both sides, each with the objects that differ.
-	if len(engine.asked) != 2 || len(engine.asked[0].Subjects) == 0 || len(engine.asked[0].Subjects) != len(engine.asked[1].Subjects) {
+	if len(engine.asked) != 2 || len(engine.asked[0]) == 0 || len(engine.asked[0]) != len(engine.asked[1]) {
 		t.Fatalf("the engine was asked %d times", len(engine.asked))
 	}
-	after := engine.asked[0].Subjects[0]
+	after := engine.asked[0][0]
 	if after.App.Name != "shop" || after.Cluster.Environment == "" || len(after.Objects) == 0 || after.Objects[0].Old == nil {
 		t.Errorf("the first subject is %+v", after)
 	}
@@ -116,12 +116,19 @@ func TestVerdict(t *testing.T) {
 // rules is an engine that answers from two lists: first for the head, then for the base.
 type rules struct {
 	after, before []policy.Finding
-	asked         []policy.Input
+	asked         [][]policy.Subject
 	err           error
 }
 
 func (r *rules) Check(_ context.Context, in policy.Input) (*policy.Result, error) {
-	r.asked = append(r.asked, in)
+	var all []policy.Subject
+	for batch, err := range in.Subjects {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, batch...)
+	}
+	r.asked = append(r.asked, all)
 	if len(r.asked) == 1 {
 		return &policy.Result{Findings: r.after, Notes: []string{"a note"}}, r.err
 	}

@@ -26,6 +26,10 @@ type Request struct {
 	Without      []string // apps to leave out
 	Key          []byte   // key for the fingerprints of masked secrets
 	Preview      *Preview // nil: no preview
+
+	// Rendered are trees of environments that were rendered before, in the store. Targets with equal inputs are taken from them.
+	Rendered    map[string]*branch.State `json:"-"`
+	TargetsOnly bool                     // Changes has no groups: for readers of Targets, who save their cost
 }
 
 // Against is the first state.
@@ -45,13 +49,21 @@ type Comparison struct {
 	Changes    *diff.ChangeSet
 	Errors     fleet.Problems // of targets that have no place in Changes, because their cluster is not known
 	Warnings   fleet.Problems
-	Notes      []string
 	Rendered   int // targets, both sides together
 	Frozen     int // targets on frozen clusters, which are not compared
 	Mask       *diff.Masker
 	Preview    *PreviewResult // nil without Request.Preview
 
-	run *run
+	notes []string
+	run   *run
+}
+
+// Notes returns what the comparison leaves out, and why; of files that are not Sluice's, those that were read so far.
+func (c *Comparison) Notes() []string {
+	if c.run == nil || c.run.reader == nil {
+		return c.notes
+	}
+	return append(slices.Clone(c.notes), c.run.reader.Notes()...)
 }
 
 // Scope returns the targets that the change can affect, which are those that Run compared. It is valid until Close.
@@ -73,26 +85,29 @@ func (c *Comparison) Scope() []fleet.AffectedTarget {
 	return out
 }
 
-// Close releases the rendered objects. Afterwards, an Inventory must not be used; the other results stay valid.
+// Close releases the rendered objects. Afterwards, Read and an Inventory must not be used; the other results stay valid.
 func (c *Comparison) Close() {
 	if c.run != nil {
 		c.run.close()
 	}
 }
 
-// Target is a target with the objects that differ. Secrets are masked. Targets of one app with equal trees share the lists of objects, so
-// nobody may change them.
+// Target is a target whose trees differ, or whose cluster gets another Kubernetes version.
 type Target struct {
-	Target        fleet.Target  // of the head; if the head does not have it, of the base
-	Old           *fleet.Target // of the base; nil if it does not have it
-	Environment   string
-	Namespace     string // of the app on the cluster
-	Before, After []Object
-	Same          []Object // equal objects, if the Kubernetes version of the cluster changes
-	Unchanged     int      // number of equal objects
-	Gone          bool     // the head does not have the target
+	Target      fleet.Target  // of the head; if the head does not have it, of the base
+	Old         *fleet.Target // of the base; nil if it does not have it
+	Environment string
+	Namespace   string              // of the app on the cluster
+	Trees       [2]gitstore.Hash    // before and after
+	Files       *objects.Difference // of Trees; see Read
+	Upgraded    bool                // the Kubernetes version of the cluster changes, so that Files.Same matter too
+	Gone        bool                // the head does not have the target
+}
 
-	shared *appPair
+// Read reads objects of a target. Secrets are masked. Nobody may change the objects, because other targets share them. It keeps the objects
+// that were read last; see objects.Reader. It is not safe for concurrent use, not even with an Inventory.
+func (c *Comparison) Read(ctx context.Context, t *Target, files []objects.File) ([]Object, error) {
+	return c.run.reader.Read(ctx, t.Target.Cluster.Name, t.Target.App.Name, files)
 }
 
 // Object is an object and the file that holds it, as app/file.
@@ -133,12 +148,11 @@ func (c *run) close() {
 }
 
 func (c *run) all(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{c.open, c.findCandidates, c.render, c.readObjects} {
+	for _, step := range []func(context.Context) error{c.open, c.findCandidates, c.render, c.findTargets, c.changes} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
-	c.changes()
 	if c.request.Preview == nil {
 		return nil
 	}
@@ -190,7 +204,7 @@ func (c *run) openBase(ctx context.Context) error {
 	c.views[0], err = c.h.Open(ctx, c.request.Base.Tree)
 	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
 		c.request.Against = AgainstBranches
-		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
+		c.out.notes = append(c.out.notes, fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
 			c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem")))
 		return nil
 	}

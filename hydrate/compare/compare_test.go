@@ -3,11 +3,13 @@ package compare_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -101,6 +103,53 @@ func TestCompareWithBranches(t *testing.T) {
 	}
 }
 
+// What was rendered before is not rendered again, and readers of the targets do not pay for the groups.
+func TestCompareWithRenderedTrees(t *testing.T) {
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
+	r.Commit("nine")
+	h := r.Hydrator(2)
+	w, err := h.Store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "prod", Commit: r.Resolve("HEAD"), State: branch.NewState("")}, w)
+	if err != nil || len(done.Failures) > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	st, err := branch.ReadTree(t.Context(), h.Store, done.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")}
+	compared := func() *compare.Comparison {
+		c, err := compare.Run(t.Context(), h, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	want := compared()
+	request.Rendered = map[string]*branch.State{"prod": st, "dev": nil}
+	got := compared()
+	if want.Rendered == 0 || got.Rendered != 0 || len(want.Targets) == 0 || !reflect.DeepEqual(got.Changes, want.Changes) {
+		t.Errorf("%d rendered: %v\n%d rendered: %v", want.Rendered, lines(want.Changes), got.Rendered, lines(got.Changes))
+	}
+	request.TargetsOnly = true
+	bare := compared()
+	if len(bare.Changes.Groups) != 0 || bare.Changes.Compared != want.Changes.Compared || len(bare.Targets) != len(want.Targets) {
+		t.Errorf("%d groups, %d compared, %d targets", len(bare.Changes.Groups), bare.Changes.Compared, len(bare.Targets))
+	}
+	for i := range bare.Targets {
+		if bare.Targets[i].Trees != want.Targets[i].Trees {
+			t.Errorf("%+v, want %+v", bare.Targets[i], want.Targets[i])
+		}
+	}
+}
+
 func TestComparisonWithholdsWhatFails(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Write("apps/shop/layers/cluster/prod-eu-1/values.yaml", "replicas: many\n")
@@ -118,6 +167,20 @@ func TestComparisonWithholdsWhatFails(t *testing.T) {
 	}
 }
 
+// read returns the objects of one side of a target that differ.
+func read(t *testing.T, c *compare.Comparison, target *compare.Target, after bool) []compare.Object {
+	t.Helper()
+	files := target.Files.Before
+	if after {
+		files = target.Files.After
+	}
+	list, err := c.Read(t.Context(), target, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 	r := hydratetest.Demo(t)
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: %s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: url}\ndata: {url: 'postgres://x:%s@db/%d'}\n"
@@ -126,7 +189,7 @@ func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 	r.Write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "battery-staple", "battery-staple", 2))
 	r.Commit("two")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
-	text := fmt.Sprintf("%+v", c.Changes) + fmt.Sprintf("%+v", c.Targets[0].After) + fmt.Sprintf("%+v", c.Targets[0].Before)
+	text := fmt.Sprintf("%+v", c.Changes) + fmt.Sprintf("%+v", read(t, c, &c.Targets[0], true)) + fmt.Sprintf("%+v", read(t, c, &c.Targets[0], false))
 	for _, leak := range []string{"correct-horse", "battery-staple"} {
 		if strings.Contains(text, leak) {
 			t.Errorf("%s leaks", leak)
@@ -144,8 +207,8 @@ func TestComparisonWithAnInvalidBase(t *testing.T) {
 	r.Commit("broken")
 	r.Git("revert", "--no-edit", "HEAD")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
-	if !c.Changes.Empty() || len(c.Notes) == 0 {
-		t.Errorf("%v %v", lines(c.Changes), c.Notes)
+	if !c.Changes.Empty() || len(c.Notes()) == 0 {
+		t.Errorf("%v %v", lines(c.Changes), c.Notes())
 	}
 }
 

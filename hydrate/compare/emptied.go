@@ -18,13 +18,13 @@ type Emptied struct {
 
 // Emptied returns the clusters that lose every object although nobody took them out of the registry, in the order of their names. A cluster
 // with a target that cannot be rendered is not among them, nor one of which only some apps are compared.
-func (c *Comparison) Emptied(ctx context.Context) []Emptied {
+func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	r := c.run.request
 	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
-		return nil
+		return nil, nil
 	}
-	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Unchanged == 0 }) { // each target keeps an object, as in most changes
-		return nil
+	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return len(t.Files.Same) == 0 && len(t.Files.Before) > 0 }) { // each target keeps an object, as in most changes
+		return nil, nil
 	}
 	byCluster := map[string][]*Target{}
 	for i := range c.Targets {
@@ -37,7 +37,12 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 	}
 	var out []Emptied
 	for name, targets := range byCluster {
-		if withheld[name] || !nothingLeft(targets) {
+		if withheld[name] {
+			continue
+		}
+		if nothing, err := nothingLeft(ctx, c, targets); err != nil {
+			return nil, err
+		} else if !nothing {
 			continue
 		}
 		if one, ok := stays(ctx, c.run, name); ok && !others(c.run.views[1].Fleet, one.Cluster, targets) {
@@ -45,7 +50,7 @@ func (c *Comparison) Emptied(ctx context.Context) []Emptied {
 		}
 	}
 	sorting.Func(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
-	return out
+	return out, nil
 }
 
 // stays reports whether the head has a cluster as active, or lacks it although its file still declares it.
@@ -68,24 +73,35 @@ func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 }
 
 // nothingLeft reports whether the targets had objects and have none of them any more, in whatever app.
-func nothingLeft(targets []*Target) bool {
+func nothingLeft(ctx context.Context, c *Comparison, targets []*Target) (bool, error) {
+	if slices.ContainsFunc(targets, func(t *Target) bool { return len(t.Files.Same) > 0 }) {
+		return false, nil
+	}
 	had := map[manifest.Identity]bool{}
 	for _, t := range targets {
-		if t.Unchanged > 0 {
-			return false
+		list, err := c.Read(ctx, t, t.Files.Before)
+		if err != nil {
+			return false, err
 		}
-		for i := range t.Before {
-			had[t.Before[i].Object.Object.Identity()] = true
+		for i := range list {
+			had[list[i].Object.Object.Identity()] = true
 		}
 	}
+	if len(had) == 0 {
+		return false, nil
+	}
 	for _, t := range targets {
-		for i := range t.After {
-			if had[t.After[i].Object.Object.Identity()] {
-				return false
+		list, err := c.Read(ctx, t, t.Files.After)
+		if err != nil {
+			return false, err
+		}
+		for i := range list {
+			if had[list[i].Object.Object.Identity()] {
+				return false, nil
 			}
 		}
 	}
-	return len(had) > 0
+	return true, nil
 }
 
 // others reports whether the fleet has a target on the cluster that is not among the targets: the change leaves it as it was.

@@ -75,8 +75,12 @@ func TestEmptied(t *testing.T) {
 			if c.alter != nil {
 				c.alter(&request)
 			}
+			list, err := run(r, request).Emptied(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
 			var got []string
-			for _, e := range run(r, request).Emptied(t.Context()) {
+			for _, e := range list {
 				got = append(got, e.Cluster.Name+" "+e.Unread)
 			}
 			if !slices.Equal(got, c.want) {
@@ -110,8 +114,8 @@ func TestEmptiedMoved(t *testing.T) {
 			app(r, "web", c.place, "web")
 			r.Commit("move")
 			request := compare.Request{Head: r.Resolve("HEAD"), Against: compare.AgainstBranches, Environments: []string{"dev"}}
-			if got := run(r, request).Emptied(t.Context()); len(got) != c.want {
-				t.Errorf("%+v, want %d", got, c.want)
+			if got, err := run(r, request).Emptied(t.Context()); err != nil || len(got) != c.want {
+				t.Errorf("%+v, want %d (%v)", got, c.want, err)
 			}
 		})
 	}

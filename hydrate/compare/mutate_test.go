@@ -64,8 +64,8 @@ func wholeOf(r *hydratetest.Repo, h *hydrate.Hydrator, revision string) (whole, 
 	out := whole{objects: map[string]string{}, failed: map[string]string{}}
 	for i := range c.Targets {
 		t := &c.Targets[i]
-		for _, o := range t.After {
-			out.objects[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		for _, f := range t.Files.After {
+			out.objects[path.Join(t.Target.Cluster.Name, t.Target.App.Name, f.Name)] = f.Hash.String()
 		}
 	}
 	for _, w := range c.Changes.Withheld {
@@ -96,11 +96,11 @@ func scopedOf(c *compare.Comparison) (objects, failed map[string]bool) {
 	for i := range c.Targets {
 		t := &c.Targets[i]
 		before, after := map[string]string{}, map[string]string{}
-		for _, o := range t.Before {
-			before[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		for _, f := range t.Files.Before {
+			before[path.Join(t.Target.Cluster.Name, t.Target.App.Name, f.Name)] = f.Hash.String()
 		}
-		for _, o := range t.After {
-			after[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		for _, f := range t.Files.After {
+			after[path.Join(t.Target.Cluster.Name, t.Target.App.Name, f.Name)] = f.Hash.String()
 		}
 		maps.Copy(objects, differences(before, after))
 	}

@@ -1,10 +1,10 @@
 package compare
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"path"
-	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -12,94 +12,34 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
-// treePair holds the objects that differ between two trees. All targets with these trees share it.
-type treePair struct {
-	before, after, same []Object
-	unchanged           int
-	apps                map[string]*appPair // the same for an app
-}
-
-// appPair holds the objects of a treePair with file names below the folder of an app. All targets of the app with these trees share it.
-type appPair struct {
-	before, after, same []Object
-	plain               [2][]diff.Object // before and after
-}
-
-// of returns the objects for an app.
-func (p *treePair) of(app string) *appPair {
-	out, ok := p.apps[app]
-	if !ok {
-		out = &appPair{before: inApp(app, p.before), after: inApp(app, p.after), same: inApp(app, p.same), plain: [2][]diff.Object{plainObjects(p.before), plainObjects(p.after)}}
-		p.apps[app] = out
-	}
-	return out
-}
-
-// readObjects reads the objects that differ. It first registers the secrets of all trees, so that they are masked in
-// every object.
-func (c *run) readObjects(ctx context.Context) error {
+// findTargets finds the targets whose trees differ. It registers the secrets of all trees, so that they are masked in every object that is
+// read afterwards.
+func (c *run) findTargets(ctx context.Context) error {
 	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
 	files := map[[2]gitstore.Hash]*objects.Difference{}
-	var differ []*candidate // one for each pair of trees
-	upgraded := map[[2]gitstore.Hash]bool{}
+	var differ []*candidate
 	for _, one := range c.list {
 		if !one.compared() || one.trees[0] == one.trees[1] && !one.upgraded {
 			continue
 		}
-		upgraded[one.trees] = upgraded[one.trees] || one.upgraded
+		differ = append(differ, one)
 		if files[one.trees] != nil {
 			continue
 		}
-		d, err := c.reader.Compare(ctx, one.trees)
-		if err != nil {
+		var err error
+		if files[one.trees], err = c.reader.Compare(ctx, one.trees); err != nil {
 			return err
 		}
-		files[one.trees], differ = d, append(differ, one)
 	}
-	pairs := map[[2]gitstore.Hash]*treePair{}
+	c.out.Targets = make([]Target, 0, len(differ))
 	for _, one := range differ {
-		pair, err := c.readPair(ctx, one, files[one.trees], upgraded[one.trees])
-		if err != nil {
-			return err
-		}
-		pairs[one.trees] = pair
-	}
-	c.out.Notes = append(c.out.Notes, c.reader.Notes()...)
-	return c.setTargets(pairs)
-}
-
-// readPair reads the objects of a pair of trees. Notes name the first target that has them.
-func (c *run) readPair(ctx context.Context, one *candidate, d *objects.Difference, same bool) (*treePair, error) {
-	out := &treePair{unchanged: len(d.Same), apps: map[string]*appPair{}}
-	var err error
-	if out.before, err = c.reader.Read(ctx, one.cluster, one.app, d.Before); err != nil {
-		return nil, err
-	}
-	if out.after, err = c.reader.Read(ctx, one.cluster, one.app, d.After); err != nil {
-		return nil, err
-	}
-	if same {
-		out.same, err = c.reader.Read(ctx, one.cluster, one.app, d.Same)
-	}
-	return out, err
-}
-
-// setTargets sets the targets of the result.
-func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
-	for _, one := range c.list {
-		pair := pairs[one.trees]
-		if !one.compared() || pair == nil {
-			continue
-		}
-		t, shared := one.target(), pair.of(one.app)
+		t := one.target()
 		out := Target{
-			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Unchanged: pair.unchanged, Gone: one.sides[1] == nil,
-			Before: shared.before, After: shared.after, shared: shared,
-		}
-		if one.upgraded {
-			out.Same = shared.same
+			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Trees: one.trees, Files: files[one.trees],
+			Upgraded: one.upgraded, Gone: one.sides[1] == nil,
 		}
 		var err error
 		if out.Namespace, err = namespaceOf(c, one); err != nil {
@@ -127,29 +67,18 @@ func namespaceOf(c *run, one *candidate) (string, error) {
 	return resolved.Namespace, err
 }
 
-// inApp returns the objects with file names below the app's folder.
-func inApp(app string, list []Object) []Object {
-	out := slices.Clone(list)
-	for i := range out {
-		out[i].File = path.Join(fleet.AppDir(app), out[i].File)
-	}
-	return out
-}
-
 // changes returns the change set.
-func (c *run) changes() {
+func (c *run) changes(ctx context.Context) error {
 	c.h.Progress("compare", 0, 0)
-	head := c.views[1].Fleet
-	targets := make([]diff.Target, 0, len(c.out.Targets))
-	for i := range c.out.Targets {
-		t := &c.out.Targets[i]
-		one := diff.Target{
-			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
-			Before: t.shared.plain[0], After: t.shared.plain[1], Unchanged: t.Unchanged, Keeps: c.keeps(t), Force: forces(head, t),
-			Facts: func() []diff.Fact { return factsOf(head, t.Target) },
+	b := diff.NewBuilder()
+	if !c.request.TargetsOnly {
+		for _, same := range alike(c) {
+			if err := build(ctx, c, b, same); err != nil {
+				return err
+			}
 		}
-		targets = append(targets, one)
 	}
+	head := c.views[1].Fleet
 	var withheld []diff.Withheld
 	for _, one := range c.list {
 		for i, err := range one.failed {
@@ -167,9 +96,80 @@ func (c *run) changes() {
 	for _, e := range head.Spec.Environments {
 		environments = append(environments, e.Name)
 	}
-	c.out.Changes = diff.Compare(targets, withheld, environments, newPlacements(c.views))
-	c.out.Changes.Unread = fleet.Unread(c.views[1].Fleet)
+	c.out.Changes = b.ChangeSet(withheld, environments, newPlacements(c.views))
+	if !c.request.TargetsOnly {
+		c.out.Changes.Unread = fleet.Unread(head)
+	}
 	c.out.Changes.Compared = len(c.list) - len(withheld)
+	return nil
+}
+
+// likeness is what targets have in common whose changes are equal.
+type likeness struct {
+	app     string
+	objects [sha256.Size]byte // of the files that differ
+	sync    diff.Sync
+	keeps   string
+	force   bool
+}
+
+// alike divides the targets into those with equal changes, by app. It reads no objects.
+func alike(c *run) [][]*Target {
+	sums := map[[2]gitstore.Hash][sha256.Size]byte{}
+	find := map[likeness]int{}
+	var out [][]*Target
+	for i := range c.out.Targets {
+		t := &c.out.Targets[i]
+		sum, ok := sums[t.Trees]
+		if !ok {
+			sum = sumOf(t.Files)
+			sums[t.Trees] = sum
+		}
+		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t), forces(c.views[1].Fleet, t)}
+		n, ok := find[key]
+		if !ok {
+			n = len(out)
+			find[key], out = n, append(out, nil)
+		}
+		out[n] = append(out[n], t)
+	}
+	sorting.Func(out, func(a, b []*Target) int { return cmp.Compare(a[0].Target.App.Name, b[0].Target.App.Name) })
+	return out
+}
+
+// sumOf identifies the objects that differ.
+func sumOf(d *objects.Difference) [sha256.Size]byte {
+	text := make([]byte, 0, (len(d.Before)+len(d.After)+1)*len(gitstore.Hash{}))
+	for _, f := range d.Before {
+		text = append(text, f.Hash[:]...)
+	}
+	text = append(text, make([]byte, len(gitstore.Hash{}))...) // no file has this hash
+	for _, f := range d.After {
+		text = append(text, f.Hash[:]...)
+	}
+	return sha256.Sum256(text)
+}
+
+// build adds targets with equal changes to a change set.
+func build(ctx context.Context, c *run, b *diff.Builder, same []*Target) error {
+	var sides [2][]diff.Object
+	for i, files := range [][]objects.File{same[0].Files.Before, same[0].Files.After} {
+		list, err := c.out.Read(ctx, same[0], files)
+		if err != nil {
+			return err
+		}
+		sides[i] = plainObjects(list)
+	}
+	head, targets := c.views[1].Fleet, make([]diff.Target, len(same))
+	for i, t := range same {
+		targets[i] = diff.Target{
+			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
+			Before: sides[0], After: sides[1], Keeps: c.keeps(t), Force: forces(head, t),
+			Facts: func() []diff.Fact { return factsOf(head, t.Target) },
+		}
+	}
+	b.Add(targets)
+	return nil
 }
 
 // factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have the app.

@@ -24,10 +24,16 @@ import (
 // others for rendering.
 type trees struct {
 	*run
-	byDigest map[string]gitstore.Hash    // tree on a branch; zero if the digest must be rendered
-	inputs   map[string]*branch.Recorded // by branch and cluster
-	batches  [2]map[string]*batch        // by environment
-	notes    []hydrate.Note              // of the head
+	byDigest map[string]gitstore.Hash // tree of a state; zero if the digest must be rendered
+	inputs   map[recordedOn]*branch.Recorded
+	batches  [2]map[string]*batch // by environment
+	notes    []hydrate.Note       // of the head
+}
+
+// recordedOn is a cluster of a state.
+type recordedOn struct {
+	state   *branch.State
+	cluster string
 }
 
 // batch lists the jobs for one side of one environment.
@@ -38,7 +44,7 @@ type batch struct {
 
 // render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
-	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]*branch.Recorded{}, batches: [2]map[string]*batch{{}, {}}}
+	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[recordedOn]*branch.Recorded{}, batches: [2]map[string]*batch{{}, {}}}
 	for some := range slices.Chunk(c.list, chunk) {
 		targets, err := t.targets(ctx, some)
 		if err != nil {
@@ -58,7 +64,7 @@ func (c *run) render(ctx context.Context) error {
 		}
 	}
 	for _, n := range hydrate.MergeNotes(t.notes) {
-		t.out.Notes = append(t.out.Notes, n.String())
+		t.out.notes = append(t.out.notes, n.String())
 	}
 	return nil
 }
@@ -123,7 +129,14 @@ func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *
 	if err != nil {
 		return err
 	}
-	held, err := t.held(ctx, st, target)
+	var states []*branch.State
+	if rendered := t.request.Rendered[environment]; rendered != nil {
+		states = append(states, rendered)
+	}
+	if st.Exists() {
+		states = append(states, st)
+	}
+	held, err := t.held(ctx, states, target)
 	if err != nil {
 		return err
 	}
@@ -144,27 +157,32 @@ func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *
 	return nil
 }
 
-// held returns the tree that a branch holds for a digest. It returns zero if there is none, or if somebody else wrote
+// held returns the tree that a state holds for a digest. It returns zero if there is none, or if somebody else wrote
 // to the branch. It looks only on the cluster of the first target with that digest: rendering once costs less than
 // reading the inputs of every cluster.
-func (t *trees) held(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
+func (t *trees) held(ctx context.Context, states []*branch.State, target *source.Target) (gitstore.Hash, error) {
 	if tree, known := t.byDigest[target.Digest]; known {
 		return tree, nil
 	}
-	tree, err := t.heldOnCluster(ctx, st, target)
-	if err == nil {
-		t.byDigest[target.Digest] = tree
+	for _, st := range states {
+		tree, err := t.heldOnCluster(ctx, st, target)
+		if err != nil {
+			return tree, err
+		}
+		if t.byDigest[target.Digest] = tree; !tree.IsZero() {
+			return tree, nil
+		}
 	}
-	return tree, err
+	return gitstore.Hash{}, nil
 }
 
 func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
 	cluster := target.Cluster.Name
 	tree := st.Clusters[cluster]
-	if !st.Exists() || st.Foreign != "" || st.Record.Renderer != hydrate.Epoch || tree.IsZero() {
+	if st.Foreign != "" || st.Record.Renderer != hydrate.Epoch || tree.IsZero() {
 		return gitstore.Hash{}, nil
 	}
-	key := st.Branch + "\x00" + cluster
+	key := recordedOn{st, cluster}
 	in, ok := t.inputs[key]
 	if !ok {
 		in = st.Recorded(t.h.Store, cluster)

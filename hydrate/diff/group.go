@@ -2,10 +2,7 @@ package diff
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,193 +10,25 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Compare returns the change set of targets. environments defines their order in the result.
-func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	g := &grouper{known: map[pairKey]*ObjectChange{}, sets: map[string][]*ObjectChange{}, signatures: map[sharedKey]string{}}
-	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: len(targets)}
-	if out.Withheld == nil {
-		out.Withheld = []Withheld{}
-	}
-	byApp := map[string][]*bucket{}
-	find := map[string]*bucket{}
-	for i := range targets {
-		t := &targets[i]
-		changes, signature := g.target(t)
-		if len(changes) == 0 {
-			continue
-		}
-		key := t.App + "\x00" + signature
-		b := find[key]
-		if b == nil {
-			b = &bucket{signature: signature, changes: changes}
-			find[key] = b
-			byApp[t.App] = append(byApp[t.App], b)
-		}
-		b.targets = append(b.targets, t)
-	}
-	for _, app := range slices.Sorted(maps.Keys(byApp)) {
-		for _, merged := range mergeBuckets(byApp[app]) {
-			out.Groups = append(out.Groups, merged.group(environments, f))
-		}
-	}
-	sorting.Func(out.Groups, compareGroups)
-	sorting.Func(out.Withheld, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster)) })
-	out.sum()
-	return out
-}
-
 func compareGroups(a, b Group) int {
 	return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(len(b.Clusters), len(a.Clusters)),
 		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
 }
 
-// pairKey identifies the comparison of two objects under one sync tool.
-type pairKey struct {
-	before, after string // Object.Key
-	sync          Sync
-	keeps         string
-	force         bool
-}
-
-type grouper struct {
-	known map[pairKey]*ObjectChange  // nil: no change
-	sets  map[string][]*ObjectChange // the changes of a target, by the keys of all its objects
-	work  int                        // leaves compared to find renames
-	text  int                        // bytes of all contexts
-
-	signatures map[sharedKey]string
-}
-
-// maxContext is the number of bytes of all contexts of a change set.
-const maxContext = 32 << 20
-
-// boundContext removes the context of a change if the change set has reached the limit.
-func (g *grouper) boundContext(c *ObjectChange) {
-	if c == nil {
-		return
+func (m *mergedGroup) group(environments []string, f Fleet) Group {
+	out := Group{ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone}
+	if m.variants > 1 {
+		out.Varies = m.varies
 	}
-	for _, l := range c.Context {
-		g.text += len(l)
-	}
-	if g.text > maxContext {
-		c.Context = nil
-	}
-}
-
-// target returns the changes of one target and a signature. Targets with equal objects and the same sync tool have
-// equal signatures and share the work.
-func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
-	signature := g.signature(t)
-	if known, ok := g.sets[signature]; ok {
-		return known, signature
-	}
-	var out []*ObjectChange
-	for _, p := range g.pairs(t.Before, t.After) {
-		key := pairKey{sync: t.Sync, keeps: t.Keeps, force: t.Force}
-		var before, after manifest.Object
-		if p.before != nil {
-			key.before, before = p.before.Key, p.before.Object
-		}
-		if p.after != nil {
-			key.after, after = p.after.Key, p.after.Object
-		}
-		c, ok := g.known[key]
-		if !ok {
-			c = compare(before, after, applying{t.Sync, t.Keeps, t.Force})
-			g.boundContext(c)
-			g.known[key] = c
-		}
-		if c != nil {
-			out = append(out, c)
-		}
-	}
-	sorting.Func(out, byRisk)
-	g.sets[signature] = out
-	return out, signature
-}
-
-// bucket holds targets with exactly the same changes.
-type bucket struct {
-	signature string
-	changes   []*ObjectChange
-	targets   []*Target
-}
-
-// mergedBucket holds buckets whose changes differ only in values that the registry defines for each cluster.
-type mergedBucket struct {
-	buckets []*bucket
-	id      string
-	varies  []string
-}
-
-// mergeBuckets merges the buckets of one app whose templates are equal. In each bucket it replaces facts that all
-// clusters of the bucket share by their references.
-func mergeBuckets(buckets []*bucket) []*mergedBucket {
-	byTemplate := map[string]*mergedBucket{}
-	var out []*mergedBucket
-	for _, b := range buckets {
-		t := newTemplate(b.facts())
-		for _, c := range b.changes {
-			t.change(c)
-		}
-		key := t.sum()
-		m := byTemplate[key]
-		if m == nil {
-			m = &mergedBucket{id: shortID(b.targets[0].App, key)}
-			byTemplate[key] = m
-			out = append(out, m)
-		}
-		m.buckets = append(m.buckets, b)
-		m.varies = append(m.varies, t.used()...)
-	}
-	for _, m := range out {
-		slices.Sort(m.varies)
-		m.varies = slices.Compact(m.varies)
-		if len(m.buckets) == 1 {
-			m.varies = nil
-		}
-	}
-	return out
-}
-
-func shortID(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:6])
-}
-
-// facts returns the facts that have the same value on all clusters of the bucket.
-func (b *bucket) facts() []Fact {
-	shared := slices.Clone(b.targets[0].facts())
-	for _, t := range b.targets[1:] {
-		if len(shared) == 0 { // most changes of a whole fleet: the facts of the other targets do not matter
-			break
-		}
-		own := t.facts()
-		shared = slices.DeleteFunc(shared, func(f Fact) bool { return !slices.Contains(own, f) })
-	}
-	return shared
-}
-
-func (m *mergedBucket) group(environments []string, f Fleet) Group {
-	first := m.buckets[0]
-	out := Group{ID: m.id, App: first.targets[0].App, Varies: m.varies, Risk: RiskNone}
 	byEnvironment := map[string][]string{}
-	for _, b := range m.buckets {
-		for _, t := range b.targets {
-			out.Clusters = append(out.Clusters, t.Cluster)
-			byEnvironment[t.Environment] = append(byEnvironment[t.Environment], t.Cluster)
-		}
+	for _, p := range m.places {
+		out.Clusters = append(out.Clusters, p.cluster)
+		byEnvironment[p.environment] = append(byEnvironment[p.environment], p.cluster)
 	}
 	slices.Sort(out.Clusters)
-	out.Example = out.Clusters[0]
-	for _, b := range m.buckets {
-		if slices.ContainsFunc(b.targets, func(t *Target) bool { return t.Cluster == out.Example }) {
-			first = b
-		}
-	}
 	out.Where = where(out.App, byEnvironment, environments, f)
-	for _, c := range first.changes {
-		out.Objects = append(out.Objects, *c)
+	for i := range out.Objects {
+		c := &out.Objects[i]
 		out.Counts.Add(countsOf(c), 1)
 		if c.Risk.Rank() < out.Risk.Rank() {
 			out.Risk = c.Risk

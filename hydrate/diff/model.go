@@ -19,7 +19,6 @@ type Target struct {
 	Force                     bool     // Flux applies the objects with spec.force
 	Facts                     Facts    // nil: none
 	Before, After             []Object // objects that are equal on both sides may be omitted
-	Unchanged                 int      // number of omitted objects
 }
 
 func (t *Target) facts() []Fact {

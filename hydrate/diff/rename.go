@@ -22,7 +22,7 @@ const (
 type pair struct{ before, after *Object }
 
 // pairs matches the objects of a target: by identity, then renames.
-func (g *grouper) pairs(before, after []Object) []pair {
+func (b *Builder) pairs(before, after []Object) []pair {
 	old := make(map[manifest.Identity]*Object, len(before))
 	for i := range before {
 		old[before[i].Object.Identity()] = &before[i]
@@ -46,7 +46,7 @@ func (g *grouper) pairs(before, after []Object) []pair {
 			gone = append(gone, o)
 		}
 	}
-	return append(out, g.renames(gone, added)...)
+	return append(out, b.renames(gone, added)...)
 }
 
 // kindIn is the scope within which objects can be renamed.
@@ -72,11 +72,11 @@ type (
 // renames pairs removed objects with added ones: by equal content under a base name, by base name, by equal content,
 // and then by similarity. All but the last are lookups, so the cost grows linearly with the number of objects;
 // manyOfKind and workLimit limit the comparison by similarity. An object without a partner is removed or added.
-func (g *grouper) renames(gone, added []*Object) []pair {
+func (b *Builder) renames(gone, added []*Object) []pair {
 	if len(gone) == 0 || len(added) == 0 {
 		return unpaired(gone, added)
 	}
-	m := &renamer{taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{}, leaves: map[*Object]map[string]bool{}, work: &g.work}
+	m := &renamer{taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{}, leaves: map[*Object]map[string]bool{}, work: &b.work}
 	gone = m.match(gone, added, func(o *Object) (any, bool) {
 		base, ok := baseName(o)
 		return [2]any{nameIn{kindOf(o), base}, m.content(o)}, ok

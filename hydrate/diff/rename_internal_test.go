@@ -42,7 +42,7 @@ func TestRenamesAreLookups(t *testing.T) {
 	const n = 15_000
 	for kind, pairs := range map[string]int{"one base": n, "bases": n, "content": n, "unlike": 2 * n} {
 		before, after := renamed(t, n, kind)
-		g := &grouper{}
+		g := &Builder{}
 		if got := g.pairs(before, after); len(got) != pairs {
 			t.Errorf("%s: %d pairs, want %d", kind, len(got), pairs)
 		}
@@ -54,7 +54,7 @@ func TestRenamesAreLookups(t *testing.T) {
 
 // Many kinds with few objects each share one budget.
 func TestLikenessIsBounded(t *testing.T) {
-	g := &grouper{}
+	g := &Builder{}
 	var before, after []Object
 	for kind := range 800 {
 		x, y := renamed(t, 40, "unlike")

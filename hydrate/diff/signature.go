@@ -22,10 +22,10 @@ func firstOf(list []Object) *Object {
 	return &list[0]
 }
 
-// signature identifies the objects of a target, and how they are applied.
-func (g *grouper) signature(t *Target) string {
+// signature identifies the objects of a target, and how they are applied. It keeps the signatures of shared lists.
+func signature(t *Target, kept map[sharedKey]string) string {
 	shared := sharedKey{firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force}
-	if known, ok := g.signatures[shared]; ok {
+	if known, ok := kept[shared]; ok {
 		return known
 	}
 	h := sha256.New()
@@ -39,6 +39,6 @@ func (g *grouper) signature(t *Target) string {
 		write(o.Key + "\x00")
 	}
 	out := string(h.Sum(nil))
-	g.signatures[shared] = out
+	kept[shared] = out
 	return out
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
-	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/policy"
 )
@@ -60,13 +59,10 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err := j.compare(ctx); err != nil {
 		return nil, err
 	}
-	subjects, err := j.subjects(ctx, c.Targets, j.enforced)
-	if err != nil {
-		return nil, err
-	}
-	confined, err := j.confined(ctx)
-	if err != nil || len(subjects)+len(confined) == 0 {
-		return nil, err
+	changed, confined := j.changed(), j.confined()
+	some := func(t judged) bool { return len(j.files(t)) > 0 }
+	if !slices.ContainsFunc(changed, some) && !slices.ContainsFunc(confined, some) {
+		return nil, nil
 	}
 	engine, err := g.load(ctx, c.Policy.Tree, j.enforced)
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
@@ -75,7 +71,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	in := policy.Input{Subjects: subjects}
+	in := policy.Input{Subjects: j.subjects(ctx, changed)}
 	if j.enforced {
 		in.Surroundings = j.surroundings()
 	}
@@ -83,7 +79,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := engine.Confine(ctx, policy.Input{Subjects: confined, Surroundings: j.surroundings()})
+	bounded, err := engine.Confine(ctx, policy.Input{Subjects: j.subjects(ctx, confined), Surroundings: j.surroundings()})
 	if err != nil {
 		return nil, err
 	}
@@ -135,77 +131,77 @@ func (j *judgement) compare(ctx context.Context) error {
 	return nil
 }
 
-// changedKey identifies the objects of targets that are judged: of equal trees, all of them or only the Secrets.
-type changedKey struct {
-	trees
-	whole bool
-}
-
 // hasOwn reports whether a target belongs to a workspace with a policy of its own.
 func (j *judgement) hasOwn(t *hydrate.ChangedTarget) bool {
 	w, ok := j.change.Fleet.Workspace(fleet.WorkspaceOf(t.Target.App.Name))
 	return ok && w.PolicyDir() != ""
 }
 
-// subjects returns the changed objects of each target; unless all, only the Secrets, because nothing else is refused without enforcement. Of
-// a workspace with a policy of its own, all are judged.
-func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarget, all bool) ([]policy.Subject, error) {
-	changed := map[changedKey][]policy.Object{}
-	clusters := map[*fleet.Cluster]*policy.Cluster{}
-	var out []policy.Subject
-	for i := range targets {
-		t := &targets[i]
-		pair := treesOf(t)
-		whole := all || j.own && j.hasOwn(t)
-		key := changedKey{pair, whole}
-		list, known := changed[key]
-		if !known {
-			var err error
-			if list, err = j.changed(ctx, t.Target, j.differences[pair], whole); err != nil {
-				return nil, err
-			}
-			changed[key] = list
-		}
-		if len(list) == 0 {
-			continue
-		}
-		c := t.Target.Cluster
-		if clusters[c] == nil {
-			clusters[c] = Cluster(c)
-		}
-		app := &policy.App{Name: t.Target.App.Name, Namespace: t.Target.Namespace}
-		out = append(out, policy.Subject{Cluster: clusters[c], App: app, Objects: list})
-	}
-	return out, nil
+// judged is a target with what is judged of it.
+type judged struct {
+	*hydrate.ChangedTarget
+	whole bool // all changed objects; otherwise only the Secrets
 }
 
-// changed reads the new and changed objects, and the old version of each; unless all, only the Secrets.
-func (j *judgement) changed(ctx context.Context, t *source.Target, d *objects.Difference, all bool) ([]policy.Object, error) {
-	files := d.After
-	if !all {
-		files = slices.DeleteFunc(slices.Clone(files), func(f objects.File) bool { return !objects.IsSecret(f.Name) })
+// changed returns the targets whose changes are judged: without enforcement only their Secrets, because nothing else is refused, but all of a
+// workspace with a policy of its own.
+func (j *judgement) changed() []judged {
+	out := make([]judged, len(j.change.Targets))
+	for i := range out {
+		t := &j.change.Targets[i]
+		out[i] = judged{t, j.enforced || j.own && j.hasOwn(t)}
 	}
-	after, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, files)
-	if err != nil || len(after) == 0 {
-		return nil, err
-	}
-	before, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, d.Before)
-	if err != nil {
-		return nil, err
-	}
-	return Changed(after, before), nil
+	return out
 }
 
 // confined returns what is checked against the bounds of workspaces: all objects of their rendered targets, which have no old tree in
 // Confined, and the changed objects of the fleet's own apps, which could be objects of a workspace.
-func (j *judgement) confined(ctx context.Context) ([]policy.Subject, error) {
-	out, err := j.subjects(ctx, j.change.Confined, true)
-	if err != nil || len(j.change.Fleet.Workspaces) == 0 {
-		return out, err
+func (j *judgement) confined() []judged {
+	out := make([]judged, len(j.change.Confined))
+	for i := range out {
+		out[i] = judged{&j.change.Confined[i], true}
 	}
-	own := slices.DeleteFunc(slices.Clone(j.change.Targets), func(t hydrate.ChangedTarget) bool { return t.Target.App.Workspace() != nil })
-	more, err := j.subjects(ctx, own, true)
-	return append(out, more...), err
+	if len(j.change.Fleet.Workspaces) == 0 {
+		return out
+	}
+	for i := range j.change.Targets {
+		if t := &j.change.Targets[i]; t.Target.App.Workspace() == nil {
+			out = append(out, judged{t, true})
+		}
+	}
+	return out
+}
+
+// subjects reads the new and changed objects of targets, and the old version of each.
+func (j *judgement) subjects(ctx context.Context, list []judged) policy.Subjects {
+	at := func(i int) Part {
+		t := list[i]
+		return Part{
+			Cluster: t.Target.Cluster, App: policy.App{Name: t.Target.App.Name, Namespace: t.Target.Namespace},
+			Objects: Key{treesOf(t.ChangedTarget), t.whole}, Files: len(j.files(t)),
+		}
+	}
+	return Batches(len(list), at, func(i int) ([]policy.Object, error) {
+		t, d := list[i].Target, j.differences[treesOf(list[i].ChangedTarget)]
+		after, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, j.files(list[i]))
+		if err != nil || len(after) == 0 {
+			return nil, err
+		}
+		before, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, d.Before)
+		if err != nil {
+			return nil, err
+		}
+		return Changed(after, before), nil
+	})
+}
+
+// files returns the files of a target that are judged.
+func (j *judgement) files(t judged) []objects.File {
+	files := j.differences[treesOf(t.ChangedTarget)].After
+	if !t.whole {
+		files = slices.DeleteFunc(slices.Clone(files), func(f objects.File) bool { return !objects.IsSecret(f.Name) })
+	}
+	return files
 }
 
 // surroundings describes the clusters after the change and before it.

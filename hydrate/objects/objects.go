@@ -34,12 +34,15 @@ type Difference struct {
 	Before, After, Same []File
 }
 
-// Reader reads objects by blob, once each. It is not safe for concurrent use.
+// Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read once. It is not safe for
+// concurrent use.
 type Reader struct {
 	store   *gitstore.Store
 	mask    *diff.Masker
 	notes   []string
-	blobs   map[gitstore.Hash]*diff.Object // masked; nil for a file that Sluice did not write
+	blobs   map[gitstore.Hash]*diff.Object // masked
+	foreign map[gitstore.Hash]bool         // files that Sluice did not write
+	kept    int64                          // bytes of the files of blobs
 	learned map[gitstore.Hash]bool
 	limit   int64 // bytes of all files; 0 is no limit
 	read    int64 // bytes so far
@@ -48,7 +51,7 @@ type Reader struct {
 // ErrTooMuch means that the files are larger than the limit of a Reader.
 var ErrTooMuch = errors.New("the files are larger than the limit of their reader")
 
-// LimitTo sets how many bytes of files the Reader reads. The objects in memory take several times as much.
+// LimitTo sets how many bytes of files the Reader reads. It then keeps the objects of all of them, which take several times as much memory.
 func (r *Reader) LimitTo(bytes int64) { r.limit = bytes }
 
 func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
@@ -62,9 +65,12 @@ func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
 	return data, nil
 }
 
+// keptBytes is the number of bytes of the files whose objects a Reader keeps. Objects in memory take several times as much.
+const keptBytes = 16 << 20
+
 // NewReader returns a Reader that masks with mask.
 func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
-	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
+	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, foreign: map[gitstore.Hash]bool{}, learned: map[gitstore.Hash]bool{}}
 }
 
 // Notes lists the files that were skipped because Sluice did not write them.
@@ -150,6 +156,9 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([]Object, error) {
 	out := make([]Object, 0, len(files))
 	for _, f := range files {
+		if r.foreign[f.Hash] {
+			continue
+		}
 		o, ok := r.blobs[f.Hash]
 		if !ok {
 			data, err := r.blob(ctx, f.Hash)
@@ -157,16 +166,19 @@ func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([
 				return nil, err
 			}
 			list, err := manifest.Decode(data, manifest.DefaultBudget())
-			if err == nil && len(list) == 1 {
-				o = &diff.Object{Key: f.Hash.String(), Object: r.mask.Mask(list[0])}
-			} else {
+			if err != nil || len(list) != 1 {
 				r.notes = append(r.notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", path.Join(cluster, app, f.Name)))
+				r.foreign[f.Hash] = true
+				continue
+			}
+			o = &diff.Object{Key: f.Hash.String(), Object: r.mask.Mask(list[0])}
+			if r.kept += int64(len(data)); r.limit == 0 && r.kept > keptBytes {
+				clear(r.blobs)
+				r.kept = int64(len(data))
 			}
 			r.blobs[f.Hash] = o
 		}
-		if o != nil {
-			out = append(out, Object{Object: *o, File: f.Name})
-		}
+		out = append(out, Object{Object: *o, File: f.Name})
 	}
 	return out, nil
 }

@@ -59,7 +59,7 @@ func (p *proposals) policy(ctx context.Context, environment string, source promo
 		if !known {
 			return promote.Unknown, fmt.Sprintf("%.10s is not on the known part of the trunk", part.commit)
 		}
-		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without}
+		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without, Rendered: p.composed.known(environment, source).part(part.commit)}
 		switch s, why := p.request.Adapters.Policy.Judge(ctx, one); {
 		case s == promote.Red:
 			return s, why

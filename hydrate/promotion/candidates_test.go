@@ -98,6 +98,10 @@ func TestCandidatesAreKept(t *testing.T) {
 	w.engine.broken.Store(false)
 	w.pass(nil, nil) // stores that the tree was offered
 	w.waits("the first pass", true, nil)
+	w.out.rendered = nil
+	if got, _ := w.pass(nil, nil); len(w.out.rendered) != 1 || w.out.rendered[0] == nil || w.out.rendered[0].Tip.Tree.String() != got.Candidate {
+		t.Errorf("the policy judges %+v, not the rendered candidate %s", w.out.rendered, got.Candidate)
+	}
 	w.waits("the second pass", false, nil)
 	w.now = w.now.Add(240 * time.Hour)
 	w.waits("ten days later", false, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -11,8 +12,17 @@ import (
 // composition is a rendered tree, with the writer that has its new objects.
 type composition struct {
 	tree    gitstore.Hash
-	failure string // why targets cannot be rendered; then there is no tree
+	failure string                   // why targets cannot be rendered; then there is no tree
+	parts   map[string]*branch.State // what was rendered, by source commit
 	w       *gitstore.Writer
+}
+
+// part returns what was rendered of a source commit; nil if nothing was, also for a nil composition.
+func (c *composition) part(commit string) *branch.State {
+	if c == nil {
+		return nil
+	}
+	return c.parts[commit]
 }
 
 // reason is the failure of a composition; "" for a nil one.
@@ -29,8 +39,15 @@ type compositions struct {
 	done map[string]*composition
 }
 
+// known returns a composition of this pass; nil if there is none.
+func (c *compositions) known(environment string, source promote.Source) *composition {
+	return c.done[keyOf(environment, source)]
+}
+
+func keyOf(environment string, source promote.Source) string { return environment + " " + source.Key() }
+
 func (c *compositions) compose(ctx context.Context, r hydrate.Composition, source promote.Source) (*composition, error) {
-	key := r.Environment + " " + source.Key()
+	key := keyOf(r.Environment, source)
 	if one := c.done[key]; one != nil {
 		return one, nil
 	}
@@ -39,12 +56,12 @@ func (c *compositions) compose(ctx context.Context, r hydrate.Composition, sourc
 		return nil, err
 	}
 	r.Source = source
-	tree, failure, err := c.h.Compose(ctx, r, w)
+	done, err := c.h.Compose(ctx, r, w)
 	if err != nil {
 		_ = w.Close() // the error above matters
 		return nil, err
 	}
-	one := &composition{tree, failure, w}
+	one := &composition{done.Tree, done.Failure, done.Parts, w}
 	c.done[key] = one
 	return one, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -87,6 +88,8 @@ type Part struct {
 	Source      gitstore.Commit
 	Apps        []string // none means all
 	Without     []string // apps that come from other commits
+
+	Rendered *branch.State // the environment at Source, as far as this pass rendered it; nil if it did not
 }
 
 // ErrNoForge means that mode request needs a forge, and that there is none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
@@ -17,9 +18,10 @@ import (
 
 // outsider is the world outside of Git, as a test has it.
 type outsider struct {
-	asked   []string        // of policy
-	red     map[string]bool // source commits that policy forbids
-	authors error
+	rendered []*branch.State // of the parts that were judged
+	asked    []string        // of policy
+	red      map[string]bool // source commits that policy forbids
+	authors  error
 	// pins are those whose authors somebody asked for, with the answer.
 	pins         []promotion.MovedPin
 	elsewhere    []string
@@ -45,6 +47,7 @@ func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.
 
 func (w *outsider) Judge(_ context.Context, part promotion.Part) (promote.State, string) {
 	w.asked = append(w.asked, fmt.Sprintf("%s %v but %v", part.Environment, part.Apps, part.Without))
+	w.rendered = append(w.rendered, part.Rendered)
 	if w.red[part.Source.Hash.String()] {
 		return promote.Red, "the trunk's policy says no"
 	}

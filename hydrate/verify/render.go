@@ -47,14 +47,14 @@ func (r *run) compose(ctx context.Context, name string, st *branch.State, out *V
 			return gitstore.Hash{}, nil //nolint:nilerr // reported in out
 		}
 	}
-	tree, failure, err := r.h.Compose(ctx, hydrate.Composition{Environment: name, Source: source, Running: st, Commits: commits, All: true}, w)
+	done, err := r.h.Compose(ctx, hydrate.Composition{Environment: name, Source: source, Running: st, Commits: commits, All: true}, w)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
-	if failure != "" {
-		out.Status, out.Reason = StatusFailed, failure
+	if done.Failure != "" {
+		out.Status, out.Reason = StatusFailed, done.Failure
 	}
-	return tree, nil
+	return done.Tree, nil
 }
 
 // compare adds the files that differ between two trees.

@@ -60,10 +60,10 @@ func findings(t *testing.T, s policy.Schemas, text string) *policy.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := e.Check(t.Context(), policy.Input{Subjects: []policy.Subject{{
+	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(policy.Subject{
 		Cluster: &policy.Cluster{Name: "a", Environment: "prod", KubeVersion: "1.33.2"}, App: &policy.App{Name: "web", Namespace: "shop"},
 		Objects: []policy.Object{{Key: text, Object: objects[0]}},
-	}}})
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,11 +25,16 @@ const (
 	ownTotal   = 2 * time.Minute  // CPU time of all calls of one check
 	ownRule    = 5 * time.Second  // of all its rules on one object
 	ownInput   = 8 << 20          // bytes of targets in one call, less than a question to the parent may have
-	ownCalls   = 16               // of one check
+	ownSent    = 16 * ownInput    // bytes of the targets of one check
 	ownObject  = 9 << 20          // bytes of one object, with its old state: with the files of the policy it fits into a question
 	ownOutput  = 16 << 20         // bytes of all answers together
 	ownValues  = 1 << 20          // values in the JSON of one answer
 )
+
+// tooSlow is the failure of a policy that needs more than ownTotal.
+func tooSlow() string {
+	return fmt.Sprintf("it took more than %s of processor time for a part of the changed objects (make the rules cheaper, or change fewer objects at a time)", ownTotal)
+}
 
 // ownPolicies implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit, or from the
 // commit at which its sluice.lock pins the workspace's repository. They are read, compiled and evaluated in a worker process.
@@ -103,13 +108,13 @@ func newOwnPolicies(s *Session, tree gitstore.Hash, f *fleet.Fleet) *ownPolicies
 }
 
 // Judge implements policy.Own.
-func (o *ownPolicies) Judge(ctx context.Context, workspace string, subjects []policy.Subject) (*policy.OwnResult, error) {
+func (o *ownPolicies) Judge(ctx context.Context, workspace string, subjects []policy.Subject, used *policy.OwnUse) (*policy.OwnResult, error) {
 	w, ok := o.fleet.Workspace(workspace)
 	if !ok || w.PolicyDir() == "" {
 		return nil, nil //nolint:nilnil // it has no policy
 	}
 	out := &policy.OwnResult{}
-	answers, err := o.ask(ctx, w, subjects)
+	answers, err := o.ask(ctx, w, subjects, used)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +128,7 @@ func (o *ownPolicies) Judge(ctx context.Context, workspace string, subjects []po
 }
 
 // ask judges subjects in as many calls as their size needs. The last answer has the failure, if there is one.
-func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject) ([]ownAnswer, error) {
+func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject, used *policy.OwnUse) ([]ownAnswer, error) {
 	files, problem, err := o.files(ctx, w)
 	if err != nil || problem != "" {
 		return []ownAnswer{{Failed: problem}}, err
@@ -135,24 +140,29 @@ func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []po
 	task := ownTask{
 		Workspace: w.Name, Dir: o.fleet.Locate(w.PolicyDir()), Files: files, Now: now, Environments: environmentsOf(o.fleet),
 	}
-	parts, err := divided(subjects)
+	if used.CPU > ownTotal {
+		return []ownAnswer{{Failed: tooSlow()}}, nil
+	}
+	parts, sent, err := divided(subjects)
+	if used.Sent += sent; err == nil && used.Sent > ownSent {
+		err = fmt.Errorf("the changed objects of its apps have more than %d MiB (change fewer of them at a time)", ownSent>>20)
+	}
 	if err != nil {
 		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
 	}
 	var out []ownAnswer
-	size, spent := 0, time.Duration(0)
 	for i := range parts {
 		task.ownPart = parts[i]
 		answer, cost, err := callOwn(ctx, o.session, task)
 		if err != nil {
 			return nil, err
 		}
-		size, spent = size+cost.bytes, spent+cost.cpu
+		used.Answered, used.CPU = used.Answered+cost.bytes, used.CPU+cost.cpu
 		switch last := i == len(parts)-1; {
-		case size > ownOutput:
+		case used.Answered > ownOutput:
 			answer = ownAnswer{Failed: fmt.Sprintf("its findings have more than %d MiB", ownOutput>>20), Limit: true}
-		case spent > ownTotal && !last && answer.failure() == "":
-			answer = ownAnswer{Failed: fmt.Sprintf("it took more than %s of processor time for a part of the changed objects (make the rules cheaper, or change fewer objects at a time)", ownTotal), Limit: true}
+		case used.CPU > ownTotal && !last && answer.failure() == "":
+			answer = ownAnswer{Failed: tooSlow(), Limit: true}
 		}
 		if answer.Limit {
 			o.struck.add(files, now, answer.Failed)
@@ -272,7 +282,7 @@ func OwnRules(ctx context.Context, s *Session, tree gitstore.Hash) ([]policy.Rul
 		if w.PolicyDir() == "" {
 			continue
 		}
-		answers, err := o.ask(ctx, w, nil)
+		answers, err := o.ask(ctx, w, nil, &policy.OwnUse{})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -340,7 +350,7 @@ func proposedOwn(ctx context.Context, s *Session, judging, head gitstore.Hash) (
 		if same {
 			continue
 		}
-		answers, err := o.ask(ctx, w, nil)
+		answers, err := o.ask(ctx, w, nil, &policy.OwnUse{})
 		if err != nil {
 			return nil, err
 		}

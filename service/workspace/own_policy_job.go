@@ -55,20 +55,21 @@ func (a *ownAnswer) failure() string {
 	return a.Failed
 }
 
-// divided divides targets into parts that have at most about ownInput bytes, unless one object has more. Without targets there is one empty part.
-func divided(subjects []policy.Subject) ([]ownPart, error) {
+// divided divides targets into parts that have at most about ownInput bytes, unless one object has more, and returns the bytes of all. Without
+// targets there is one empty part.
+func divided(subjects []policy.Subject) (parts []ownPart, sent int, err error) {
 	d := divider{parts: []ownPart{{}}, index: map[string]int{}}
 	for i := range subjects {
 		s := &subjects[i]
 		one := ownSubject{Cluster: s.Cluster, App: s.App}
 		facts, err := json.Marshal(one)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		for j := range s.Objects {
 			now, old, err := encoded(&s.Objects[j])
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			if d.size > 0 && d.size+len(facts)+len(now)+len(old) > ownInput {
 				d.add(one, len(facts))
@@ -84,10 +85,7 @@ func divided(subjects []policy.Subject) ([]ownPart, error) {
 		}
 		d.add(one, len(facts))
 	}
-	if len(d.parts) > ownCalls {
-		return nil, fmt.Errorf("the changed objects of its apps have more than %d MiB (change fewer of them at a time)", ownCalls*ownInput>>20)
-	}
-	return d.parts, nil
+	return d.parts, d.sent + d.size, nil
 }
 
 // encoded returns the JSON of an object, and that of its old state; nil without one.
@@ -105,13 +103,14 @@ func encoded(o *policy.Object) (now, old json.RawMessage, err error) {
 type divider struct {
 	parts []ownPart
 	size  int            // bytes of the last part
+	sent  int            // bytes of the others
 	index map[string]int // its objects, by key
 }
 
 func (d *divider) last() *ownPart { return &d.parts[len(d.parts)-1] }
 
 func (d *divider) next() {
-	d.parts, d.size, d.index = append(d.parts, ownPart{}), 0, map[string]int{}
+	d.parts, d.sent, d.size, d.index = append(d.parts, ownPart{}), d.sent+d.size, 0, map[string]int{}
 }
 
 // add adds a target, about which facts bytes are known.
@@ -165,7 +164,7 @@ func judgedByOwn(ctx context.Context, task *ownTask) (ownAnswer, error) {
 	if err != nil {
 		return ownAnswer{}, err
 	}
-	result, err := engine.Check(ctx, policy.Input{Subjects: subjects})
+	result, err := engine.Check(ctx, policy.Input{Subjects: policy.Listed(subjects...)})
 	if err != nil {
 		return ownAnswer{}, err
 	}

@@ -349,9 +349,9 @@ func TestPartsOfManyClusters(t *testing.T) {
 			Objects: []policy.Object{{Key: "same", Object: manifest.Object{"kind": "ConfigMap"}}},
 		})
 	}
-	parts, err := divided(subjects)
-	if err != nil || len(parts) < 3 {
-		t.Fatalf("%d parts: %v", len(parts), err)
+	parts, sent, err := divided(subjects)
+	if err != nil || len(parts) < 3 || sent < 3000*8<<10 || sent > len(parts)*ownInput {
+		t.Fatalf("%d parts, %d bytes: %v", len(parts), sent, err)
 	}
 	n := 0
 	for _, p := range parts {
@@ -394,12 +394,22 @@ func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
 		}
 		o := newOwnPolicies(s, head.Tree, f)
 		o.struck = newStruck()
-		got, err := o.Judge(t.Context(), "team-a", []policy.Subject{subject})
+		got, err := o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{})
 		if err != nil || calls != c.calls || !strings.Contains(got.Failed, c.want) || (c.want == "") != (got.Failed == "") {
 			t.Errorf("%v: %d calls, %+v, %v", c.each, calls, got, err)
 		}
-		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}); err != nil || c.want != "" && (calls != c.calls || got.Failed == "") {
+		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{}); err != nil || c.want != "" && (calls != c.calls || got.Failed == "") {
 			t.Errorf("%v, again: %d calls, %+v, %v", c.each, calls, got, err)
+		}
+		// A later batch of the same check continues with what the first one has used, and another check does not.
+		used := &policy.OwnUse{CPU: ownTotal + 1}
+		o.struck, calls = newStruck(), 0
+		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "of processor time") {
+			t.Errorf("after batches that took long: %d calls, %+v, %v", calls, got, err)
+		}
+		used = &policy.OwnUse{Sent: ownSent - ownInput}
+		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "more than 128 MiB") {
+			t.Errorf("after large batches: %d calls, %+v, %v", calls, got, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -95,16 +96,21 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 	if known && now.Sub(v.at) < verdictLife {
 		return v.state, v.reason
 	}
+	rendered := map[string]*branch.State{}
+	if part.Rendered != nil {
+		rendered[part.Environment] = part.Rendered
+	}
 	r, _, err := o.session.Review(ctx, ReviewOptions{
 		Compare: compare.Request{
-			Head: part.Source, Against: compare.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
-		}, Policy: o.trunk.Tree, BoundsOnly: o.noPolicy,
+			Rendered: rendered,
+			Head:     part.Source, Against: compare.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
+		}, Policy: o.trunk.Tree, BoundsOnly: o.noPolicy, FindingsOnly: true,
 	})
 	switch {
 	case err != nil:
 		return promote.Unknown, "policy could not be evaluated"
 	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
-		v = &verdict{state: promote.Red, reason: report.Headline(r)}
+		v = &verdict{state: promote.Red, reason: report.Refusal(r)}
 	default:
 		v = &verdict{state: promote.Green}
 	}

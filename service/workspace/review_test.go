@@ -41,10 +41,10 @@ func TestSchemasAreGuarded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := engine.Check(t.Context(), policy.Input{Subjects: []policy.Subject{{
+		result, err := engine.Check(t.Context(), policy.Input{Subjects: policy.Listed(policy.Subject{
 			Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod", KubeVersion: "1.33.2"}, App: &policy.App{Name: "web"},
 			Objects: []policy.Object{{Key: "a", Object: objects[0]}},
-		}}})
+		})})
 		if err != nil || (asked.Load() > 0) != one.asks {
 			t.Errorf("with a guard: %t, asked %d times: %+v %v", one.guard != nil, asked.Load(), result, err)
 		}

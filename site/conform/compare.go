@@ -188,7 +188,7 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 		}
 	}
 	environment := after.Target.Cluster.Environment
-	changes := diff.Compare([]diff.Target{{App: after.Target.App.Name, Cluster: after.Target.Cluster.Name, Environment: environment, Before: sides[0], After: sides[1], Unchanged: len(d.Same)}},
+	changes := diff.Compare([]diff.Target{{App: after.Target.App.Name, Cluster: after.Target.Cluster.Name, Environment: environment, Before: sides[0], After: sides[1]}},
 		nil, []string{environment}, one{})
 	facts := newFacts(c.fleet.Facts(before.Target), c.fleet.Facts(after.Target))
 	v.Clusters = names(r.members)

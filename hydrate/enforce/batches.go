@@ -1,0 +1,119 @@
+package enforce
+
+import (
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+)
+
+// Part is a target to judge.
+type Part struct {
+	Cluster *fleet.Cluster
+	App     policy.App
+	Objects Key
+	Files   int // number of files to read; without any, the target is left out
+}
+
+// Key identifies the objects of a target: those of one Batches with equal keys have equal objects.
+type Key struct {
+	Trees [2]gitstore.Hash // before and after
+	All   bool             // further objects too: those that differ and are no Secrets, or those that are equal
+}
+
+// batchFiles is the number of different files of a batch. The objects of one take some kilobytes of memory each.
+const batchFiles = 1 << 14
+
+// Batches returns n targets as subjects. at describes a target, and read reads the objects of a part, once in a batch for equal keys. The
+// cost in memory is that of one batch: about batchFiles objects, or those of one cluster if it has more.
+func Batches(n int, at func(i int) Part, read func(i int) ([]policy.Object, error)) policy.Subjects {
+	return func(yield func([]policy.Subject, error) bool) {
+		for _, batch := range batches(n, at, batchFiles) {
+			list, err := subjects(batch, at, read)
+			if !yield(list, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// batches divides n targets into lists with about most files each. If that is one list, it has the order of the targets; otherwise all
+// targets of a cluster follow each other.
+func batches(n int, at func(i int) Part, most int) [][]int {
+	var order []string // names, since a change can have two states of a cluster
+	byCluster := map[string][]int{}
+	all := make([]int, 0, n)
+	seen, files := map[Key]bool{}, 0
+	for i := range n {
+		p := at(i)
+		if p.Files == 0 {
+			continue
+		}
+		name := p.Cluster.Name
+		if _, ok := byCluster[name]; !ok {
+			order = append(order, name)
+		}
+		byCluster[name] = append(byCluster[name], i)
+		all = append(all, i)
+		if !seen[p.Objects] {
+			seen[p.Objects] = true
+			files += p.Files
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if files <= most {
+		return [][]int{all}
+	}
+	var out [][]int
+	var batch []int
+	clear(seen)
+	files = 0
+	for _, cluster := range order {
+		batch = append(batch, byCluster[cluster]...)
+		for _, i := range byCluster[cluster] {
+			if p := at(i); !seen[p.Objects] {
+				seen[p.Objects] = true
+				files += p.Files
+			}
+		}
+		if files >= most {
+			out, batch, files = append(out, batch), nil, 0
+			clear(seen)
+		}
+	}
+	if len(batch) > 0 {
+		out = append(out, batch)
+	}
+	return out
+}
+
+// subjects reads the targets of a batch. Those without objects are left out.
+func subjects(batch []int, at func(i int) Part, read func(i int) ([]policy.Object, error)) ([]policy.Subject, error) {
+	clusters := map[*fleet.Cluster]*policy.Cluster{}
+	apps := map[policy.App]*policy.App{}
+	known := map[Key][]policy.Object{}
+	out := make([]policy.Subject, 0, len(batch))
+	for _, i := range batch {
+		p := at(i)
+		list, ok := known[p.Objects]
+		if !ok {
+			var err error
+			if list, err = read(i); err != nil {
+				return nil, err
+			}
+			known[p.Objects] = list
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if clusters[p.Cluster] == nil {
+			clusters[p.Cluster] = Cluster(p.Cluster)
+		}
+		if apps[p.App] == nil {
+			apps[p.App] = &p.App
+		}
+		out = append(out, policy.Subject{Cluster: clusters[p.Cluster], App: apps[p.App], Objects: list})
+	}
+	return out, nil
+}
