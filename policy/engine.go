@@ -48,6 +48,8 @@ func (r *run) all(ctx context.Context, further ...func(context.Context) error) e
 					return err
 				}
 			}
+			r.subjects = nil // before the next batch is read
+			r.crds.begin(nil)
 		}
 	}
 	if !r.engine.own {
