@@ -44,6 +44,9 @@ type schemaCheck struct {
 }
 
 func (c *schemaCheck) scope(s *Subject, o *Object) string {
+	if c.engine.severity(RuleSchema, "", s.Cluster.Environment) == SeverityOff {
+		return "" // other environments do not share this
+	}
 	if manifest.GroupOf(o.Object.APIVersion()) != "" && c.crds.of(s.Cluster.Name, kindOf(o.Object)) != nil {
 		return "" // customCheck validates it
 	}
@@ -60,9 +63,6 @@ func kindOf(o manifest.Object) manifest.GroupKind {
 
 // check compares the types of the values, which always works. If there is a schema, it also validates by the schema.
 func (c *schemaCheck) check(ctx context.Context, s *Subject, o *Object) ([]breach, error) {
-	if c.engine.severity(RuleSchema, "", s.Cluster.Environment) == SeverityOff {
-		return nil, nil
-	}
 	out := c.types.breaches(o.Object)
 	more, err := c.bySchema(ctx, s, o)
 	for _, b := range more {

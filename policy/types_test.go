@@ -3,6 +3,8 @@ package policy_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/policy"
 )
 
 // Values whose type the API server refuses are errors, without any schema.
@@ -54,4 +56,15 @@ func TestTypeMessages(t *testing.T) {
 	}
 	off := load(t, map[string]string{"policy/p.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {schema: {severity: \"off\"}}}\n"})
 	want(t, check(t, off, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: false}")))
+}
+
+// Where a rule is off says nothing about the other environments, whichever comes first.
+func TestSchemaIsOffInOneEnvironment(t *testing.T) {
+	t.Parallel()
+	e := load(t, map[string]string{"policy/p.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {schema: {environments: {dev: \"off\"}}}}\n"})
+	const wrong = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: 1}\n"
+	dev, prod := subject(t, "dev", wrong), subject(t, "prod", wrong)
+	for _, list := range [][]policy.Subject{{dev, prod}, {prod, dev}} {
+		want(t, check(t, e, list...), "error schema ConfigMap data.a")
+	}
 }
