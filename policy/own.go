@@ -30,7 +30,8 @@ type OwnUse struct {
 	Sent, Answered int // bytes
 	CPU            time.Duration
 
-	findings, text int // see maxOwnFindings and maxOwnReport
+	findings, text int             // see maxOwnFindings and maxOwnReport
+	notes          map[string]bool // see maxOwnNotes
 }
 
 // OwnResult is what the own policy of a workspace finds. Nobody trusts it: it comes from files that the workspace writes.
@@ -46,10 +47,10 @@ const (
 	maxOwnBytes    = 4 << 20 // of all files
 	maxOwnFindings = 10_000  // of one check
 	maxOwnReport   = 4 << 20 // bytes of their texts: a report holds those of many workspaces
-	maxOwnNotes    = 20
-	maxOwnLines    = 5    // of a message
-	maxOwnText     = 1000 // characters of a line
-	maxOwnName     = 200  // characters of the name of a rule
+	maxOwnNotes    = 20      // of one check
+	maxOwnLines    = 5       // of a message
+	maxOwnText     = 1000    // characters of a line
+	maxOwnName     = 200     // characters of the name of a rule
 )
 
 // OwnFiles reads the files of a workspace's policy. Mistakes are Problems; a missing folder is one of them, because the trunk declares it.
@@ -113,7 +114,7 @@ func (r *run) ownPolicies(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(byWorkspace))
 	for _, name := range names {
 		if r.own[name] == nil {
-			r.own[name] = &OwnUse{}
+			r.own[name] = &OwnUse{notes: map[string]bool{}}
 		}
 	}
 	results := make([]*OwnResult, len(names))
@@ -176,8 +177,15 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 	for i := range result.Findings {
 		r.ownFinding(workspace, environments, result.Findings[i])
 	}
-	for _, note := range result.Notes[:min(len(result.Notes), maxOwnNotes)] {
-		r.notes.add(fmt.Sprintf("policy of workspace %s: %s", workspace, OwnText(note)), "")
+	for _, note := range result.Notes {
+		if note = OwnText(note); used.notes[note] {
+			continue
+		}
+		if len(used.notes) == maxOwnNotes {
+			break
+		}
+		used.notes[note] = true
+		r.notes.add(fmt.Sprintf("policy of workspace %s: %s", workspace, note), "")
 	}
 }
 

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +127,41 @@ func TestNamesOfOwnRules(t *testing.T) {
 	}
 	if _, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(ownInput("team-a/web")...)}); !errors.Is(err, broken) {
 		t.Errorf("an outage passes for a judgement: %v", err)
+	}
+}
+
+// remarks is an own policy with notes that no call repeats, and one that all repeat.
+type remarks struct{ calls int }
+
+func (r *remarks) Judge(context.Context, string, []policy.Subject, *policy.OwnUse) (*policy.OwnResult, error) {
+	r.calls++
+	out := &policy.OwnResult{Notes: []string{"again"}}
+	for i := range 5 {
+		out.Notes = append(out.Notes, fmt.Sprintf("call %d, note %d", r.calls, i))
+	}
+	return out, nil
+}
+
+// A workspace has no more notes because its targets are judged in several batches.
+func TestOwnNotesOfBatches(t *testing.T) {
+	t.Parallel()
+	bounds := map[string]*confine.Bounds{"team-a": {Name: "team-a", Namespaces: []string{"x"}, Reaches: func(string, map[string]string) bool { return true }}}
+	e, err := policy.Load(t.Context(), fstest.MapFS{}, policy.Options{Now: day(), Workspaces: bounds, Own: &remarks{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var subjects []policy.Subject
+	for n := range 30 {
+		s := ownInput("team-a/web")[0]
+		s.Cluster = &policy.Cluster{Name: fmt.Sprintf("eu-%d", n), Environment: "prod"}
+		subjects = append(subjects, s)
+	}
+	r, err := e.Check(t.Context(), policy.Input{Subjects: clusterByCluster(subjects)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := slices.DeleteFunc(r.Notes, func(note string) bool { return !strings.HasPrefix(note, "policy of workspace team-a: ") })
+	if len(own) != 20 || own[0] != "policy of workspace team-a: again" {
+		t.Errorf("%d notes: %q", len(own), own)
 	}
 }
