@@ -140,7 +140,8 @@ func (o *ownPolicies) ask(ctx context.Context, w *fleet.Workspace, subjects []po
 	task := ownTask{
 		Workspace: w.Name, Dir: o.fleet.Locate(w.PolicyDir()), Files: files, Now: now, Environments: environmentsOf(o.fleet),
 	}
-	if used.CPU > ownTotal {
+	if used.CPU > ownTotal { // since the last call for an earlier batch
+		o.struck.add(files, now, tooSlow())
 		return []ownAnswer{{Failed: tooSlow()}}, nil
 	}
 	parts, sent, err := divided(subjects)

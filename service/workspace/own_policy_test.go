@@ -401,12 +401,16 @@ func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
 		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{}); err != nil || c.want != "" && (calls != c.calls || got.Failed == "") {
 			t.Errorf("%v, again: %d calls, %+v, %v", c.each, calls, got, err)
 		}
-		// A later batch of the same check continues with what the first one has used, and another check does not.
+		// A later batch of the same check continues with what the first one has used.
 		used := &policy.OwnUse{CPU: ownTotal + 1}
 		o.struck, calls = newStruck(), 0
 		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "of processor time") {
 			t.Errorf("after batches that took long: %d calls, %+v, %v", calls, got, err)
 		}
+		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{}); err != nil || calls != 0 || !strings.Contains(got.Failed, "of processor time") {
+			t.Errorf("the next check waits for a policy that took too long over several batches: %d calls, %+v, %v", calls, got, err)
+		}
+		o.struck = newStruck()
 		used = &policy.OwnUse{Sent: ownSent - ownInput}
 		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "more than 128 MiB") {
 			t.Errorf("after large batches: %d calls, %+v, %v", calls, got, err)
