@@ -26,25 +26,41 @@ func Headline(r *Review) string {
 	return text
 }
 
-// Refusal says on one line why a review does not allow its change: errors, targets that cannot be rendered, and findings of severity error.
-// The review needs no groups of changes. It is "" if nothing forbids the change.
+// Refusal says on one line why a review does not allow its change: errors, targets that cannot be rendered after it, and findings of severity
+// error. The review needs no groups of changes. It is "" if nothing forbids the change.
 func Refusal(r *Review) string {
 	parts := []string{firstError(r, safetext.Line)}
 	if r.Changes != nil {
-		if n := len(r.Changes.Withheld); n > 0 {
+		n := 0
+		for _, w := range r.Changes.Withheld {
+			if !w.Before {
+				n++
+			}
+		}
+		if n > 0 {
 			parts = append(parts, Count(n, "target")+" cannot be rendered")
 		}
 	}
 	if n := r.Findings.Count(SeverityError); n > 0 {
-		i := slices.IndexFunc(r.Findings.Introduced, func(f Finding) bool { return f.Severity == SeverityError })
-		f := &r.Findings.Introduced[i]
-		first := f.Rule + " in " + f.App
-		if f.Object.Kind != "" {
-			first += ", " + diff.Title(f.Object)
+		text := Count(n, "new error") + " of the policy"
+		if n > 1 {
+			text += ", the first"
 		}
-		parts = append(parts, Count(n, "new error")+" of the policy, the first: "+safetext.Line(safetext.Shorten(first, maxHeadError)))
+		i := slices.IndexFunc(r.Findings.Introduced, func(f Finding) bool { return f.Severity == SeverityError })
+		parts = append(parts, text+": "+safetext.Brief(offence(&r.Findings.Introduced[i]), maxHeadError))
 	}
 	return joined(parts...)
+}
+
+// offence names a rule and what breaks it. A finding about a whole cluster has no app.
+func offence(f *Finding) string {
+	switch {
+	case f.App == "":
+		return f.Rule + " on " + places(f.Environment, f.Clusters)
+	case f.Object.Kind == "":
+		return f.Rule + " in " + f.App
+	}
+	return f.Rule + " in " + f.App + ", " + diff.Title(f.Object)
 }
 
 const wholeBlock = 1 << 20 // characters: a block that is not cut

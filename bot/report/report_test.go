@@ -272,8 +272,7 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 	}
 }
 
-// An error decides the status of a review, so the status begins with it, and no report says that a change has no effect.
-// TestRefusal: the reason why a promotion is refused names the first thing to mend.
+// The reason why a promotion is refused names the first thing to mend.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	finding := func(severity report.Severity, rule string) report.Finding {
@@ -286,6 +285,13 @@ func TestRefusal(t *testing.T) {
 			Changes:  &diff.ChangeSet{Withheld: make([]diff.Withheld, 1)},
 			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a"), finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b")}},
 		},
+		"1 new error of the policy: image-tag in shop, Deployment shop/web\\nforged": {
+			Changes:  &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}, // the change mends it
+			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityError, "image-tag")}},
+		},
+		"1 new error of the policy: cluster-emptied on prod (4)": {Changes: &diff.ChangeSet{}, Findings: report.Findings{Introduced: []report.Finding{
+			{Severity: report.SeverityError, Rule: "cluster-emptied", Environment: "prod", Clusters: []string{"prod-1", "prod-2", "prod-3", "prod-4"}},
+		}}},
 	} {
 		if got := report.Refusal(r); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -293,6 +299,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// An error decides the status of a review, so the status begins with it, and no report says that a change has no effect.
 func TestHeadlineOfErrors(t *testing.T) {
 	t.Parallel()
 	r := &report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"acme/one#3 was closed\nwithout a merge"}}
