@@ -22,8 +22,9 @@ import (
 type Writer struct {
 	store *Store
 	file  packFile
-	slots chan *deflater // as many as may compress at once; nil before its first use
-	reads sync.Pool      // of *inflater
+	slots chan struct{} // has one for each goroutine that compresses
+	pool  sync.Pool     // of *deflater
+	reads sync.Pool     // of *inflater
 
 	mu      sync.RWMutex
 	out     *bufio.Writer
@@ -62,10 +63,8 @@ func (s *Store) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
-	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader, slots: make(chan *deflater, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
-	for range cap(w.slots) {
-		w.slots <- nil
-	}
+	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
+	w.pool.New = newDeflater
 	if _, err := w.out.Write(make([]byte, packHeader)); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -152,11 +151,10 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	if len(data) > maxObject {
 		return h, fmt.Errorf("a %s of %d bytes: %w", kind, len(data), ErrTooLarge)
 	}
-	d := <-w.slots
-	defer func() { w.slots <- d }()
-	if d == nil {
-		d = newDeflater()
-	}
+	w.slots <- struct{}{}
+	defer func() { <-w.slots }()
+	d, _ := w.pool.Get().(*deflater)
+	defer w.pool.Put(d)
 	d.buf.Reset()
 	writeObjectHeader(&d.buf, kindByte(kind), len(data))
 	d.z.Reset(&d.buf)
@@ -221,14 +219,14 @@ func (w *Writer) hold(h Hash, data []byte) {
 	}
 }
 
-// deflater is used again, because allocating zlib's tables costs more than compressing most objects. They are limited, because each has most of
-// a megabyte, and hundreds of goroutines may wait for the file.
+// deflater is pooled, because allocating zlib's tables costs more than compressing most objects. A Writer limits how many are in use, because
+// each has most of a megabyte, and hundreds of goroutines may wait for the file. The pool of an idle Writer becomes empty.
 type deflater struct {
 	buf bytes.Buffer
 	z   *zlib.Writer
 }
 
-func newDeflater() *deflater {
+func newDeflater() any {
 	z, err := zlib.NewWriterLevel(nil, zlib.BestSpeed)
 	if err != nil {
 		z = zlib.NewWriter(nil) // not reached: the level is valid

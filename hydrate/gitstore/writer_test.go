@@ -123,3 +123,34 @@ func TestPushedWriterRefusesObjects(t *testing.T) {
 	}
 	runGit(t, bare, "fsck", "--strict")
 }
+
+// A Writer stays open for as long as a promotion takes. It keeps no memory for compressing meanwhile, whatever it has compressed.
+func TestIdleWriterKeepsNoCompressors(t *testing.T) {
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-q", "--bare")
+	w := writer(t, open(t, Options{Dir: dir}))
+	if _, err := w.Blob([]byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		for range 3 { // a pool is empty after two
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	const size = 24 << 20
+	data := make([]byte, size)
+	source := rand.NewChaCha8([32]byte{})
+	_, _ = source.Read(data)
+	if _, err := w.Blob(data); err != nil {
+		t.Fatal(err)
+	}
+	data = nil
+	if after := heap(); after > before+size/4 {
+		t.Errorf("%d bytes more than before", after-before)
+	}
+	runtime.KeepAlive(w)
+}
