@@ -85,7 +85,7 @@ func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Sub
 			Cluster: target.Cluster, App: policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
 		}
 	}
-	return enforce.Batches(len(c.Targets), at, func(i int) ([]policy.Object, error) { return objectsOf(ctx, c, &c.Targets[i], after) })
+	return enforce.Batches(ctx, len(c.Targets), at, func(ctx context.Context, i int) ([]policy.Object, error) { return objectsOf(ctx, c, &c.Targets[i], after) })
 }
 
 // objectsOf reads the objects of one side of a target.

@@ -105,7 +105,7 @@ type Target struct {
 }
 
 // Read reads objects of a target. Secrets are masked. Nobody may change the objects, because other targets share them. It keeps the objects
-// that were read last; see objects.Reader. It is not safe for concurrent use, not even with an Inventory.
+// that were read last; see objects.Reader. It is safe for concurrent use.
 func (c *Comparison) Read(ctx context.Context, t *Target, files []objects.File) ([]Object, error) {
 	return c.run.reader.Read(ctx, t.Target.Cluster.Name, t.Target.App.Name, files)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
@@ -19,20 +21,17 @@ import (
 // read afterwards.
 func (c *run) findTargets(ctx context.Context) error {
 	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
-	files := map[[2]gitstore.Hash]*objects.Difference{}
 	var differ []*candidate
+	var pairs [][2]gitstore.Hash
 	for _, one := range c.list {
 		if !one.compared() || one.trees[0] == one.trees[1] && !one.upgraded {
 			continue
 		}
-		differ = append(differ, one)
-		if files[one.trees] != nil {
-			continue
-		}
-		var err error
-		if files[one.trees], err = c.reader.Compare(ctx, one.trees); err != nil {
-			return err
-		}
+		differ, pairs = append(differ, one), append(pairs, one.trees)
+	}
+	files, err := c.reader.CompareAll(ctx, pairs)
+	if err != nil {
+		return err
 	}
 	c.out.Targets = make([]Target, 0, len(differ))
 	for _, one := range differ {
@@ -41,7 +40,6 @@ func (c *run) findTargets(ctx context.Context) error {
 			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Trees: one.trees, Files: files[one.trees],
 			Upgraded: one.upgraded, Gone: one.sides[1] == nil,
 		}
-		var err error
 		if out.Namespace, err = namespaceOf(c, one); err != nil {
 			return err
 		}
@@ -72,9 +70,17 @@ func (c *run) changes(ctx context.Context) error {
 	c.h.Progress("compare", 0, 0)
 	b := diff.NewBuilder()
 	if !c.request.TargetsOnly {
-		for _, same := range alike(c) {
-			if err := build(ctx, c, b, same); err != nil {
+		for some := range slices.Chunk(alike(c), chunk) {
+			sides := make([][2][]diff.Object, len(some))
+			err := parallel.Each(ctx, len(some), func(ctx context.Context, i int) (err error) {
+				sides[i], err = differing(ctx, c, some[i][0])
 				return err
+			})
+			if err != nil {
+				return err
+			}
+			for i, same := range some {
+				b.Add(built(c, same, sides[i]))
 			}
 		}
 	}
@@ -150,16 +156,20 @@ func sumOf(d *objects.Difference) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// build adds targets with equal changes to a change set.
-func build(ctx context.Context, c *run, b *diff.Builder, same []*Target) error {
-	var sides [2][]diff.Object
-	for i, files := range [][]objects.File{same[0].Files.Before, same[0].Files.After} {
-		list, err := c.out.Read(ctx, same[0], files)
+// differing reads the objects of a target that differ, before and after.
+func differing(ctx context.Context, c *run, t *Target) (sides [2][]diff.Object, err error) {
+	for i, files := range [][]objects.File{t.Files.Before, t.Files.After} {
+		list, err := c.out.Read(ctx, t, files)
 		if err != nil {
-			return err
+			return sides, err
 		}
 		sides[i] = plainObjects(list)
 	}
+	return sides, nil
+}
+
+// built returns targets with equal changes for a change set.
+func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
 	head, targets := c.views[1].Fleet, make([]diff.Target, len(same))
 	for i, t := range same {
 		targets[i] = diff.Target{
@@ -168,8 +178,7 @@ func build(ctx context.Context, c *run, b *diff.Builder, same []*Target) error {
 			Facts: func() []diff.Fact { return factsOf(head, t.Target) },
 		}
 	}
-	b.Add(targets)
-	return nil
+	return targets
 }
 
 // factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have the app.

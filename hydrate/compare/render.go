@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -18,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 )
 
 // trees finds the trees of candidates. It takes those that a branch holds under the same digest, and collects the
@@ -69,23 +67,17 @@ func (c *run) render(ctx context.Context) error {
 	return nil
 }
 
-// chunk is the number of candidates whose targets are in memory together, apart from those that are rendered.
+// chunk is the number of candidates whose targets are in memory together, apart from those that are rendered, and of the different changes
+// whose objects are.
 const chunk = 1024
 
 // targets resolves both sides of candidates, on all processors. A side that is not to be rendered is nil.
 func (t *trees) targets(ctx context.Context, list []*candidate) ([][2]*source.Target, error) {
 	out := make([][2]*source.Target, len(list))
-	group, ctx := errgroup.WithContext(ctx)
-	workers := min(runtime.GOMAXPROCS(0), len(list))
-	for w := range workers {
-		group.Go(func() error {
-			for n := w * len(list) / workers; n < (w+1)*len(list)/workers && ctx.Err() == nil; n++ { // neighbours share more
-				out[n] = t.resolve(list[n])
-			}
-			return ctx.Err()
-		})
-	}
-	return out, group.Wait()
+	return out, parallel.Each(ctx, len(list), func(_ context.Context, n int) error {
+		out[n] = t.resolve(list[n])
+		return nil
+	})
 }
 
 // resolve resolves both sides of a candidate. It changes only the candidate.

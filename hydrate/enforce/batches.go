@@ -1,8 +1,11 @@
 package enforce
 
 import (
+	"context"
+
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/policy"
 )
 
@@ -23,12 +26,13 @@ type Key struct {
 // batchFiles is the number of different files of a batch. The objects of one take some kilobytes of memory each.
 const batchFiles = 1 << 14
 
-// Batches returns n targets as subjects. at describes a target, and read reads the objects of a part, once in a batch for equal keys. The
+// Batches returns n targets as subjects. at describes a target, and read reads the objects of a part, once in a batch for equal keys, and
+// several at once. The
 // cost in memory is that of one batch: about batchFiles objects, or those of one cluster if it has more.
-func Batches(n int, at func(i int) Part, read func(i int) ([]policy.Object, error)) policy.Subjects {
+func Batches(ctx context.Context, n int, at func(i int) Part, read func(ctx context.Context, i int) ([]policy.Object, error)) policy.Subjects {
 	return func(yield func([]policy.Subject, error) bool) {
 		for _, batch := range batches(n, at, batchFiles) {
-			list, err := subjects(batch, at, read)
+			list, err := subjects(ctx, batch, at, read)
 			if !yield(list, err) || err != nil {
 				return
 			}
@@ -88,22 +92,30 @@ func batches(n int, at func(i int) Part, most int) [][]int {
 	return out
 }
 
-// subjects reads the targets of a batch. Those without objects are left out.
-func subjects(batch []int, at func(i int) Part, read func(i int) ([]policy.Object, error)) ([]policy.Subject, error) {
+// subjects reads the targets of a batch, on all processors. Those without objects are left out.
+func subjects(ctx context.Context, batch []int, at func(i int) Part, read func(ctx context.Context, i int) ([]policy.Object, error)) ([]policy.Subject, error) {
+	places := map[Key]int{} // in distinct
+	var distinct []int
+	for _, i := range batch {
+		key := at(i).Objects
+		if _, ok := places[key]; !ok {
+			places[key], distinct = len(distinct), append(distinct, i)
+		}
+	}
+	lists := make([][]policy.Object, len(distinct))
+	err := parallel.Each(ctx, len(distinct), func(ctx context.Context, n int) (err error) {
+		lists[n], err = read(ctx, distinct[n])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
 	apps := map[policy.App]*policy.App{}
-	known := map[Key][]policy.Object{}
 	out := make([]policy.Subject, 0, len(batch))
 	for _, i := range batch {
 		p := at(i)
-		list, ok := known[p.Objects]
-		if !ok {
-			var err error
-			if list, err = read(i); err != nil {
-				return nil, err
-			}
-			known[p.Objects] = list
-		}
+		list := lists[places[p.Objects]]
 		if len(list) == 0 {
 			continue
 		}

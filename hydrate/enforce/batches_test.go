@@ -1,9 +1,11 @@
 package enforce
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -68,11 +70,11 @@ func TestBatchesReadOnce(t *testing.T) {
 	at := func(i int) Part {
 		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", i)}, App: policy.App{Name: "web"}, Objects: treesOfTest(i % 2), Files: batchFiles}
 	}
-	read := 0
+	var read atomic.Int32
 	object := []policy.Object{{Key: "a", Object: manifest.Object{"kind": "ConfigMap"}}}
 	subjects, batches := 0, 0
-	for list, err := range Batches(n, at, func(i int) ([]policy.Object, error) {
-		read++
+	for list, err := range Batches(t.Context(), n, at, func(_ context.Context, i int) ([]policy.Object, error) {
+		read.Add(1)
 		if i%2 == 1 {
 			return nil, nil // files that are not Sluice's
 		}
@@ -83,12 +85,12 @@ func TestBatchesReadOnce(t *testing.T) {
 		}
 		subjects, batches = subjects+len(list), batches+1
 	}
-	if subjects != n/2 || read > 2*batches || batches < 10 {
-		t.Errorf("%d subjects in %d batches, %d read", subjects, batches, read)
+	if subjects != n/2 || int(read.Load()) > 2*batches || batches < 10 {
+		t.Errorf("%d subjects in %d batches, %d read", subjects, batches, read.Load())
 	}
 	broken := errors.New("a blob is missing")
 	calls := 0
-	for list, err := range Batches(n, at, func(int) ([]policy.Object, error) { return nil, broken }) {
+	for list, err := range Batches(t.Context(), n, at, func(context.Context, int) ([]policy.Object, error) { return nil, broken }) {
 		if calls++; !errors.Is(err, broken) || list != nil || calls > 1 {
 			t.Errorf("call %d: %v, %v", calls, list, err)
 		}

@@ -103,32 +103,24 @@ type judgement struct {
 	enforced    bool
 	own         bool // the workspaces' own policies are enforced
 	reader      *objects.Reader
-	differences map[trees]*objects.Difference // of all targets of change
+	differences map[[2]gitstore.Hash]*objects.Difference // by treesOf, of all targets of change
 }
 
-// trees are the old and the new tree of a target. Targets of many clusters have the same trees.
-type trees [2]gitstore.Hash
-
-func treesOf(t *hydrate.ChangedTarget) trees { return trees{t.Old, t.New} }
+// treesOf returns the old and the new tree of a target. Targets of many clusters have the same trees.
+func treesOf(t *hydrate.ChangedTarget) [2]gitstore.Hash { return [2]gitstore.Hash{t.Old, t.New} }
 
 // compare compares the trees of all targets. The reader then knows every Secret before it reads the first object, so that it masks their
 // values in all of them.
 func (j *judgement) compare(ctx context.Context) error {
-	j.differences = map[trees]*objects.Difference{}
+	var pairs [][2]gitstore.Hash
 	for _, targets := range [][]hydrate.ChangedTarget{j.change.Targets, j.change.Confined} {
 		for i := range targets {
-			pair := treesOf(&targets[i])
-			if j.differences[pair] != nil {
-				continue
-			}
-			d, err := j.reader.Compare(ctx, pair)
-			if err != nil {
-				return err
-			}
-			j.differences[pair] = d
+			pairs = append(pairs, treesOf(&targets[i]))
 		}
 	}
-	return nil
+	var err error
+	j.differences, err = j.reader.CompareAll(ctx, pairs)
+	return err
 }
 
 // hasOwn reports whether a target belongs to a workspace with a policy of its own.
@@ -181,7 +173,7 @@ func (j *judgement) subjects(ctx context.Context, list []judged) policy.Subjects
 			Objects: Key{treesOf(t.ChangedTarget), t.whole}, Files: len(j.files(t)),
 		}
 	}
-	return Batches(len(list), at, func(i int) ([]policy.Object, error) {
+	return Batches(ctx, len(list), at, func(ctx context.Context, i int) ([]policy.Object, error) {
 		t, d := list[i].Target, j.differences[treesOf(list[i].ChangedTarget)]
 		after, err := j.reader.Read(ctx, t.Cluster.Name, t.App.Name, j.files(list[i]))
 		if err != nil || len(after) == 0 {

@@ -31,7 +31,7 @@ type App struct {
 	Tree gitstore.Hash
 }
 
-// Inventory looks objects up on clusters. Its caches are bounded. It is safe for concurrent use, if nothing else uses its Reader.
+// Inventory looks objects up on clusters. Its caches are bounded. It is safe for concurrent use.
 type Inventory struct {
 	reader *Reader
 	apps   Apps

@@ -8,12 +8,15 @@ package objects
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -34,17 +37,18 @@ type Difference struct {
 	Before, After, Same []File
 }
 
-// Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read once. It is not safe for
-// concurrent use.
+// Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read once. It is safe for
+// concurrent use, apart from LimitTo.
 type Reader struct {
-	store   *gitstore.Store
-	mask    *diff.Masker
-	notes   []string
+	store *gitstore.Store
+	mask  *diff.Masker
+	limit int64 // bytes of all files; 0 is no limit
+
+	mu      sync.Mutex
 	blobs   map[gitstore.Hash]*diff.Object // masked
-	foreign map[gitstore.Hash]bool         // files that Sluice did not write
 	kept    int64                          // bytes of the files of blobs
+	foreign map[gitstore.Hash]string       // files that Sluice did not write, with the first of their paths
 	learned map[gitstore.Hash]bool
-	limit   int64 // bytes of all files; 0 is no limit
 	read    int64 // bytes so far
 }
 
@@ -59,6 +63,8 @@ func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.read += int64(len(data)); r.limit > 0 && r.read > r.limit {
 		return nil, ErrTooMuch
 	}
@@ -70,11 +76,39 @@ const keptBytes = 16 << 20
 
 // NewReader returns a Reader that masks with mask.
 func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
-	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, foreign: map[gitstore.Hash]bool{}, learned: map[gitstore.Hash]bool{}}
+	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, foreign: map[gitstore.Hash]string{}, learned: map[gitstore.Hash]bool{}}
 }
 
-// Notes lists the files that were skipped because Sluice did not write them.
-func (r *Reader) Notes() []string { return r.notes }
+// Notes lists the files that were skipped because Sluice did not write them, by path. Of equal files it names the first.
+func (r *Reader) Notes() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, at := range slices.Sorted(maps.Values(r.foreign)) {
+		out = append(out, at+" on the branch was not written by Sluice: it is not compared")
+	}
+	return out
+}
+
+// CompareAll compares pairs of trees as Compare does, on all processors. The result has each pair once.
+func (r *Reader) CompareAll(ctx context.Context, pairs [][2]gitstore.Hash) (map[[2]gitstore.Hash]*Difference, error) {
+	out := make(map[[2]gitstore.Hash]*Difference, len(pairs))
+	var distinct [][2]gitstore.Hash
+	for _, trees := range pairs {
+		if _, ok := out[trees]; !ok {
+			out[trees], distinct = nil, append(distinct, trees)
+		}
+	}
+	list := make([]*Difference, len(distinct))
+	err := parallel.Each(ctx, len(distinct), func(ctx context.Context, i int) (err error) {
+		list[i], err = r.Compare(ctx, distinct[i])
+		return err
+	})
+	for i, trees := range distinct {
+		out[trees] = list[i]
+	}
+	return out, err
+}
 
 // Compare compares the files of two trees by content, and registers the Secrets of both. A zero hash is an empty
 // tree.
@@ -134,10 +168,16 @@ func IsSecret(name string) bool { return strings.Contains(name, "secret-") }
 
 // learn registers the values of a Secret with the masker.
 func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
-	if !IsSecret(e.Name) || r.learned[e.Hash] {
+	if !IsSecret(e.Name) {
 		return nil
 	}
+	r.mu.Lock()
+	known := r.learned[e.Hash]
 	r.learned[e.Hash] = true
+	r.mu.Unlock()
+	if known {
+		return nil
+	}
 	data, err := r.blob(ctx, e.Hash)
 	if err != nil {
 		return err
@@ -156,29 +196,54 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([]Object, error) {
 	out := make([]Object, 0, len(files))
 	for _, f := range files {
-		if r.foreign[f.Hash] {
-			continue
+		o, err := r.object(ctx, f.Hash, path.Join(cluster, app, f.Name))
+		if err != nil {
+			return nil, err
 		}
-		o, ok := r.blobs[f.Hash]
-		if !ok {
-			data, err := r.blob(ctx, f.Hash)
-			if err != nil {
-				return nil, err
-			}
-			list, err := manifest.Decode(data, manifest.DefaultBudget())
-			if err != nil || len(list) != 1 {
-				r.notes = append(r.notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", path.Join(cluster, app, f.Name)))
-				r.foreign[f.Hash] = true
-				continue
-			}
-			o = &diff.Object{Key: f.Hash.String(), Object: r.mask.Mask(list[0])}
-			if r.kept += int64(len(data)); r.limit == 0 && r.kept > keptBytes {
-				clear(r.blobs)
-				r.kept = int64(len(data))
-			}
-			r.blobs[f.Hash] = o
+		if o != nil {
+			out = append(out, Object{Object: *o, File: f.Name})
 		}
-		out = append(out, Object{Object: *o, File: f.Name})
 	}
 	return out, nil
+}
+
+// object reads one object; nil if Sluice did not write the file.
+func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*diff.Object, error) {
+	r.mu.Lock()
+	known, foreign := r.blobs[hash], r.isForeign(hash, at)
+	r.mu.Unlock()
+	if known != nil || foreign {
+		return known, nil
+	}
+	data, err := r.blob(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	list, err := manifest.Decode(data, manifest.DefaultBudget())
+	if err != nil || len(list) != 1 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.isForeign(hash, at) {
+			r.foreign[hash] = at
+		}
+		return nil, nil //nolint:nilnil,nilerr // Notes says so
+	}
+	out := &diff.Object{Key: hash.String(), Object: r.mask.Mask(list[0])}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept += int64(len(data)); r.limit == 0 && r.kept > keptBytes {
+		clear(r.blobs)
+		r.kept = int64(len(data))
+	}
+	r.blobs[hash] = out
+	return out, nil
+}
+
+// isForeign reports whether a file is known not to be Sluice's, and keeps the first of its paths. The caller holds mu.
+func (r *Reader) isForeign(hash gitstore.Hash, at string) bool {
+	first, ok := r.foreign[hash]
+	if ok && at < first {
+		r.foreign[hash] = at
+	}
+	return ok
 }
