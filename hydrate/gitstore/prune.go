@@ -115,8 +115,11 @@ func (w *Writer) addPack(from *folder, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // another process removed it, or the folder removed it as damaged
 	}
-	if err != nil {
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
 		return err
+	}
+	if err != nil {
+		return nil //nolint:nilerr // the index is damaged: the pack is removed with the merged ones, and its objects are fetched again
 	}
 	defer func() { _ = index.close() }()   // opened for reading only
 	data, _ := os.ReadFile(base + ".pack") //nolint:gosec // a cache's pack of at most smallPack bytes; without them, from reads each object

@@ -118,46 +118,48 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 // A pack that lost its end is no reason to fail, and the objects of the others stay.
 func TestDamagedPacksAreMerged(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	runGit(t, dir, "init", "-q", "--bare")
-	s := open(t, Options{Dir: dir})
-	var all []Hash
-	for i := range manySmall {
-		w := writer(t, s)
-		h, err := w.Blob(bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
+	for suffix, at := range map[string]int{".pack": 25, ".idx": 9} { // in the middle of the object; in the table of the index
+		dir := t.TempDir()
+		runGit(t, dir, "init", "-q", "--bare")
+		s := open(t, Options{Dir: dir})
+		var all []Hash
+		for i := range manySmall {
+			w := writer(t, s)
+			h, err := w.Blob(bytes.Repeat(fmt.Appendf(nil, "text %d ", i), 100))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.storePack(s.own); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, h)
+		}
+		name := ""
+		for _, p := range s.own.packs {
+			if _, ok, err := p.index.find(all[0]); ok && err == nil {
+				name = p.base + suffix
+			}
+		}
+		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.storePack(s.own); err != nil {
+		if err := os.Chmod(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, h)
-	}
-	name := ""
-	for _, p := range s.own.packs {
-		if _, ok, err := p.index.find(all[0]); ok && err == nil {
-			name = p.base + ".pack"
+		data[at] ^= 1
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := mergePacks(dir, osDisk{}); err != nil {
-		t.Fatal(err)
-	}
-	after := openCache(dir, osDisk{})
-	defer func() { _ = after.close() }() // opened for reading only
-	for i, h := range all {
-		if _, err := after.read(h); (err == nil) != (i > 0) {
-			t.Errorf("object %d: %v", i, err)
+		if err := mergePacks(dir, osDisk{}); err != nil {
+			t.Fatal(err)
+		}
+		after := openCache(dir, osDisk{})
+		defer func() { _ = after.close() }() // opened for reading only
+		for i, h := range all {
+			if _, err := after.read(h); (err == nil) != (i > 0) {
+				t.Errorf("object %d: %v", i, err)
+			}
 		}
 	}
 }
