@@ -76,7 +76,7 @@ func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Sub
 			}
 		}
 		if t.Upgraded {
-			files += len(t.Files.Same)
+			files += t.Files.Unchanged
 		}
 		if after && t.Gone {
 			files = 0
@@ -85,7 +85,9 @@ func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Sub
 			Cluster: target.Cluster, App: policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
 		}
 	}
-	return enforce.Batches(ctx, len(c.Targets), at, func(ctx context.Context, i int) ([]policy.Object, error) { return objectsOf(ctx, c, &c.Targets[i], after) })
+	return enforce.Batches(ctx, len(c.Targets), at, func(ctx context.Context, i int) ([]policy.Object, error) {
+		return objectsOf(ctx, c, &c.Targets[i], after)
+	})
 }
 
 // objectsOf reads the objects of one side of a target.
@@ -105,7 +107,11 @@ func objectsOf(ctx context.Context, c *compare.Comparison, t *compare.Target, af
 	if !t.Upgraded {
 		return out, nil
 	}
-	same, err := c.Read(ctx, t, t.Files.Same)
+	files, err := c.Unchanged(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	same, err := c.Read(ctx, t, files)
 	if err != nil {
 		return nil, err
 	}

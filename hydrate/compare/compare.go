@@ -100,8 +100,13 @@ type Target struct {
 	Namespace   string              // of the app on the cluster
 	Trees       [2]gitstore.Hash    // before and after
 	Files       *objects.Difference // of Trees; see Read
-	Upgraded    bool                // the Kubernetes version of the cluster changes, so that Files.Same matter too
+	Upgraded    bool                // the Kubernetes version of the cluster changes, so that Unchanged matters too
 	Gone        bool                // the head does not have the target
+}
+
+// Unchanged returns the files of a target that are equal on both sides.
+func (c *Comparison) Unchanged(ctx context.Context, t *Target) ([]objects.File, error) {
+	return c.run.reader.Unchanged(ctx, t.Trees)
 }
 
 // Read reads objects of a target. Secrets are masked. Nobody may change the objects, because other targets share them. It keeps the objects

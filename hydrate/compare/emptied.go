@@ -23,7 +23,7 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
 		return nil, nil
 	}
-	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return len(t.Files.Same) == 0 && len(t.Files.Before) > 0 }) { // each target keeps an object, as in most changes
+	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Files.Unchanged == 0 && len(t.Files.Before) > 0 }) { // each target keeps an object, as in most changes
 		return nil, nil
 	}
 	byCluster := map[string][]*Target{}
@@ -74,7 +74,7 @@ func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 
 // nothingLeft reports whether the targets had objects and have none of them any more, in whatever app.
 func nothingLeft(ctx context.Context, c *Comparison, targets []*Target) (bool, error) {
-	if slices.ContainsFunc(targets, func(t *Target) bool { return len(t.Files.Same) > 0 }) {
+	if slices.ContainsFunc(targets, func(t *Target) bool { return t.Files.Unchanged > 0 }) {
 		return false, nil
 	}
 	had := map[manifest.Identity]bool{}

@@ -32,9 +32,10 @@ type File struct {
 	Hash gitstore.Hash
 }
 
-// Difference holds the files of two trees: those that only one of them has, and those that both have.
+// Difference holds the files that only one of two trees has.
 type Difference struct {
-	Before, After, Same []File
+	Before, After []File
+	Unchanged     int // number of files that both have
 }
 
 // Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read once. It is safe for
@@ -113,16 +114,12 @@ func (r *Reader) CompareAll(ctx context.Context, pairs [][2]gitstore.Hash) (map[
 // Compare compares the files of two trees by content, and registers the Secrets of both. A zero hash is an empty
 // tree.
 func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Difference, error) {
-	var lists [2][]gitstore.Entry
-	for i, tree := range trees {
-		if tree.IsZero() {
-			continue
-		}
-		var err error
-		if lists[i], err = r.store.Tree(ctx, tree); err != nil {
-			return nil, err
-		}
-		for _, e := range lists[i] {
+	lists, err := r.lists(ctx, trees)
+	if err != nil {
+		return nil, err
+	}
+	for _, list := range lists {
+		for _, e := range list {
 			if err := r.learn(ctx, e); err != nil {
 				return nil, err
 			}
@@ -131,34 +128,64 @@ func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Differen
 	if trees[0].IsZero() { // a new target, as all are at first
 		return &Difference{After: files(lists[1])}, nil
 	}
-	out := &Difference{}
+	before, after, same := divided(lists)
+	return &Difference{Before: files(before), After: files(after), Unchanged: len(same)}, nil
+}
+
+// Unchanged returns the files that two trees have in common.
+func (r *Reader) Unchanged(ctx context.Context, trees [2]gitstore.Hash) ([]File, error) {
+	lists, err := r.lists(ctx, trees)
+	if err != nil {
+		return nil, err
+	}
+	_, _, same := divided(lists)
+	return files(same), nil
+}
+
+func (r *Reader) lists(ctx context.Context, trees [2]gitstore.Hash) (lists [2][]gitstore.Entry, err error) {
+	for i, tree := range trees {
+		if tree.IsZero() {
+			continue
+		}
+		if lists[i], err = r.store.Tree(ctx, tree); err != nil {
+			return lists, err
+		}
+	}
+	return lists, nil
+}
+
+// divided divides the files of two trees into those that one of them has, and those of the second that both have.
+func divided(lists [2][]gitstore.Entry) (before, after, same []gitstore.Entry) {
 	for i, list := range lists {
 		have := map[gitstore.Hash]int{}
 		for _, e := range lists[1-i] {
 			have[e.Hash]++
 		}
 		for _, e := range list {
-			f := File{e.Name, e.Hash}
 			switch {
 			case have[e.Hash] > 0:
 				have[e.Hash]--
 				if i == 1 {
-					out.Same = append(out.Same, f)
+					same = append(same, e)
 				}
 			case i == 0:
-				out.Before = append(out.Before, f)
+				before = append(before, e)
 			default:
-				out.After = append(out.After, f)
+				after = append(after, e)
 			}
 		}
 	}
-	return out, nil
+	return before, after, same
 }
 
+// files returns entries as files. The names are copies: those of an entry would keep all names of its tree in memory.
 func files(list []gitstore.Entry) []File {
+	if len(list) == 0 {
+		return nil
+	}
 	out := make([]File, len(list))
 	for i, e := range list {
-		out[i] = File{e.Name, e.Hash}
+		out[i] = File{strings.Clone(e.Name), e.Hash}
 	}
 	return out
 }
