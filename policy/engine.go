@@ -142,25 +142,28 @@ func (r *run) every() []checker {
 	return checkers
 }
 
-// judge runs every checker once for each scope.
-func (r *run) judge(ctx context.Context) error {
-	var work []memoKey
+// questions returns the scopes of the batch that have no answer yet.
+func (r *run) questions() []memoKey {
+	var out []memoKey
 	for i := range r.subjects {
 		s := &r.subjects[i]
 		for j := range s.Objects {
 			for n, c := range r.checkers {
-				scope := c.scope(s, &s.Objects[j])
-				if scope == "" {
+				key := memoKey{n, c.scope(s, &s.Objects[j])}
+				if key.scope == "" || r.memo[key] != nil {
 					continue
 				}
-				key := memoKey{n, scope}
-				if _, ok := r.memo[key]; !ok {
-					r.memo[key] = &answer{subject: s, object: &s.Objects[j]}
-					work = append(work, key)
-				}
+				r.memo[key] = &answer{subject: s, object: &s.Objects[j]}
+				out = append(out, key)
 			}
 		}
 	}
+	return out
+}
+
+// judge runs every checker once for each scope.
+func (r *run) judge(ctx context.Context) error {
+	work := r.questions()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, r.engine.options.Parallel))
 	for _, key := range work {

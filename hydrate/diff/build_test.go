@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,8 +43,8 @@ func TestBuilderForgets(t *testing.T) {
 		t.Fatalf("%d groups: %+v", len(want.Groups), want.Groups)
 	}
 	b := NewBuilder()
-	for i := len(targets) - 1; i >= 0; i-- {
-		b.Add(targets[i : i+1])
+	for _, target := range slices.Backward(targets) {
+		b.Add([]Target{target})
 		clear(b.known)
 	}
 	if got := b.ChangeSet(nil, []string{"prod"}, allPlaced{}); !reflect.DeepEqual(got, want) {

@@ -119,7 +119,7 @@ func (w *Writer) addPack(from *folder, name string) error {
 		return err
 	}
 	if err != nil {
-		return nil //nolint:nilerr // the index is damaged: the pack is removed with the merged ones, and its objects are fetched again
+		return nil // the index is damaged: the pack is removed with the merged ones, and its objects are fetched again
 	}
 	defer func() { _ = index.close() }()   // opened for reading only
 	data, _ := os.ReadFile(base + ".pack") //nolint:gosec // a cache's pack of at most smallPack bytes; without them, from reads each object

@@ -253,7 +253,7 @@ func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*di
 		if !r.isForeign(hash, at) {
 			r.foreign[hash] = at
 		}
-		return nil, nil //nolint:nilnil,nilerr // Notes says so
+		return nil, nil //nolint:nilnil // Notes says so
 	}
 	out := &diff.Object{Key: hash.String(), Object: r.mask.Mask(list[0])}
 	r.mu.Lock()

@@ -365,8 +365,9 @@ func TestPartsOfManyClusters(t *testing.T) {
 	}
 }
 
-// A policy that is slow in each call, and in none too slow, ends when its calls together took too much processor time.
-func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
+// slowOwn returns the own policies of a workspace of which each call takes a time, and a target whose objects need ten calls.
+func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int), forget func()) {
+	t.Helper()
 	h := newGitHost(t)
 	h.commit("fleet", ownFleet(denyRed))
 	s := ownRepo(t, h)
@@ -375,45 +376,51 @@ func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := newOwnPolicies(s, head.Tree, f)
+	forget = func() { o.struck = newStruck() }
+	forget()
 	subject := policy.Subject{Cluster: &policy.Cluster{Name: "dev-1"}, App: &policy.App{Name: "team-a/web"}}
 	for n := range 10 { // one fills a call
 		subject.Objects = append(subject.Objects, policy.Object{Key: fmt.Sprint(n), Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)}})
 	}
-	for _, c := range []struct {
-		each  time.Duration
-		calls int
-		want  string
-	}{
-		{ownTotal / 10, 10, ""},
-		{ownTotal / 4, 5, "more than 2m0s of processor time"},
-	} {
+	return func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int) {
+		t.Helper()
 		calls := 0
 		s.ownPolicy = func(context.Context, []byte) ([]byte, error) {
 			calls++
-			return withCPU(c.each, []byte("{}")), nil
+			return withCPU(each, []byte("{}")), nil
 		}
-		o := newOwnPolicies(s, head.Tree, f)
-		o.struck = newStruck()
-		got, err := o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{})
-		if err != nil || calls != c.calls || !strings.Contains(got.Failed, c.want) || (c.want == "") != (got.Failed == "") {
-			t.Errorf("%v: %d calls, %+v, %v", c.each, calls, got, err)
+		got, err := o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{}); err != nil || c.want != "" && (calls != c.calls || got.Failed == "") {
-			t.Errorf("%v, again: %d calls, %+v, %v", c.each, calls, got, err)
-		}
-		// A later batch of the same check continues with what the first one has used.
-		used := &policy.OwnUse{CPU: ownTotal + 1}
-		o.struck, calls = newStruck(), 0
-		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "of processor time") {
-			t.Errorf("after batches that took long: %d calls, %+v, %v", calls, got, err)
-		}
-		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, &policy.OwnUse{}); err != nil || calls != 0 || !strings.Contains(got.Failed, "of processor time") {
-			t.Errorf("the next check waits for a policy that took too long over several batches: %d calls, %+v, %v", calls, got, err)
-		}
-		o.struck = newStruck()
-		used = &policy.OwnUse{Sent: ownSent - ownInput}
-		if got, err = o.Judge(t.Context(), "team-a", []policy.Subject{subject}, used); err != nil || calls != 0 || !strings.Contains(got.Failed, "more than 128 MiB") {
-			t.Errorf("after large batches: %d calls, %+v, %v", calls, got, err)
-		}
+		return got, calls
+	}, forget
+}
+
+// A policy that is slow in each call, and in none too slow, ends when its calls together took too much processor time.
+func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
+	judge, forget := slowOwn(t)
+	const slow = "more than 2m0s of processor time"
+	if got, calls := judge(ownTotal/10, &policy.OwnUse{}); calls != 10 || got.Failed != "" {
+		t.Errorf("%d calls, %+v", calls, got)
+	}
+	if got, calls := judge(ownTotal/4, &policy.OwnUse{}); calls != 5 || !strings.Contains(got.Failed, slow) {
+		t.Errorf("%d calls, %+v", calls, got)
+	}
+	if got, calls := judge(ownTotal/4, &policy.OwnUse{}); calls != 0 || !strings.Contains(got.Failed, slow) {
+		t.Errorf("the next check: %d calls, %+v", calls, got)
+	}
+	// A later batch of the same check continues with what the first ones have used.
+	forget()
+	if got, calls := judge(0, &policy.OwnUse{CPU: ownTotal + 1}); calls != 0 || !strings.Contains(got.Failed, slow) {
+		t.Errorf("after batches that took long: %d calls, %+v", calls, got)
+	}
+	if got, calls := judge(0, &policy.OwnUse{}); calls != 0 || !strings.Contains(got.Failed, slow) {
+		t.Errorf("the next check waits for a policy that took too long over several batches: %d calls, %+v", calls, got)
+	}
+	forget()
+	if got, calls := judge(0, &policy.OwnUse{Sent: ownSent - ownInput}); calls != 0 || !strings.Contains(got.Failed, "more than 128 MiB") {
+		t.Errorf("after large batches: %d calls, %+v", calls, got)
 	}
 }
