@@ -65,12 +65,15 @@ func namespaceOf(c *run, one *candidate) (string, error) {
 	return resolved.Namespace, err
 }
 
+// readAhead is the number of different changes whose objects are in memory together.
+const readAhead = 64
+
 // changes returns the change set.
 func (c *run) changes(ctx context.Context) error {
 	c.h.Progress("compare", 0, 0)
 	b := diff.NewBuilder()
 	if !c.request.TargetsOnly {
-		for some := range slices.Chunk(alike(c), chunk) {
+		for some := range slices.Chunk(alike(c), readAhead) {
 			sides := make([][2][]diff.Object, len(some))
 			err := parallel.Each(ctx, len(some), func(ctx context.Context, i int) (err error) {
 				sides[i], err = differing(ctx, c, some[i][0])

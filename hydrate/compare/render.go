@@ -67,8 +67,7 @@ func (c *run) render(ctx context.Context) error {
 	return nil
 }
 
-// chunk is the number of candidates whose targets are in memory together, apart from those that are rendered, and of the different changes
-// whose objects are.
+// chunk is the number of candidates whose targets are in memory together, apart from those that are rendered.
 const chunk = 1024
 
 // targets resolves both sides of candidates, on all processors. A side that is not to be rendered is nil.
