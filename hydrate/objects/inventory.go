@@ -220,7 +220,7 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 				found = append(found, File{name, names[name]})
 			}
 		}
-		list, err := v.reader.Read(ctx, cluster, app, found)
+		list, err := v.reader.look(ctx, found)
 		if err != nil {
 			return nil, err
 		}
@@ -230,8 +230,8 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 }
 
 // is reports whether a file of a target holds the object with an identity.
-func (v *Inventory) is(ctx context.Context, cluster, app string, f File, id manifest.Identity) (bool, error) {
-	list, err := v.reader.Read(ctx, cluster, app, []File{f})
+func (v *Inventory) is(ctx context.Context, f File, id manifest.Identity) (bool, error) {
+	list, err := v.reader.look(ctx, []File{f})
 	return err == nil && len(list) == 1 && list[0].Object.Object.Identity() == id, err
 }
 
@@ -252,7 +252,7 @@ func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Id
 		if !ok {
 			continue
 		}
-		if has, err := v.is(ctx, cluster, app, File{name, hash}, id); has || err != nil {
+		if has, err := v.is(ctx, File{name, hash}, id); has || err != nil {
 			return has, err
 		}
 	}

@@ -286,7 +286,14 @@ func TestForeignFilesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := NewReader(store, diff.NewMasker(nil))
-	list, err := reader.Read(t.Context(), "eu-1", "team-a/shop", []File{{Name: "configmap-x.yaml", Hash: blob}})
+	files := []File{{Name: "configmap-x.yaml", Hash: blob}}
+	if list, err := reader.look(t.Context(), files); err != nil || len(list) != 0 || len(reader.Notes()) != 0 {
+		t.Errorf("a file that is not compared: %d objects, notes %q, %v", len(list), reader.Notes(), err)
+	}
+	if _, err := reader.Read(t.Context(), "eu-1", "web", files); err != nil { // a later path
+		t.Error(err)
+	}
+	list, err := reader.Read(t.Context(), "eu-1", "team-a/shop", files)
 	want := []string{"eu-1/team-a/shop/configmap-x.yaml on the branch was not written by Sluice: it is not compared"}
 	if err != nil || len(list) != 0 || !slices.Equal(reader.Notes(), want) {
 		t.Errorf("%d objects, notes %q, %v", len(list), reader.Notes(), err)

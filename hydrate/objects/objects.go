@@ -48,7 +48,7 @@ type Reader struct {
 	mu      sync.Mutex
 	blobs   map[gitstore.Hash]*diff.Object // masked
 	kept    int64                          // bytes of the files of blobs
-	foreign map[gitstore.Hash]string       // files that Sluice did not write, with the first of their paths
+	foreign map[gitstore.Hash]string       // files that Sluice did not write, with the first of their paths; "" if none is compared
 	learned map[gitstore.Hash]bool
 	read    int64 // bytes so far
 }
@@ -86,7 +86,9 @@ func (r *Reader) Notes() []string {
 	defer r.mu.Unlock()
 	var out []string
 	for _, at := range slices.Sorted(maps.Values(r.foreign)) {
-		out = append(out, at+" on the branch was not written by Sluice: it is not compared")
+		if at != "" {
+			out = append(out, at+" on the branch was not written by Sluice: it is not compared")
+		}
 	}
 	return out
 }
@@ -221,9 +223,18 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 
 // Read reads files of a target, which notes name. Call Compare for all trees first, so that all Secrets are known.
 func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([]Object, error) {
+	return r.each(ctx, files, func(f File) string { return path.Join(cluster, app, f.Name) })
+}
+
+// look reads files that are not compared, so that Notes does not name them.
+func (r *Reader) look(ctx context.Context, files []File) ([]Object, error) {
+	return r.each(ctx, files, func(File) string { return "" })
+}
+
+func (r *Reader) each(ctx context.Context, files []File, at func(File) string) ([]Object, error) {
 	out := make([]Object, 0, len(files))
 	for _, f := range files {
-		o, err := r.object(ctx, f.Hash, path.Join(cluster, app, f.Name))
+		o, err := r.object(ctx, f.Hash, at(f))
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +245,7 @@ func (r *Reader) Read(ctx context.Context, cluster, app string, files []File) ([
 	return out, nil
 }
 
-// object reads one object; nil if Sluice did not write the file.
+// object reads one object; nil if Sluice did not write the file. at is the path for Notes.
 func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*diff.Object, error) {
 	r.mu.Lock()
 	known, foreign := r.blobs[hash], r.isForeign(hash, at)
@@ -269,7 +280,7 @@ func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*di
 // isForeign reports whether a file is known not to be Sluice's, and keeps the first of its paths. The caller holds mu.
 func (r *Reader) isForeign(hash gitstore.Hash, at string) bool {
 	first, ok := r.foreign[hash]
-	if ok && at < first {
+	if ok && at != "" && (first == "" || at < first) {
 		r.foreign[hash] = at
 	}
 	return ok

@@ -37,7 +37,7 @@ func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Iden
 			return nil, err
 		}
 		for _, p := range places {
-			has, err := v.is(ctx, cluster, p.app, File{name, p.hash}, id)
+			has, err := v.is(ctx, File{name, p.hash}, id)
 			if err != nil {
 				return nil, err
 			}
