@@ -70,10 +70,12 @@ const readAhead = 64
 
 // changes returns the change set.
 func (c *run) changes(ctx context.Context) error {
-	c.h.Progress("compare", 0, 0)
 	b := diff.NewBuilder()
 	if !c.request.TargetsOnly {
-		for some := range slices.Chunk(alike(c), readAhead) {
+		all, done := alike(c), 0
+		for some := range slices.Chunk(all, readAhead) {
+			c.h.Progress("compare", done, len(all))
+			done += len(some)
 			sides := make([][2][]diff.Object, len(some))
 			err := parallel.Each(ctx, len(some), func(ctx context.Context, i int) (err error) {
 				sides[i], err = differing(ctx, c, some[i][0])
@@ -86,6 +88,7 @@ func (c *run) changes(ctx context.Context) error {
 				b.Add(built(c, same, sides[i]))
 			}
 		}
+		c.h.Progress("compare", done, done)
 	}
 	head := c.views[1].Fleet
 	var withheld []diff.Withheld
