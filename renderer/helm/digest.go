@@ -15,9 +15,12 @@ import (
 type digests struct {
 	scope map[string]any
 	sums  *sums
-	known []digest // by the number of the path
-	text  []byte   // room for texts
+	known []*digestBlock // by the number of the path; nil: the files of the chart have read none of these paths
+	text  []byte         // room for texts
 }
+
+// digestBlock is the digests of paths with numbers in a row. Those that the files of one chart read are mostly in a row.
+type digestBlock [16]digest
 
 // digest is the digest of a path in one rendering.
 type digest struct {
@@ -45,10 +48,14 @@ const maxKept = 16
 
 // appendTo appends the digest of the path with a number, and its length: a short value stands for itself.
 func (d *digests) appendTo(out []byte, number int, paths []scopePath) ([]byte, bool) {
-	if number >= len(d.known) {
-		d.known = append(d.known, make([]digest, len(paths)-len(d.known))...)
+	block, i := number/len(digestBlock{}), number%len(digestBlock{})
+	if block >= len(d.known) {
+		d.known = append(d.known, make([]*digestBlock, 1+(len(paths)-1)/len(digestBlock{})-len(d.known))...)
 	}
-	at := &d.known[number]
+	if d.known[block] == nil {
+		d.known[block] = new(digestBlock)
+	}
+	at := &d.known[block][i]
 	if !at.computed {
 		at.computed, at.text = true, d.of(&paths[number])
 	}
