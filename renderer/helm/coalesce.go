@@ -16,6 +16,7 @@ var errNoTable = errors.New("the values of a subchart are no mapping")
 // coalesce merges the defaults of a chart and its subcharts into values, which it changes, as chartutil.CoalesceValues does. shared has the
 // defaults that the result may share; nil: none. After an error, the values have no meaning, and Helm's function has the message.
 func coalesce(c *chart.Chart, values map[string]any, shared *defaults) error {
+	shared.fillWhole(values)
 	return merger{shared}.chart(c, &place{table: values, own: true})
 }
 
@@ -56,7 +57,7 @@ func (m merger) chart(c *chart.Chart, p *place) error {
 		}
 		table, isTable := value.(map[string]any)
 		under, hasTable := initial.(map[string]any)
-		if isTable && hasTable {
+		if isTable && hasTable && !m.shared.isWhole(key, table) {
 			m.fill(m.below(p, key, table), under, isSubchart(c, key))
 		}
 	}
@@ -67,6 +68,9 @@ func (m merger) chart(c *chart.Chart, p *place) error {
 		table, ok := p.table[sub.Name()].(map[string]any)
 		if !ok {
 			return errNoTable
+		}
+		if m.shared.isWhole(sub.Name(), table) {
+			continue
 		}
 		below := m.below(p, sub.Name(), table)
 		own := below.change() // can replace the table above

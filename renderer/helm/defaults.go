@@ -17,7 +17,11 @@ import (
 // defaults are the default values of a chart with one selection of dependencies. They are safe for concurrent use.
 type defaults struct {
 	chart *chart.Chart             // keeps the maps in memory: a freed map could give its address to another one
-	maps  map[uintptr]*sharedTable // all maps of the values of the chart and its subcharts
+	maps  map[uintptr]*sharedTable // all maps of the values of the chart and its subcharts, and of whole
+
+	top     map[string]any        // what merging makes of empty values; it keeps these maps in memory, too
+	merging bool                  // the maps that add adds are in top, and no defaults
+	whole   map[string]wholeTable // by the name of the subchart
 
 	off      atomic.Bool // every rendering copies everything
 	restarts atomic.Int32
@@ -28,6 +32,7 @@ type defaults struct {
 // sharedTable is a map of default values.
 type sharedTable struct {
 	copied        atomic.Bool // each rendering has its own copy
+	merged        bool        // it is no default, but made by merging
 	above         []uintptr   // maps that contain it
 	height, items int         // as in scopeMaps
 	sum           [sha256.Size]byte
@@ -46,6 +51,7 @@ func newDefaults(c *chart.Chart) *defaults {
 		return nil
 	}
 	d.globals(c)
+	d.merge(c)
 	return d
 }
 
@@ -88,7 +94,7 @@ func (d *defaults) add(v any, above uintptr, depth int) (height, items int, ok b
 			known.above = append(known.above, above)
 			return known.height, known.items, known.height > 0
 		}
-		entry := &sharedTable{above: []uintptr{above}}
+		entry := &sharedTable{above: []uintptr{above}, merged: d.merging}
 		d.maps[at] = entry
 		for _, item := range x {
 			if !below(item, at) {
@@ -205,7 +211,7 @@ func (d *defaults) write(m map[string]any) error {
 	if d.table(m) == nil {
 		return nil
 	}
-	if d.copy(address(m)) && d.restarts.Add(1) > maxRestarts {
+	if d.copy(address(m)) && !d.maps[address(m)].merged && d.restarts.Add(1) > maxRestarts {
 		d.off.Store(true)
 	}
 	return errShared

@@ -22,8 +22,13 @@ func unchanged(t *testing.T, c *Chart) {
 			t.Fatalf("selection %q: the defaults have other maps", choice)
 		}
 		for at, known := range s.defaults.maps {
-			if again := now.maps[at]; again == nil || again.sum != known.sum {
+			if again := now.maps[at]; !known.merged && (again == nil || again.sum != known.sum) {
 				t.Fatalf("selection %q: a rendering changed the defaults", choice)
+			}
+		}
+		for name, whole := range s.defaults.whole {
+			if sum, _ := (&sums{}).of(whole.values, maxScopeHeight); sum != whole.known.sum || sum != now.whole[name].known.sum {
+				t.Fatalf("selection %q: a rendering changed the merged values of %s", choice, name)
 			}
 		}
 	}

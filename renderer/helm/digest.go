@@ -71,10 +71,12 @@ func (d *digests) of(path *scopePath) []byte {
 			break
 		}
 		v = items[key]
-		if m, ok := v.(map[string]any); ok {
-			if table := d.sums.shared.table(m); table != nil {
-				return d.below(table, i+1, path)
-			}
+		m, ok := v.(map[string]any)
+		if i == 0 { // the values of a chart always have a type of their own
+			m, ok = mapOf(v)
+		}
+		if table := d.sums.shared.table(m); ok && table != nil {
+			return d.below(table, i+1, path)
 		}
 	}
 	return d.compute(path)
