@@ -26,7 +26,6 @@ type defaults struct {
 	off      atomic.Bool // every rendering copies everything
 	restarts atomic.Int32
 	complete sync.Map // filling: pairs of tables of which the first lacks nothing
-	valid    sync.Map // checked: tables that are valid
 }
 
 // sharedTable is a map of default values.
@@ -36,6 +35,7 @@ type sharedTable struct {
 	above         []uintptr   // maps that contain it
 	height, items int         // as in scopeMaps
 	sum           [sha256.Size]byte
+	valid         atomic.Pointer[checked]
 }
 
 // maxShared is the number of default maps that a chart can share.

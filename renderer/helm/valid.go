@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -78,13 +79,29 @@ func separate(s *jsonschema.Schema) bool {
 			}
 		}
 	}
-	return s.Types == nil || s.Types.IsEmpty() || slices.Contains(s.Types.ToStrings(), "object")
+	return true
 }
 
-// checked is a shared table that is valid.
+// allows reports whether the keyword `type` allows values of a type.
+func allows(s *jsonschema.Schema, name string) bool {
+	var one jsonschema.Types
+	one.Add(name)
+	return s.Types == nil || s.Types.IsEmpty() || *s.Types&one != 0
+}
+
+// checked is a schema for which a shared table is valid.
 type checked struct {
 	schema *jsonschema.Schema
-	table  uintptr
+	next   *checked
+}
+
+func (t *sharedTable) isValid(s *jsonschema.Schema) bool {
+	for known := t.valid.Load(); known != nil; known = known.next {
+		if known.schema == s {
+			return true
+		}
+	}
+	return false
 }
 
 // maxReferences is the number of references that valid follows for one value.
@@ -94,25 +111,51 @@ const maxReferences = 10
 func (p parts) valid(s *jsonschema.Schema, v any, shared *defaults, references int) bool {
 	m, ok := v.(map[string]any)
 	if !ok || m == nil || references > maxReferences {
-		return s.Validate(v) == nil
+		return p.typed(s, v) || s.Validate(v) == nil
 	}
-	if shared.table(m) == nil {
+	known := shared.table(m)
+	if known == nil {
 		return p.table(s, m, shared, references)
 	}
-	this := checked{s, address(m)}
-	if _, known := shared.valid.Load(this); known {
+	if known.isValid(s) {
 		return true
 	}
+	first := known.valid.Load()
 	valid := p.table(s, m, shared, references)
-	if valid {
-		shared.valid.Store(this, true)
+	if valid { // if another rendering was faster, a later one adds this schema
+		known.valid.CompareAndSwap(first, &checked{s, first})
 	}
 	return valid
+}
+
+// typed reports whether a value that is no table is known to be valid: of the keywords of such a schema, only the type concerns it.
+func (p parts) typed(s *jsonschema.Schema, v any) bool {
+	if !p[s] || s.Ref != nil {
+		return false
+	}
+	switch x := v.(type) {
+	case nil:
+		return allows(s, "null")
+	case bool:
+		return allows(s, "boolean")
+	case string:
+		return allows(s, "string")
+	case []any:
+		return allows(s, "array")
+	case int, int64:
+		return allows(s, "number") || allows(s, "integer")
+	case float64:
+		return !math.IsNaN(x) && !math.IsInf(x, 0) && (allows(s, "number") || x == math.Trunc(x) && allows(s, "integer"))
+	}
+	return false
 }
 
 func (p parts) table(s *jsonschema.Schema, m map[string]any, shared *defaults, references int) bool {
 	if !p[s] {
 		return s.Validate(m) == nil
+	}
+	if !allows(s, "object") {
+		return false
 	}
 	if s.Ref != nil && !p.valid(s.Ref, m, shared, references+1) {
 		return false
