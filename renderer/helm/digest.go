@@ -17,6 +17,38 @@ type digests struct {
 	sums  *sums
 	known []*digestBlock // by the number of the path; nil: the files of the chart have read none of these paths
 	text  []byte         // room for texts
+	whole *inputs        // see all; without a table if they are not shared
+}
+
+// inputs stand for all that files can read of a scope whose values renderings share.
+type inputs struct {
+	values *sharedTable
+	others [sha256.Size]byte // of the release and of the capabilities
+}
+
+// all returns false if the values of the chart are not shared.
+func (d *digests) all() (inputs, bool) {
+	if d.whole == nil {
+		d.whole = &inputs{}
+		if values, ok := mapOf(d.scope["Values"]); ok && d.sums.shared.table(values) != nil {
+			if text, ok := d.sums.encodeOthers(d.scope); ok {
+				*d.whole = inputs{d.sums.shared.table(values), sha256.Sum256(text)}
+			}
+		}
+	}
+	return *d.whole, d.whole.values != nil
+}
+
+// encodeOthers writes all that a file can read besides the values; reads.go knows no more.
+func (s *sums) encodeOthers(scope map[string]any) ([]byte, bool) {
+	out := make([]byte, 0, 256)
+	for _, path := range [][]string{{"Release"}, {"Capabilities", "KubeVersion"}, {"Capabilities", "APIVersions"}} {
+		var ok bool
+		if out, ok = s.encodePath(out, scope, path); !ok {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // digestBlock is the digests of paths with numbers in a row. Those that the files of one chart read are mostly in a row.
@@ -117,7 +149,7 @@ func (d *digests) compute(path *scopePath) []byte {
 }
 
 // forget makes d compute everything again.
-func (d *digests) forget() { d.known, d.text, d.sums.known = nil, nil, nil }
+func (d *digests) forget() { d.known, d.text, d.whole, d.sums.known = nil, nil, nil, nil }
 
 // sums computes digests of maps. Maps of a rendering keep theirs until a template changes a map.
 type sums struct {

@@ -103,6 +103,13 @@ type numbers struct {
 type shape struct {
 	branches uint64
 	paths    []int
+	recent   *atomic.Pointer[recentKey] // of an execution with values that renderings share
+}
+
+// recentKey is the key of an execution with all values of its chart, of which it can have read some.
+type recentKey struct {
+	inputs inputs
+	key    [sha256.Size]byte
 }
 
 // maxShapes is the number of combinations of branches of a file whose results are kept.
@@ -186,7 +193,7 @@ func (f *readFile) shape(branches uint64) (shape, bool) {
 	if len(f.shapes) == maxShapes {
 		return shape{}, false
 	}
-	s := shape{branches: branches}
+	s := shape{branches: branches, recent: &atomic.Pointer[recentKey]{}}
 	for i := range f.blocks {
 		if i > 0 && branches&(1<<i) == 0 {
 			continue
@@ -249,9 +256,17 @@ func (r *reuse) keep(f *readFile, u unit, e *execution, out *output) {
 
 // key identifies the program, the file, the branches, and what the file reads.
 func (r *reuse) key(f *readFile, s shape, d *digests) ([sha256.Size]byte, bool) {
+	all, shared := d.all()
+	if recent := s.recent.Load(); shared && recent != nil && recent.inputs == all {
+		return recent.key, true
+	}
 	var branches [8]byte
 	binary.BigEndian.PutUint64(branches[:], s.branches)
-	return r.digest(f.number, string(branches[:]), s.paths, r.paths, d)
+	key, ok := r.digest(f.number, string(branches[:]), s.paths, r.paths, d)
+	if shared && ok {
+		s.recent.Store(&recentKey{all, key})
+	}
+	return key, ok
 }
 
 // digest returns the key of an execution: of the file or include with a number, with what else it depends on, and with what is at paths.

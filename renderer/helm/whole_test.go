@@ -5,14 +5,15 @@ import (
 	"testing"
 )
 
-// umbrella returns a chart with two subcharts, of which every template prints what it sees of the values.
+// umbrella returns a chart with two subcharts, of which every template prints what it sees.
 func umbrella(t *testing.T, values, root, sub string) *Chart {
 	t.Helper()
-	const see = "{{ toJson .Values }}{{ .Values.m | toYaml }}{{ .Values.one | toYaml }}{{ .Values.global | toYaml }}"
+	const see = "{{ toJson .Values }}{{ .Values.m | toYaml }}{{ .Values.one | toYaml }}{{ .Values.global | toYaml }}" +
+		`{{ toJson .Release }}{{ .Capabilities.KubeVersion.Version }}{{ .Capabilities.APIVersions.Has "x/v1" }}`
 	return reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies:\n- {name: one, version: 1.0.0, condition: one.on, import-values: [{child: m, parent: moved}]}\n- {name: two, version: 1.0.0, tags: [t]}\n")},
 		File{"values.yaml", []byte(values)}, File{"templates/b.txt", []byte(root + see)}, File{"templates/a.txt", []byte(see)},
 		File{"charts/one/Chart.yaml", []byte("apiVersion: v2\nname: one\nversion: 1.0.0\n")}, File{"charts/one/values.yaml", []byte("m: {s: q, o: {s: r}}\nnum: 1\nglobal: {g: {t: 1, u: {v: 1}}, own: {p: q}}\n")},
-		File{"charts/one/templates/s.txt", []byte(sub + see)}, File{"charts/one/templates/r.txt", []byte(see)},
+		File{"charts/one/templates/s.txt", []byte(sub + see)}, File{"charts/one/templates/r.txt", []byte(see)}, File{"charts/one/templates/d/before.txt", []byte(see)},
 		File{"charts/two/Chart.yaml", []byte("apiVersion: v2\nname: two\nversion: 1.0.0\n")}, File{"charts/two/values.yaml", []byte("m: {s: 2}\n")}, File{"charts/two/templates/s.txt", []byte(sub + see)})
 }
 
@@ -23,6 +24,7 @@ func TestSubchartsWithoutValues(t *testing.T) {
 		`{{ with .Values.global.g }}{{ $_ := set . "x" $.Release.Name }}{{ end }}`, `{{ with (.Values.global.g).u }}{{ $_ := set . "x" $.Release.Name }}{{ end }}`,
 		`{{ range $k, $v := .Values.global }}{{ range (kindIs "slice" $v | ternary $v list) }}{{ $_ := set . "x" $.Release.Name }}{{ end }}{{ end }}`,
 		`{{ with (.Values.one).m }}{{ $_ := set . "x" $.Release.Name }}{{ end }}`, `{{ with .Subcharts.one }}{{ $_ := set .Values "x" $.Release.Name }}{{ end }}`,
+		`{{ if eq .Chart.Name "two" }}{{ $_ := set .Release "x" (toJson .Values.m) }}{{ end }}`, `{{ $_ := set .Release "x" .Release.Name }}{{ $_ := set .Values "x" 1 }}`,
 		`{{ $_ := mergeOverwrite .Values (dict "m" (dict "x" .Release.Name)) }}`, `{{ $_ := set .Values "y" .Values.global }}{{ $_ := set .Values.y "z" .Release.Name }}`,
 	}
 	whole, parts := 0, 0
@@ -36,10 +38,13 @@ func TestSubchartsWithoutValues(t *testing.T) {
 			}
 			c := umbrella(t, values, root, sub)
 			for i, own := range []map[string]any{
-				{}, {}, {"own": 2.0}, {"one": map[string]any{"num": nil}}, {}, {"global": map[string]any{"g": nil}}, {"global": map[string]any{}}, {"two": nil}, {"one": map[string]any{"on": false}}, {"tags": map[string]any{"t": false}}, {"own": nil}, {"one": map[string]any{}},
+				{}, {}, {"own": 2.0}, {"one": map[string]any{"num": nil}}, {}, {"global": map[string]any{"g": nil}}, {"global": map[string]any{}}, {"two": map[string]any{"m": map[string]any{"s": 5.0}}}, {"two": map[string]any{"m": map[string]any{"s": 6.0}}}, {"two": nil}, {"one": map[string]any{"on": false}}, {"tags": map[string]any{"t": false}}, {"own": nil}, {"one": map[string]any{}},
 			} {
 				o := options(own)
-				o.ReleaseName = fmt.Sprint("r", i%2)
+				o.ReleaseName, o.KubeVersion = fmt.Sprint("r", (i+1)/2%2), []string{"1.33.2", "1.30.0"}[i/5%2]
+				if i%5 == 4 {
+					o.APIVersions = []string{"x/v1"}
+				}
 				_, _, _ = reused(t, c, o)
 				if t.Failed() {
 					t.Fatalf("values %s%v, root %s, sub %s", values, own, root, sub)
