@@ -12,9 +12,11 @@ import (
 	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
+// A sweep asks for some answers of each repository again. If not all of them are cached, the least recently used one is always the next, and
+// every request counts against the quota.
 const (
-	maxAnswers      = 4096
-	maxAnswersBytes = 64 << 20 // compressed
+	maxAnswers      = 1 << 16
+	maxAnswersBytes = 64 << 20 // compressed, with headers: some 30,000 usual answers
 )
 
 // answer is an answer with an ETag.
@@ -22,6 +24,20 @@ type answer struct {
 	tag    string
 	header http.Header
 	body   []byte // gzip
+}
+
+// size is about the number of bytes that the answer takes in memory.
+func (a *answer) size() int {
+	const other = 300 // the key and the entry of the cache
+	n := other + len(a.tag) + len(a.body)
+	for name, values := range a.header {
+		const list = 64 // a slice and its place in the map
+		n += list + len(name)
+		for _, v := range values {
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // response returns the answer that the forge would have repeated.
@@ -45,11 +61,13 @@ type answers struct {
 	mu    sync.Mutex
 	cache *lru.Cache[*answer]
 	bytes int
+
+	writers sync.Pool // of *gzip.Writer: one has a megabyte of tables
 }
 
 func newAnswers() *answers {
 	a := &answers{}
-	a.cache = lru.NewWithEvict(maxAnswers, func(gone *answer) { a.bytes -= len(gone.body) })
+	a.cache = lru.NewWithEvict(maxAnswers, func(gone *answer) { a.bytes -= gone.size() })
 	return a
 }
 
@@ -63,6 +81,23 @@ func (a *answers) get(key string) (answer, bool) {
 	return *have, true
 }
 
+// pack compresses a body.
+func (a *answers) pack(body []byte) ([]byte, error) {
+	w, ok := a.writers.Get().(*gzip.Writer)
+	if !ok {
+		var err error
+		if w, err = gzip.NewWriterLevel(io.Discard, gzip.BestSpeed); err != nil {
+			return nil, err
+		}
+	}
+	defer a.writers.Put(w)
+	var out bytes.Buffer
+	w.Reset(&out)
+	_, err := w.Write(body)
+	err = errors.Join(err, w.Close())
+	return bytes.Clone(out.Bytes()), err
+}
+
 // put caches an answer if it has an ETag. It leaves the body readable.
 func (a *answers) put(key string, resp *http.Response) error {
 	tag := resp.Header.Get("ETag")
@@ -74,19 +109,16 @@ func (a *answers) put(key string, resp *http.Response) error {
 		return err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	packed, err := a.pack(body)
 	if err != nil {
-		return err
-	}
-	if _, err := w.Write(body); errors.Join(err, w.Close()) != nil {
 		return fmt.Errorf("remember an answer: %w", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cache.Remove(key) // the eviction callback subtracts its bytes
-	a.cache.Add(key, &answer{tag: tag, header: resp.Header.Clone(), body: packed.Bytes()})
-	for a.bytes += packed.Len(); a.bytes > maxAnswersBytes; {
+	one := &answer{tag: tag, header: resp.Header.Clone(), body: packed}
+	a.cache.Add(key, one)
+	for a.bytes += one.size(); a.bytes > maxAnswersBytes; {
 		a.cache.RemoveOldest()
 	}
 	return nil

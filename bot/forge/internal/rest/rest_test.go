@@ -74,7 +74,7 @@ func TestConditional(t *testing.T) {
 	if _, body, err := get(t, c, h, "/a"); body != "version 2" || err != nil {
 		t.Errorf("after a change: %q %v", body, err)
 	}
-	if c.answers.bytes != len(mustGet(c, "/a").body) {
+	if one := mustGet(c, "/a"); c.answers.bytes != one.size() {
 		t.Errorf("%d bytes are counted", c.answers.bytes)
 	}
 }
@@ -99,10 +99,32 @@ func TestAnswersAreBounded(t *testing.T) {
 	total := 0
 	for _, key := range a.cache.Keys() {
 		one, _ := a.cache.Peek(key)
-		total += len(one.body)
+		total += one.size()
 	}
 	if total != a.bytes || total > maxAnswersBytes || a.cache.Len() != 6 {
 		t.Errorf("%d answers of %d bytes, counted %d", a.cache.Len(), total, a.bytes)
+	}
+}
+
+// Ten answers of each of 1,000 repositories are cached, as a forge gives them with its headers.
+func TestAnswersOfManyRepositories(t *testing.T) {
+	a := newAnswers()
+	header := http.Header{}
+	for i := range 25 {
+		header.Set(fmt.Sprint("X-Header-", i), "some thirty bytes, as is usual")
+	}
+	const n = 10_000
+	for i := range n {
+		h := header.Clone()
+		h.Set("ETag", fmt.Sprint(i))
+		if err := a.put(fmt.Sprint(i), &http.Response{StatusCode: 200, Header: h, Body: io.NopCloser(strings.NewReader(strings.Repeat(fmt.Sprint(i), 500)))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		if one, ok := a.get(fmt.Sprint(i)); !ok || one.tag != fmt.Sprint(i) {
+			t.Fatalf("answer %d is forgotten", i)
+		}
 	}
 }
 
