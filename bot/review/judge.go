@@ -96,14 +96,14 @@ func objectsOf(ctx context.Context, c *compare.Comparison, t *compare.Target, af
 	if err != nil {
 		return nil, err
 	}
-	out := enforce.Changed(before, nil)
+	list, old := before, []compare.Object(nil)
 	if after {
-		list, err := c.Read(ctx, t, t.Files.After)
-		if err != nil {
+		old = before
+		if list, err = c.Read(ctx, t, t.Files.After); err != nil {
 			return nil, err
 		}
-		out = enforce.Changed(list, before)
 	}
+	out := enforce.Changed(list, old)
 	if !t.Upgraded {
 		return out, nil
 	}

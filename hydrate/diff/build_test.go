@@ -29,7 +29,7 @@ func varied(app string, n, size int) Target {
 	}
 }
 
-// A builder makes the same change set whatever order the targets of an app have, and whatever it forgets between them.
+// The order in which targets are added does not change the result, and neither does what the builder forgets between them.
 func TestBuilderForgets(t *testing.T) {
 	t.Parallel()
 	var targets []Target

@@ -17,7 +17,7 @@ type Part struct {
 	Files   int // number of files to read; without any, the target is left out
 }
 
-// Key identifies the objects of a target: those of one Batches with equal keys have equal objects.
+// Key identifies the objects of a target. In one call of Batches, targets with equal keys have equal objects.
 type Key struct {
 	Trees [2]gitstore.Hash // before and after
 	All   bool             // further objects too: those that differ and are no Secrets, or those that are equal

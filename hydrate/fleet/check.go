@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Check checks what Load does not, without rendering: the values files and components of every target, the references in them and
@@ -18,17 +15,7 @@ import (
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
-	group, working := errgroup.WithContext(ctx) // working ends with the group
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		group.Go(func() error {
-			for i := w; i < len(targets) && working.Err() == nil; i += workers {
-				found[i] = targetChecks{f}.all(targets[i])
-			}
-			return working.Err()
-		})
-	}
-	if err := group.Wait(); err != nil {
+	if err := inParallel(ctx, len(targets), func(i int) { found[i] = targetChecks{f}.all(targets[i]) }); err != nil {
 		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(), Hint: "run it again"}}
 	}
 	out := append(gather(targets, found), f.unusedFiles(ctx)...)

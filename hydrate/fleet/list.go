@@ -4,12 +4,10 @@ import (
 	"context"
 	"path"
 	"reflect"
-	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/internal/parallel"
 )
 
 // manyFiles is the number of files of some patterns from which on their list is kept as a whole.
@@ -154,17 +152,10 @@ func (c *Cache) fromLists(ctx context.Context, patterns string, files []*foundFi
 
 // inParallel calls do for each number below n, until ctx ends.
 func inParallel(ctx context.Context, n int, do func(i int)) error {
-	group, ctx := errgroup.WithContext(ctx)
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		group.Go(func() error {
-			for i := w; i < n && ctx.Err() == nil; i += workers {
-				do(i)
-			}
-			return ctx.Err()
-		})
-	}
-	return group.Wait()
+	return parallel.Each(ctx, n, func(_ context.Context, i int) error {
+		do(i)
+		return nil
+	})
 }
 
 // staleList is the share of a list's files that may have changed since it was kept: they are kept one by one until then.

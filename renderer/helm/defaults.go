@@ -17,10 +17,10 @@ import (
 // defaults are the default values of a chart with one selection of dependencies. They are safe for concurrent use.
 type defaults struct {
 	chart *chart.Chart             // keeps the maps in memory: a freed map could give its address to another one
-	maps  map[uintptr]*sharedTable // all maps of the values of the chart and its subcharts, and of whole
+	maps  map[uintptr]*sharedTable // all maps of the values of the chart and its subcharts, and those in whole
 
-	top     map[string]any        // what merging makes of empty values; it keeps these maps in memory, too
-	merging bool                  // the maps that add adds are in top, and no defaults
+	top     map[string]any        // the values that a rendering without values gets; like chart, it keeps its maps in memory
+	merging bool                  // add gets maps of top, which are no defaults
 	whole   map[string]wholeTable // by the name of the subchart
 
 	off      atomic.Bool // every rendering copies everything

@@ -113,8 +113,8 @@ const maxChanges = 20
 // maxWritten is the number of changed maps of a file that are known.
 const maxWritten = 1 << 10
 
-// harmless reports whether an include changed only maps that it made itself. n is the length of written before it. An include reaches only the
-// scope, whose changes are recorded, and its argument; all other maps end with it.
+// harmless reports whether an include changed only maps that it made itself. n is the length of written before it. An include reaches only three kinds
+// of maps: those of the scope, whose changes are recorded, those of its argument, and those that it makes, which nobody sees after it.
 func (c *changes) harmless(n int, argument any) bool {
 	written := c.written[n:]
 	return !c.changed && !c.lost && len(c.written) < maxWritten && (len(written) == 0 || !c.among(written, argument))

@@ -28,17 +28,17 @@ func (d *defaults) merge(c *chart.Chart) {
 	}
 	d.top, d.whole, d.merging = top, map[string]wholeTable{}, true
 	for _, sub := range c.Dependencies() {
-		values, _ := top[sub.Name()].(map[string]any)
+		values, _ := top[sub.Name()].(map[string]any) // coalesce fails if it is no table
 		if _, _, ok := d.add(values, 0, 0); ok {
 			d.whole[sub.Name()] = wholeTable{values, d.table(values)}
 		}
 	}
 }
 
-// nestedGlobals reports whether a mapping below the globals contains another one. Subcharts get copies of the former, but all charts have the
-// latter in common, so a template of one chart can change it for the others.
+// nestedGlobals reports whether a mapping in the globals contains another mapping. Each subchart gets a copy of the outer one. All charts have
+// the inner one in common, so that a template of one chart can change what the others see.
 func nestedGlobals(globals any) bool {
-	all, _ := globals.(map[string]any)
+	all, _ := globals.(map[string]any) // Helm gives subcharts no other kind of globals
 	for _, item := range all {
 		below, isTable := item.(map[string]any)
 		if !isTable && hasTable(item) {

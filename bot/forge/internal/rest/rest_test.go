@@ -106,7 +106,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// Ten answers of each of 1,000 repositories are cached, as a forge gives them with its headers.
+// The cache has room for ten answers of each of 1,000 repositories, with as many headers as a forge sends.
 func TestAnswersOfManyRepositories(t *testing.T) {
 	a := newAnswers()
 	header := http.Header{}
