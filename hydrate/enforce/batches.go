@@ -26,9 +26,8 @@ type Key struct {
 // batchFiles is the number of different files of a batch. The objects of one take some kilobytes of memory each.
 const batchFiles = 1 << 14
 
-// Batches returns n targets as subjects. at describes a target, and read reads the objects of a part, once in a batch for equal keys, and
-// several at once. The
-// cost in memory is that of one batch: about batchFiles objects, or those of one cluster if it has more.
+// Batches returns n targets as subjects. at describes a target. read reads its objects; it is called once in a batch for equal keys, and
+// several calls run at the same time. In memory is one batch: about batchFiles objects, or those of one cluster if it has more.
 func Batches(ctx context.Context, n int, at func(i int) Part, read func(ctx context.Context, i int) ([]policy.Object, error)) policy.Subjects {
 	return func(yield func([]policy.Subject, error) bool) {
 		for _, batch := range batches(n, at, batchFiles) {
