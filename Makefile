@@ -54,11 +54,11 @@ test-thorough: ## what takes too long for each commit: every hostile case and ev
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
 	SLUICE_KILLS=200 SLUICE_KILL_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
 	SLUICE_TROUBLES=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestServiceInTrouble
-	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./hydrate/promote -run TestModel
+	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./rollout -run TestModel
 	SLUICE_REUSE_SEEDS='1 3000' $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestReuseBeside
 	CORPUS=$(CORPUS) SLUICE_REUSE_VALUES=1000 $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestReuseEqualsHelmForEachValue
 	CORPUS=$(CORPUS) SLUICE_MUTATE_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./hydrate/compare -run TestNoChangeOfRealRepositoriesIsMissed
-	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./hydrate/promotion -run TestModelOnTrees
+	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./promote -run TestModelOnTrees
 	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...
 
 browser: tools/browser/node_modules/.package-lock.json ## Chromium and the packages of the tests of web pages, pinned in tools/browser
@@ -163,7 +163,7 @@ reproducible: ## builds the released binary of HEAD twice, in two clones and wit
 	  diff sluice-first.stamps sluice-second.stamps || :; diff sluice-first.packages sluice-second.packages || :; exit 1; }; rm sluice-first* sluice-second*
 
 schema: ## writes docs/schema from the Go types
-	$(GO) test ./hydrate/fleet -run TestSchemas -update
+	$(GO) test ./fleet -run TestSchemas -update
 	$(GO) test ./cmd/internal/cli -run TestOutputSchemas -update
 
 clean:

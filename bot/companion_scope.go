@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // A review for a fleet renders the fleet's trunk. A new commit of the trunk does not concern the review if it changes only values and

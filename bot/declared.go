@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // declaration is how the trunk of a fleet declares a repository. One repository can have several, for example one for each of two branches.

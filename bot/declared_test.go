@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // A link from a browser names a merge request also where clones have another address. Other hosts stay unknown.

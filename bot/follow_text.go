@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // The description of a merge request that moves a pin begins with Sluice's part, which ends with a marker. The rest is of people. Both are

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // followers maps each fleet to the repositories that it follows. The tasks of the fleets' trunks update it. It is safe for concurrent use.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // group reviews a merge group of GitHub's merge queue, which is the trunk after the merge. It writes the verdict to

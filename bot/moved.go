@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // A review compares a merge request with its merge base and judges it by the policy of the trunk. A new commit of the trunk concerns a

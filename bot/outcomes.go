@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/internal/retry"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Outcomes keep what the commands of comments did, for at least as long as a sweep looks for comments whose webhook was lost. So each comment

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // resolver follows the lines of a merge request.

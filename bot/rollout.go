@@ -10,12 +10,12 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // maxRollouts is the number of trunk commits whose rollout is reported.
@@ -23,7 +23,7 @@ const maxRollouts = 30
 
 // rollouts updates the rollout in the comments of merged merge requests, from the tip back to the first commits that
 // every environment runs. It sends no request for a commit whose rollout did not change.
-func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) error {
+func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) error {
 	const key = "rollouts"
 	state := stateOf(tip, result, promotions)
 	if j.seen(key, state) {
@@ -44,7 +44,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	}
 	arrived := 0
 	for i, c := range line {
-		rows, everywhere := rollout(c.Hash, place, running, f, result, promotions)
+		rows, everywhere := rolloutRows(c.Hash, place, running, f, result, promotions)
 		if err := j.publishRollout(ctx, c, rows); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 }
 
 // stateOf returns a digest of everything that rollouts depend on.
-func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promotion.Status) string {
+func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promote.Status) string {
 	var b strings.Builder
 	b.WriteString(tip.Hash.String())
 	if result != nil {
@@ -99,9 +99,9 @@ func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []repo
 	return nil
 }
 
-// rollout returns the state of a commit in each environment, and whether all environments run it. place maps the
+// rolloutRows returns the state of a commit in each environment, and whether all environments run it. place maps the
 // trunk's commits to their position, the newest at 0: an environment that runs a newer commit runs this one too.
-func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promotion.Running, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) (rows []report.RolloutRow, everywhere bool) {
+func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []promote.Running, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) (rows []report.RolloutRow, everywhere bool) {
 	out := make([]report.RolloutRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -109,7 +109,7 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 			status[e.Name] = e
 		}
 	}
-	promoted := map[string]*promotion.Status{}
+	promoted := map[string]*promote.Status{}
 	for i := range promotions {
 		promoted[promotions[i].Environment] = &promotions[i]
 	}
@@ -149,10 +149,10 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 
 // without names the workspaces that an environment left out of a commit, in words that follow a state; "" if there is none. newer is the position
 // of the commit in place.
-func without(p *promotion.Status, newer int, place map[gitstore.Hash]int) string {
+func without(p *promote.Status, newer int, place map[gitstore.Hash]int) string {
 	var out []string
 	for _, w := range p.Decision.LeftOut {
-		older := func(c promote.ClusterSource) bool {
+		older := func(c rollout.ClusterSource) bool {
 			return slices.ContainsFunc(slices.Collect(maps.Keys(c.Apps)), func(app string) bool {
 				at, err := gitstore.ParseHash(c.Of(app))
 				i, known := place[at]
@@ -166,18 +166,18 @@ func without(p *promotion.Status, newer int, place map[gitstore.Hash]int) string
 	if len(out) == 0 {
 		return ""
 	}
-	return " without " + promote.Few(out)
+	return " without " + rollout.Few(out)
 }
 
 // rolledBack describes the rollback of an environment from a commit: the restored commit, the person and the reason. It returns "" if
 // there was none.
-func rolledBack(p *promotion.Status, commit string) string {
+func rolledBack(p *promote.Status, commit string) string {
 	for _, h := range p.Decision.Record.Holds {
-		if h.Source.Commit != commit || h.Cause == promote.CauseStopped {
+		if h.Source.Commit != commit || h.Cause == rollout.CauseStopped {
 			continue
 		}
 		verb := "rolled back"
-		if h.Cause == promote.CauseFailed {
+		if h.Cause == rollout.CauseFailed {
 			verb = "failed and was rolled back"
 		}
 		text := fmt.Sprintf("%s to %s by %s", verb, p.Source, h.Actor())
@@ -196,7 +196,7 @@ func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 const arrivedState = "runs it"
 
 // waitsFor returns the reason why an environment waits.
-func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
+func waitsFor(f *fleet.Fleet, environment string, p *promote.Status) string {
 	if p != nil && p.Decision.WaitsFor != "" {
 		return plain(p.Decision.WaitsFor)
 	}
@@ -207,9 +207,9 @@ func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
 }
 
 // waves describes the progress of an environment's waves.
-func waves(e *promotion.Status) string {
+func waves(e *promote.Status) string {
 	for i, w := range e.Decision.Waves {
-		if w.State != promote.WaveDone {
+		if w.State != rollout.WaveDone {
 			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), waveWords(w))
 		}
 	}
@@ -217,7 +217,7 @@ func waves(e *promotion.Status) string {
 }
 
 // waveWords describes the state of a wave and the reason why it waits.
-func waveWords(w promote.WaveProgress) string {
+func waveWords(w rollout.WaveProgress) string {
 	if w.Reason == "" {
 		return string(w.State)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // Most checks of promotions find what the last one found. Such a check ends after a listing of the refs. It must not if anything but a branch
@@ -39,7 +39,7 @@ func settle(ctx context.Context, j *job, refs string) {
 }
 
 // quiet reports whether a hydration and promotions changed nothing, and can change something only if a branch moves.
-func quiet(r *hydrate.Result, promotions []promotion.Status) bool {
+func quiet(r *hydrate.Result, promotions []promote.Status) bool {
 	for i := range r.Environments {
 		e := &r.Environments[i]
 		if e.Status != hydrate.StatusUnchanged && e.Status != hydrate.StatusChecked || len(e.Failures)+len(e.Held) > 0 {

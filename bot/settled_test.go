@@ -9,10 +9,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // restingSpace is a repository in which nothing is left to do.
@@ -20,7 +20,7 @@ type restingSpace struct {
 	cutOff
 	refs       string
 	result     hydrate.Result
-	promotions []promotion.Status
+	promotions []promote.Status
 	failed     error
 	output     string
 	onForge    bool
@@ -39,7 +39,7 @@ func (s *restingSpace) Hydrate(context.Context, hydrate.Request) (*hydrate.Resul
 	return &s.result, nil
 }
 
-func (s *restingSpace) Promotions(context.Context, gitstore.Commit) ([]promotion.Status, error) {
+func (s *restingSpace) Promotions(context.Context, gitstore.Commit) ([]promote.Status, error) {
 	return s.promotions, s.failed
 }
 
@@ -64,7 +64,7 @@ func (f *refusingForge) SetStatus(ctx context.Context, repo forge.Repository, co
 // something, failed, or found something that can change by itself, and wherever a sweep asks for it.
 func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 	t.Parallel()
-	resting := promotion.Status{Environment: "prod", Source: promote.Source{Commit: "0102"}, Decision: promote.Decision{Actions: []promote.Action{{Kind: promote.Nothing}}}}
+	resting := promote.Status{Environment: "prod", Source: rollout.Source{Commit: "0102"}, Decision: rollout.Decision{Actions: []rollout.Action{{Kind: rollout.Nothing}}}}
 	for name, c := range map[string]struct {
 		before  func(*restingSpace, *refusingForge, *Settings) // the first task
 		between func(*restingSpace, *Settings)                 // the two tasks
@@ -95,7 +95,7 @@ func TestSettledRepositoriesAreNotCheckedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &restingSpace{refs: "one", output: "acme/fleet", onForge: true, promotions: []promotion.Status{resting}}
+			s := &restingSpace{refs: "one", output: "acme/fleet", onForge: true, promotions: []promote.Status{resting}}
 			s.result.Environments = []hydrate.EnvironmentResult{{Name: "dev", Status: hydrate.StatusUnchanged, Old: "0304"}, {Name: "prod", Status: hydrate.StatusChecked}}
 			f, settings := &refusingForge{sharedHead: &sharedHead{}}, Settings{Context: "sluice"}
 			b := New(Config{

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // logSilent logs the apps of an environment that posted no commit status after their cluster moved, once for each
 // state of a cluster.
-func (j *job) logSilent(e *promotion.Status) {
+func (j *job) logSilent(e *promote.Status) {
 	key := "silent/" + e.Environment
 	before := strings.Split(j.recall(key), "\n")
 	var now []string

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // sameRepository is a fleet whose rendered branches are in the repository of the source.
@@ -40,7 +40,7 @@ func TestSilentAppsAreReported(t *testing.T) {
 		t.Helper()
 		now = moved.Add(later)
 		log.Reset()
-		if err := j.reportPromoted(t.Context(), []promotion.Status{rolling(t, now, moved, posted)}); err != nil {
+		if err := j.reportPromoted(t.Context(), []promote.Status{rolling(t, now, moved, posted)}); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.TrimSpace(log.String()); text != "" {
@@ -59,7 +59,7 @@ func TestSilentAppsAreReported(t *testing.T) {
 		clusters    []string // of the log's lines
 	}{
 		{10 * time.Minute, "", "prod wave all, 1 of 1: baking (health: ", nil},
-		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " + promote.Stamp(moved), []string{"eu-1", "eu-2"}},
+		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " + rollout.Stamp(moved), []string{"eu-1", "eu-2"}},
 		{20 * time.Minute, "", "prod waits: shop, web on eu-1 ", nil},
 		{25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ", []string{"eu-1"}},
 		{30 * time.Minute, "eu-1/web", "prod waits: shop, web on eu-2 ", nil},
@@ -86,30 +86,30 @@ func TestSilentAppsAreReported(t *testing.T) {
 
 // rolling returns prod during a rollout that moved two clusters with two apps each. posted lists the CLUSTER/APP that
 // posted a status.
-func rolling(t *testing.T, now, moved time.Time, posted map[string]bool) promotion.Status {
+func rolling(t *testing.T, now, moved time.Time, posted map[string]bool) promote.Status {
 	t.Helper()
-	source := promote.Source{Commit: "c1"}
-	record := promote.NewRecord("prod")
-	record.Progress = &promote.Progress{Source: source, Tree: "t", Started: moved, LastMove: moved, Changed: []string{"eu-1", "eu-2"}, Current: 2}
-	var clusters []promote.ClusterState
+	source := rollout.Source{Commit: "c1"}
+	record := rollout.NewRecord("prod")
+	record.Progress = &rollout.Progress{Source: source, Tree: "t", Started: moved, LastMove: moved, Changed: []string{"eu-1", "eu-2"}, Current: 2}
+	var clusters []rollout.ClusterState
 	for _, name := range record.Progress.Changed {
-		c := promote.ClusterState{Cluster: promote.Cluster{Name: name}, Tree: "t", Desired: "t", Apps: []string{"shop", "web"}}
+		c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "t", Desired: "t", Apps: []string{"shop", "web"}}
 		for _, app := range c.Apps {
 			if posted[name+"/"+app] {
-				c.Statuses = append(c.Statuses, promote.Status{Name: "argocd/" + app + "/" + name, State: "success"})
+				c.Statuses = append(c.Statuses, rollout.Status{Name: "argocd/" + app + "/" + name, State: "success"})
 			}
 		}
 		clusters = append(clusters, c)
 	}
-	d, err := promote.Decide(promote.Situation{
+	d, err := rollout.Decide(rollout.Situation{
 		Environment: fleet.Environment{Name: "prod", After: []string{"dev"}, Promotion: fleet.Promotion{
 			Health: fleet.Health{CommitStatuses: []string{"argocd/${app}/*"}},
 		}},
-		Running:  promote.Running{Source: source, Tree: "t", Commit: "tip"},
-		Clusters: clusters, Record: record, Now: now, Trunk: promote.Trunk{"c1"},
+		Running:  rollout.Running{Source: source, Tree: "t", Commit: "tip"},
+		Clusters: clusters, Record: record, Now: now, Trunk: rollout.Trunk{"c1"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return promotion.Status{Environment: "prod", Source: source, Tip: "tip", Decision: d}
+	return promote.Status{Environment: "prod", Source: source, Tip: "tip", Decision: d}
 }

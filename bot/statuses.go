@@ -11,10 +11,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // statuses caches the statuses of commits, so that only changed ones are written: a forge keeps every status that was
@@ -240,7 +240,7 @@ func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrat
 }
 
 // reportPromoted writes the statuses of environments with `after`, and logs their silent apps.
-func (j *job) reportPromoted(ctx context.Context, list []promotion.Status) error {
+func (j *job) reportPromoted(ctx context.Context, list []promote.Status) error {
 	var failed []error
 	for i := range list {
 		j.logSilent(&list[i])
@@ -261,7 +261,7 @@ type promotedStatus struct {
 // promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its rendered
 // commit, and a red one for each source commit that failed there or was rolled back. A pending status names the first
 // silent cluster instead of the wave's gate.
-func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
+func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
 	if e.Source.Commit == "" {
 		return nil
 	}
@@ -279,7 +279,7 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 		add(b.From.Commit, "is being rolled back: "+b.Reason)
 	}
 	for _, h := range r.Holds {
-		if h.Cause != promote.CauseStopped {
+		if h.Cause != rollout.CauseStopped {
 			add(h.Source.Commit, h.What())
 		}
 	}
@@ -288,7 +288,7 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 	}
 	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
 	if left := e.Decision.LeftOut; len(left) > 0 {
-		s.Description += " without " + promote.Few(left) + ", red in an environment before"
+		s.Description += " without " + rollout.Few(left) + ", red in an environment before"
 	}
 	commits := []string{e.Source.Commit, e.Tip}
 	switch state := wavesState(e); {
@@ -297,9 +297,9 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 		commits = commits[:1] // Sluice did not make the branch's tip
 	case r.Halt != nil:
 		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
-	case state == promote.WaveFailed:
+	case state == rollout.WaveFailed:
 		s.State = forge.Failure
-	case state != promote.WaveDone:
+	case state != rollout.WaveDone:
 		s.State = forge.Pending
 		if silent := e.Decision.Silent; len(silent) > 0 {
 			s.Description = e.Environment + " waits: " + silent[0].String()
@@ -309,13 +309,13 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 }
 
 // wavesState returns the state of the first wave that is not done.
-func wavesState(e *promotion.Status) promote.WaveState {
+func wavesState(e *promote.Status) rollout.WaveState {
 	for _, w := range e.Decision.Waves {
-		if w.State != promote.WaveDone {
+		if w.State != rollout.WaveDone {
 			return w.State
 		}
 	}
-	return promote.WaveDone
+	return rollout.WaveDone
 }
 
 // setStatus writes a status on a source commit and on the rendered commits that follow it. It skips

@@ -11,10 +11,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // ledger is a forge that keeps every status, as GitHub does; the newest counts.
@@ -109,58 +109,58 @@ func TestEqualStatusesAreNotWrittenAgain(t *testing.T) {
 // A commit that failed has a red status with the cause. A green status needs the health of the last wave.
 func TestPromotedStatuses(t *testing.T) {
 	t.Parallel()
-	running := func(change func(*promotion.Status)) *promotion.Status {
-		e := &promotion.Status{Environment: "prod", Source: promote.Source{Commit: "good"}, Tip: "rendered"}
-		e.Decision.Waves = []promote.WaveProgress{{Name: "canary", State: promote.WaveDone}, {Name: "rest", State: promote.WaveDone}}
+	running := func(change func(*promote.Status)) *promote.Status {
+		e := &promote.Status{Environment: "prod", Source: rollout.Source{Commit: "good"}, Tip: "rendered"}
+		e.Decision.Waves = []rollout.WaveProgress{{Name: "canary", State: rollout.WaveDone}, {Name: "rest", State: rollout.WaveDone}}
 		if change != nil {
 			change(e)
 		}
 		return e
 	}
-	hold := func(cause promote.HoldCause, commit, by string) promote.Hold {
-		return promote.Hold{Cause: cause, Source: promote.Source{Commit: commit}, By: by, Reason: "red health", Since: time.Now()}
+	hold := func(cause rollout.HoldCause, commit, by string) rollout.Hold {
+		return rollout.Hold{Cause: cause, Source: rollout.Source{Commit: commit}, By: by, Reason: "red health", Since: time.Now()}
 	}
 	for name, c := range map[string]struct {
-		e    *promotion.Status
+		e    *promote.Status
 		want []string
 	}{
 		"done": {running(nil), []string{"success good,rendered: prod runs it"}},
 		"last wave": {
-			running(func(e *promotion.Status) {
-				e.Decision.Waves[1] = promote.WaveProgress{Name: "rest", State: promote.WaveBaking, Reason: "health: eu-1"}
+			running(func(e *promote.Status) {
+				e.Decision.Waves[1] = rollout.WaveProgress{Name: "rest", State: rollout.WaveBaking, Reason: "health: eu-1"}
 			}),
 			[]string{"pending good,rendered: prod wave rest, 2 of 2: baking (health: eu-1)"},
 		},
 		"halted": {
-			running(func(e *promotion.Status) { e.Decision.Record.Halt = &promote.Halt{Reason: "red health"} }),
+			running(func(e *promote.Status) { e.Decision.Record.Halt = &rollout.Halt{Reason: "red health"} }),
 			[]string{"failure good,rendered: prod: halted by Sluice: red health"},
 		},
 		"failed": {
-			running(func(e *promotion.Status) {
-				e.Decision.Record.Holds = []promote.Hold{hold(promote.CauseFailed, "bad", "")}
+			running(func(e *promote.Status) {
+				e.Decision.Record.Holds = []rollout.Hold{hold(rollout.CauseFailed, "bad", "")}
 			}),
 			[]string{"failure bad: prod: failed and was rolled back by Sluice: red health", "success good,rendered: prod runs it"},
 		},
 		"a part went back": {
-			running(func(e *promotion.Status) {
-				e.Decision.Record.Holds = []promote.Hold{hold(promote.CauseRolledBack, "good", "mia"), hold(promote.CauseStopped, "good", "mia")}
+			running(func(e *promote.Status) {
+				e.Decision.Record.Holds = []rollout.Hold{hold(rollout.CauseRolledBack, "good", "mia"), hold(rollout.CauseStopped, "good", "mia")}
 			}),
 			[]string{"failure good: prod: was rolled back by mia: red health"},
 		},
 		"going back": {
-			running(func(e *promotion.Status) {
+			running(func(e *promote.Status) {
 				e.Source.Commit = "bad"
-				e.Decision.Record.Rollback = &promote.Rollback{From: promote.Source{Commit: "bad"}, Reason: "red health"}
+				e.Decision.Record.Rollback = &rollout.Rollback{From: rollout.Source{Commit: "bad"}, Reason: "red health"}
 			}),
 			[]string{"failure bad: prod: is being rolled back: red health"},
 		},
 		"somebody else's commit": {
-			running(func(e *promotion.Status) {
+			running(func(e *promote.Status) {
 				e.Foreign, e.Decision.WaitsFor = "its commit 1a2b3c4d5e by mia was not made by Sluice", "prod waits"
 			}),
 			[]string{"failure good: `sluice status prod` says what to do: its commit 1a2b3c4d5e by mia was not made by Sluice"},
 		},
-		"nothing": {&promotion.Status{Environment: "prod"}, nil},
+		"nothing": {&promote.Status{Environment: "prod"}, nil},
 	} {
 		var got []string
 		for _, one := range promotedStatuses("sluice", c.e) {
@@ -186,11 +186,11 @@ func TestLeftOutInTheRollout(t *testing.T) {
 	}
 	newest, middle, oldest := hash("c"), hash("b"), hash("a")
 	place := map[gitstore.Hash]int{newest: 0, middle: 1, oldest: 2}
-	status := promotion.Status{Environment: "prod", Tip: "d", Source: promote.Source{Commit: newest.String(), Apps: map[string]string{"team-a/cart": oldest.String(), "team-b/till": oldest.String()}}}
+	status := promote.Status{Environment: "prod", Tip: "d", Source: rollout.Source{Commit: newest.String(), Apps: map[string]string{"team-a/cart": oldest.String(), "team-b/till": oldest.String()}}}
 	status.Decision.LeftOut = []string{"team-a"}
-	running := []promotion.Running{{Environment: "prod", Source: newest}}
+	running := []promote.Running{{Environment: "prod", Source: newest}}
 	for commit, want := range map[gitstore.Hash]string{newest: "runs it without team-a", middle: "runs it without team-a", oldest: "runs it"} {
-		rows, everywhere := rollout(commit, place, running, &fleet.Fleet{}, nil, []promotion.Status{status})
+		rows, everywhere := rolloutRows(commit, place, running, &fleet.Fleet{}, nil, []promote.Status{status})
 		if rows[0].State != want || everywhere != (want == "runs it") {
 			t.Errorf("%s: %q, everywhere %v", commit.Short(), rows[0].State, everywhere)
 		}
@@ -204,15 +204,15 @@ func TestLeftOutInTheRollout(t *testing.T) {
 // The comment of a merge request says to what an environment was rolled back, by whom and why.
 func TestRolledBackInTheRollout(t *testing.T) {
 	const bad, good = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	for want, h := range map[string]promote.Hold{
-		"rolled back to aaaaaaaa by mia: red health (all of prod)":       {Cause: promote.CauseRolledBack, By: "mia", Reason: "red health"},
-		"failed and was rolled back to aaaaaaaa by Sluice (wave canary)": {Cause: promote.CauseFailed, Wave: "canary", Clusters: []string{"c"}},
-		"rolled back to aaaaaaaa by mia: slow (shop on all of prod)":     {Cause: promote.CauseRolledBack, By: "mia", Reason: "slow", Apps: []string{"shop"}},
-		"": {Cause: promote.CauseStopped, By: "mia"},
+	for want, h := range map[string]rollout.Hold{
+		"rolled back to aaaaaaaa by mia: red health (all of prod)":       {Cause: rollout.CauseRolledBack, By: "mia", Reason: "red health"},
+		"failed and was rolled back to aaaaaaaa by Sluice (wave canary)": {Cause: rollout.CauseFailed, Wave: "canary", Clusters: []string{"c"}},
+		"rolled back to aaaaaaaa by mia: slow (shop on all of prod)":     {Cause: rollout.CauseRolledBack, By: "mia", Reason: "slow", Apps: []string{"shop"}},
+		"": {Cause: rollout.CauseStopped, By: "mia"},
 	} {
-		h.Source = promote.Source{Commit: bad}
-		status := &promotion.Status{Environment: "prod", Source: promote.Source{Commit: good}}
-		status.Decision.Record.Holds = []promote.Hold{h}
+		h.Source = rollout.Source{Commit: bad}
+		status := &promote.Status{Environment: "prod", Source: rollout.Source{Commit: good}}
+		status.Decision.Record.Holds = []rollout.Hold{h}
 		if got := rolledBack(status, bad); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

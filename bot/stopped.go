@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // stoppedReview reports that the review of a head exceeded a limit: first in the comment, which has room for the whole reason, then in the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // reviewOpen enqueues the reviews of the open merge requests into the trunk, except those that the trunk's new commits do not concern.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // Branches writes rendered commits to branches.
@@ -17,7 +17,7 @@ type Branches interface {
 	// Refs identifies where the default branch and all branches of the source repository are, as the task reads them.
 	Refs(ctx context.Context) (string, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
-	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
+	Running(ctx context.Context, tree gitstore.Hash) ([]promote.Running, error)
 	// Output returns the repository of the rendered branches. If it is not on the forge, onForge is false and the
 	// result is the source repository.
 	Output(ctx context.Context) (repo forge.Repository, onForge bool, err error)
@@ -26,7 +26,7 @@ type Branches interface {
 // Environments promotes commits.
 type Environments interface {
 	// Promotions evaluates the gates of promotions and executes promotions that are due.
-	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error)
+	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promote.Status, error)
 	// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. Otherwise the
 	// error wraps ErrRefused and contains the reason.
 	Order(ctx context.Context, o Order) (string, error)

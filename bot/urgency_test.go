@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // saying is a forge with one comment.
@@ -121,7 +121,7 @@ func (c *cutOff) Hydrate(context.Context, hydrate.Request) (*hydrate.Result, err
 	return &hydrate.Result{}, nil
 }
 
-func (c *cutOff) Running(context.Context, gitstore.Hash) ([]promotion.Running, error) {
+func (c *cutOff) Running(context.Context, gitstore.Hash) ([]promote.Running, error) {
 	return nil, nil
 }
 
@@ -133,7 +133,7 @@ func (c *cutOff) Output(context.Context) (forge.Repository, bool, error) {
 	return forge.Repository{Path: "acme/fleet"}, true, nil
 }
 
-func (c *cutOff) Promotions(ctx context.Context, _ gitstore.Commit) ([]promotion.Status, error) {
+func (c *cutOff) Promotions(ctx context.Context, _ gitstore.Commit) ([]promote.Status, error) {
 	c.interrupt(errCut)
 	return nil, ctx.Err()
 }

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/render"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Composition describes an environment's tree whose apps may come from several source commits.
@@ -70,7 +70,7 @@ func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Write
 // changedCommits lists the commits of next that running does not have in the same place.
 func changedCommits(running, next branch.Source) []string {
 	set := map[string]bool{}
-	compare := func(have, want promote.ClusterSource) {
+	compare := func(have, want rollout.ClusterSource) {
 		if want.Commit != have.Commit {
 			set[want.Commit] = true
 		}
@@ -82,7 +82,7 @@ func changedCommits(running, next branch.Source) []string {
 			}
 		}
 	}
-	compare(promote.ClusterSource{Commit: running.Commit, Apps: running.Apps}, promote.ClusterSource{Commit: next.Commit, Apps: next.Apps})
+	compare(rollout.ClusterSource{Commit: running.Commit, Apps: running.Apps}, rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
 	for name := range next.Clusters {
 		compare(running.On(name), next.On(name))
 	}

@@ -3,8 +3,8 @@ package hydrate
 import (
 	"context"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // PlanBegins plans an environment that has no branch. It returns the number of jobs that others render when the plan is ready, and of all

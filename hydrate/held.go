@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // HeldWorkspace is a workspace that an environment does not take from the source commit: its targets stay as the branch has them, and
@@ -95,8 +95,8 @@ func (h holds) has(app string) bool { return len(h) > 0 && h[fleet.WorkspaceOf(a
 
 // source is what an environment runs that takes everything but the held workspaces from a commit. Their apps keep the commits that the
 // branch records.
-func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, commit string) (promote.Source, error) {
-	out := promote.Source{Commit: commit}
+func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, commit string) (rollout.Source, error) {
+	out := rollout.Source{Commit: commit}
 	if len(p.held) == 0 {
 		return out, nil
 	}
@@ -114,8 +114,8 @@ func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, com
 		}
 	}
 	runs := p.state.Source()
-	keep := func(of promote.ClusterSource) promote.ClusterSource {
-		one := promote.ClusterSource{Commit: commit, Apps: map[string]string{}}
+	keep := func(of rollout.ClusterSource) rollout.ClusterSource {
+		one := rollout.ClusterSource{Commit: commit, Apps: map[string]string{}}
 		for app, held := range apps {
 			if before := of.Of(app); held && before != "" && before != commit {
 				one.Apps[app] = before
@@ -123,8 +123,8 @@ func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, com
 		}
 		return one
 	}
-	common := keep(promote.ClusterSource{Commit: runs.Commit, Apps: runs.Apps})
-	out.Apps, out.Clusters = common.Apps, map[string]promote.ClusterSource{}
+	common := keep(rollout.ClusterSource{Commit: runs.Commit, Apps: runs.Apps})
+	out.Apps, out.Clusters = common.Apps, map[string]rollout.ClusterSource{}
 	for name := range runs.Clusters {
 		if one := keep(runs.On(name)); !one.Equal(common) {
 			out.Clusters[name] = one
@@ -134,8 +134,8 @@ func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, com
 }
 
 // elsewhere holds the workspaces that a composition takes from other commits than this one, so that what they break here does not matter.
-func elsewhere(f *fleet.Fleet, source promote.Source, commit string) holds {
-	parts := []promote.ClusterSource{{Commit: source.Commit, Apps: source.Apps}}
+func elsewhere(f *fleet.Fleet, source rollout.Source, commit string) holds {
+	parts := []rollout.ClusterSource{{Commit: source.Commit, Apps: source.Apps}}
 	for name := range source.Clusters {
 		parts = append(parts, source.On(name))
 	}
@@ -161,7 +161,7 @@ func elsewhere(f *fleet.Fleet, source promote.Source, commit string) holds {
 }
 
 // heldTrailers name the source commits of a cluster's apps that are not from the environment's.
-func heldTrailers(source promote.Source, cluster string) []gitstore.Trailer {
+func heldTrailers(source rollout.Source, cluster string) []gitstore.Trailer {
 	runs := source.On(cluster)
 	var out []gitstore.Trailer
 	for _, app := range slices.Sorted(maps.Keys(runs.Apps)) {

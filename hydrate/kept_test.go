@@ -5,13 +5,13 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
 	"github.com/sluice-gitops/sluice/hydrate/tips"
 	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // openKept opens a file of results in a place where a run has been before.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // push moves the branches of an environment. If the first run of an environment needs several pushes, push

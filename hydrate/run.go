@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/hydrate/tips"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // Hydrate renders a commit and writes its branches. A failure in one environment does not stop the others; the result

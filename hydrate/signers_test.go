@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Anybody can write trailers. If the trunk lists signers, a commit with Sluice's trailers but without a signature is
@@ -114,7 +114,7 @@ func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	t.Parallel()
 	r, sign := hydratetest.NewSignedRemote(t)
 	tree := r.Bare.Pipe("", "mktree")
-	r.Bare.Git("update-ref", "refs/heads/"+promote.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
+	r.Bare.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
 	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "--recreate")
 	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Recreate = true }), hydrate.StatusUpdated, "")
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
 	"github.com/sluice-gitops/sluice/hydrate/tips"
 	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // manyClusters adds clusters many-000 and so on to the environment dev.

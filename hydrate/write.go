@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/render"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // written is the new tree of an environment.
@@ -20,7 +20,7 @@ type written struct {
 	clusters map[string]gitstore.Hash // every cluster of the environment → its subtree
 	changed  []ChangedTarget          // rendered targets whose tree differs from the branch
 	confined []ChangedTarget          // rendered targets of workspaces
-	source   promote.Source           // what the branch will record
+	source   rollout.Source           // what the branch will record
 	counts   ObjectCounts
 	removed  map[string]int // removed objects by workspace; those of the fleet itself and of removed clusters have the name ""
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/notify"
 )
 
 // Branches may go only to repositories that the configuration names, however an address is written.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/workspace"
 	"github.com/sluice-gitops/sluice/site"
@@ -84,7 +84,7 @@ func (s *Service) mayRead(ctx context.Context, person, repository string) (bool,
 		return false, nil
 	}
 	if errors.Is(err, forge.ErrUnavailable) {
-		err = &promotion.UnavailableError{Err: err}
+		err = &promote.UnavailableError{Err: err}
 	}
 	return access >= forge.AccessRead, err
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/webhook"
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
 )
 

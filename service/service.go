@@ -25,12 +25,12 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/queue"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/kept"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/internal/retry"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -152,7 +152,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	s.workspaces = workspace.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
 		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
-		Checked: kept.New[hydrate.EnvironmentResult](), Candidates: promotion.NewCandidates(),
+		Checked: kept.New[hydrate.EnvironmentResult](), Candidates: promote.NewCandidates(),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	shared := bot.Config{}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // TestAudit: the history says of each decision who took it, what it was, and why: approvals, freezes, halts, promotions that skip gates,
@@ -22,11 +22,11 @@ func TestAudit(t *testing.T) {
 	d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
 	d.read(t)
 	now := d.tip.Committer.When.Add(3 * time.Hour)
-	look := func(environment, reason string, commands ...promotion.Command) {
+	look := func(environment, reason string, commands ...promote.Command) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
 		for range 6 { // carries out what it decides
-			list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: commands, CommandPrefix: "sluice"})
+			list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: commands, CommandPrefix: "sluice"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,21 +38,21 @@ func TestAudit(t *testing.T) {
 			now, commands = now.Add(10*time.Minute), nil
 		}
 	}
-	order := func(environment string, kind promote.EventKind, by, reason string, change func(*promotion.Command)) {
+	order := func(environment string, kind rollout.EventKind, by, reason string, change func(*promote.Command)) {
 		t.Helper()
 		now = now.Add(time.Hour)
-		c := promotion.Command{Event: promote.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now}, Environment: environment, CLI: true, Verb: string(kind)}
+		c := promote.Command{Event: rollout.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now}, Environment: environment, CLI: true, Verb: string(kind)}
 		if change != nil {
 			change(&c)
 		}
 		look(environment, reason, c)
 	}
-	order("staging", promote.EventPromote, "bob", "the shop is down", func(c *promotion.Command) { c.Now = true })
-	order("staging", promote.EventRollback, "dan", "the prices are wrong", func(c *promotion.Command) { c.Revision = d.repo.Git("rev-parse", "env/staging~1") })
-	order("prod", promote.EventFreeze, "ada", "the fair", func(c *promotion.Command) { c.Until = now.Add(20 * time.Hour) })
-	order("prod", promote.EventUnfreeze, "ada", "the fair is over", nil)
-	order("prod", promote.EventHalt, "eve", "errors", nil)
-	order("prod", promote.EventResume, "eve", "fixed", nil)
+	order("staging", rollout.EventPromote, "bob", "the shop is down", func(c *promote.Command) { c.Now = true })
+	order("staging", rollout.EventRollback, "dan", "the prices are wrong", func(c *promote.Command) { c.Revision = d.repo.Git("rev-parse", "env/staging~1") })
+	order("prod", rollout.EventFreeze, "ada", "the fair", func(c *promote.Command) { c.Until = now.Add(20 * time.Hour) })
+	order("prod", rollout.EventUnfreeze, "ada", "the fair is over", nil)
+	order("prod", rollout.EventHalt, "eve", "errors", nil)
+	order("prod", rollout.EventResume, "eve", "fixed", nil)
 	exception := d.repo.Git("commit-tree", "env/dev^{tree}", "-p", "env/dev", "-m", "Restart the shop\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Policy-Exception: latest-tag: the fix is late")
 	unmerged := d.repo.Git("commit-tree", "env/dev~1^{tree}", "-p", exception, "-m", "Try a fix\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Unmerged: "+d.tip.Hash.String())
 	d.repo.Git("update-ref", "refs/heads/env/dev", unmerged)
@@ -95,8 +95,8 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	order := func(now time.Time) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
-		c := promotion.Command{Event: promote.Event{Kind: promote.EventPromote, By: "bob", Reason: "now", ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
-		list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{c}, CommandPrefix: "sluice"})
+		c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
+		list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c}, CommandPrefix: "sluice"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +152,8 @@ func TestAgeOfBatch(t *testing.T) {
 	f := d.read(t)
 	now := first.Add(44 * time.Hour)
 	d.h = d.repo.Hydrator(2)
-	c := promotion.Command{Event: promote.Event{Kind: promote.EventPromote, By: "bob", Reason: "now", ID: "1", At: now, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
-	if _, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{c}, CommandPrefix: "sluice"}); err != nil {
+	c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: "1", At: now, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c}, CommandPrefix: "sluice"}); err != nil {
 		t.Fatal(err)
 	}
 	earlier := f.Touched

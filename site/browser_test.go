@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/internal/browsertest"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -87,19 +87,19 @@ func busy(t *testing.T) *site.Fleet {
 	at := f.Made.Add(-3 * time.Hour)
 	prod := f.Environments[2]
 	r := &prod.Status.Decision.Record
-	r.Halt = &promote.Halt{By: "ada", Reason: "error rate", At: at}
-	r.Approvals = []promote.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	r.Holds = []promote.Hold{{Cause: promote.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "the greeting confuses people", Since: at}}
-	prod.Status.Decision.Freezes = []promote.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
-	prod.Status.Decision.Gates = []promote.Gate{{Name: "health", State: promote.Red, Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: promote.Green}, {Name: "approvals", State: promote.Waiting, Reason: "1 of 2", Since: at}, {Name: "check/slo", State: promote.Unknown, Reason: "Prometheus does not answer"}}
+	r.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
+	r.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
+	r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "the greeting confuses people", Since: at}}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Gates = []rollout.Gate{{Name: "health", State: rollout.Red, Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: rollout.Green}, {Name: "approvals", State: rollout.Waiting, Reason: "1 of 2", Since: at}, {Name: "check/slo", State: rollout.Unknown, Reason: "Prometheus does not answer"}}
 	for i, c := range prod.Clusters {
 		posted := "success"
 		if i > 0 {
 			posted = "failure"
 		}
-		c.Health = &site.Health{ClusterHealth: promote.ClusterHealth{State: promote.Green, Reason: "kustomization/shop/1 is " + posted, Apps: map[string]promote.State{"shop": promote.Green}}, Posted: []promote.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
+		c.Health = &site.Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Green, Reason: "kustomization/shop/1 is " + posted, Apps: map[string]rollout.State{"shop": rollout.Green}}, Posted: []rollout.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
 		if i > 0 {
-			c.Health.State, c.Health.Apps["shop"] = promote.Red, promote.Red
+			c.Health.State, c.Health.Apps["shop"] = rollout.Red, rollout.Red
 		}
 	}
 	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"}, {Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}

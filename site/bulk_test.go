@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -31,29 +31,29 @@ type bulkPoster struct {
 	most     int // 0 is 100
 }
 
-func (p *bulkPoster) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+func (p *bulkPoster) Statuses(_ context.Context, commit string) ([]rollout.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alone++
 	p.answered[commit] = true
-	return []promote.Status{{Name: "x", State: "success"}}, nil
+	return []rollout.Status{{Name: "x", State: "success"}}, nil
 }
 
 func (p *bulkPoster) MostBulk() int { return cmp.Or(p.most, 100) }
 
 func (p *bulkPoster) Stretch(bool) int { return max(p.stretch, 1) }
 
-func (p *bulkPoster) Bulk(_ context.Context, commits []string) (map[string][]promote.Status, error) {
+func (p *bulkPoster) Bulk(_ context.Context, commits []string) (map[string][]rollout.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sizes = append(p.sizes, len(commits))
 	if p.err != nil {
 		return nil, p.err
 	}
-	out := map[string][]promote.Status{}
+	out := map[string][]rollout.Status{}
 	for _, c := range commits {
 		if !p.lacks[c] {
-			out[c], p.answered[c] = []promote.Status{{Name: "x", State: "success"}}, true
+			out[c], p.answered[c] = []rollout.Status{{Name: "x", State: "success"}}, true
 		}
 	}
 	return out, nil
@@ -197,7 +197,7 @@ func TestSlowBulk(t *testing.T) {
 func TestBulkFailsForLong(t *testing.T) {
 	t.Parallel()
 	b := newBulkLooks(t)
-	b.from.err = &promotion.UnavailableError{Err: errors.New("502")}
+	b.from.err = &promote.UnavailableError{Err: errors.New("502")}
 	looks := 0
 	for ; looks < 6; looks++ {
 		_, alone, err := b.look()

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Change is the difference between two states of an environment, or what its next promotion would do to it. It has a page of its own:
@@ -148,7 +148,7 @@ func (c Change) Reads(ctx context.Context, h *hydrate.Hydrator, r *compare.Reads
 
 // Differ compares two trees of an environment branch, for the plan of a promotion. It returns nil if more pairs of renderings differ than
 // a limit.
-func Differ(h *hydrate.Hydrator, key []byte, most int) promotion.Differ {
+func Differ(h *hydrate.Hydrator, key []byte, most int) promote.Differ {
 	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet, error) {
 		changes, _, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: environment, Before: before, After: after, Key: key, Most: most})
 		if errors.Is(err, compare.ErrTooMany) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -71,7 +71,7 @@ func TestNextPromotion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(72 * time.Hour)
-	list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, DryRun: true, Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true, Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,10 +346,10 @@ func TestCommandsAreNoDeployments(t *testing.T) {
 	before := d.read(t).Environments[2]
 	d.h = d.repo.Hydrator(2)
 	now := d.tip.Committer.When.Add(time.Hour)
-	freeze := promotion.Command{
-		Event: promote.Event{Kind: promote.EventFreeze, By: "ada", Reason: "the fair", At: now, Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
+	freeze := promote.Command{
+		Event: rollout.Event{Kind: rollout.EventFreeze, By: "ada", Reason: "the fair", At: now, Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
 	}
-	if _, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
 		t.Fatal(err)
 	}
 	prod := d.read(t).Environments[2]

@@ -1,7 +1,7 @@
 package site
 
 import (
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/site/conform"
 )
 

@@ -9,17 +9,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Health is what the commit statuses on the tip of a cluster's branch say, as the health gates judge them.
 type Health struct {
-	promote.ClusterHealth
+	rollout.ClusterHealth
 
-	Posted []promote.Status // all statuses of the commit
+	Posted []rollout.Status // all statuses of the commit
 	Read   time.Time        // when; zero if they have not been read yet
 }
 
@@ -37,10 +37,10 @@ const (
 
 // BulkReader is a StatusReader that can read many commits with one request.
 type BulkReader interface {
-	promotion.StatusReader
+	promote.StatusReader
 	// Bulk returns the statuses by commit, with one request; commits that it does not have must be read alone. The error
 	// is errors.ErrUnsupported if all must, for now.
-	Bulk(ctx context.Context, commits []string) (map[string][]promote.Status, error)
+	Bulk(ctx context.Context, commits []string) (map[string][]rollout.Status, error)
 	// MostBulk is the greatest number of commits of one request; 0 if there is no such request.
 	MostBulk() int
 }
@@ -96,7 +96,7 @@ func (s *Statuses) Over() int {
 }
 
 type knownStatuses struct {
-	list    []promote.Status
+	list    []rollout.Status
 	at      time.Time // of the last answer
 	why     string    // it was not read; "" if it will be
 	tried   time.Time // of the last request
@@ -118,7 +118,7 @@ func (k *knownStatuses) unknown(now time.Time) string {
 	case k.at.IsZero():
 		return "its statuses have not been read yet"
 	case k.failed || now.Sub(k.at) > validFor:
-		return "its statuses were last read at " + promote.Stamp(k.at)
+		return "its statuses were last read at " + rollout.Stamp(k.at)
 	}
 	return ""
 }
@@ -134,7 +134,7 @@ func (s *Statuses) at(commit gitstore.Hash) knownStatuses {
 
 // Reader returns a reader of the cached statuses at a time. It sends no request: a commit that the cache lacks, or whose statuses are too
 // old, is an error of the type promotion.NotReadError.
-func (s *Statuses) Reader(now time.Time) promotion.StatusReader { return cachedStatuses{s, now} }
+func (s *Statuses) Reader(now time.Time) promote.StatusReader { return cachedStatuses{s, now} }
 
 type cachedStatuses struct {
 	cache *Statuses
@@ -142,14 +142,14 @@ type cachedStatuses struct {
 }
 
 // Statuses implements promotion.StatusReader.
-func (c cachedStatuses) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+func (c cachedStatuses) Statuses(_ context.Context, commit string) ([]rollout.Status, error) {
 	hash, err := gitstore.ParseHash(commit)
 	if err != nil {
 		return nil, err
 	}
 	have := c.cache.at(hash)
 	if why := have.unknown(c.now); why != "" {
-		return nil, promotion.NotReadError(why)
+		return nil, promote.NotReadError(why)
 	}
 	return have.list, nil
 }
@@ -168,7 +168,7 @@ func (b *reader) health() {
 		}
 		c.Health = judge(gates, c, s.at(c.Tip.Hash), b.request.Now)
 		before, twice := healthy[c.Tip.Hash]
-		healthy[c.Tip.Hash] = c.Health.State == promote.Green && (before || !twice)
+		healthy[c.Tip.Hash] = c.Health.State == rollout.Green && (before || !twice)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func gatesOf(f *fleet.Fleet, environment string) []healthGate {
 
 // judge judges a cluster by each gate. The worst state counts.
 func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *Health {
-	state := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name}, Statuses: have.list, StatusesUnknown: have.unknown(now), Apps: []string{}}
+	state := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name}, Statuses: have.list, StatusesUnknown: have.unknown(now), Apps: []string{}}
 	for _, p := range c.Apps {
 		if !p.Tree.IsZero() {
 			state.Apps = append(state.Apps, p.App.Name)
@@ -208,7 +208,7 @@ func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *H
 	}
 	out := &Health{Posted: have.list, Read: have.at}
 	for i, g := range gates {
-		one := promote.HealthOf(g.Health, state)
+		one := rollout.HealthOf(g.Health, state)
 		if i == 0 || severity(one.State) > severity(out.State) {
 			out.State, out.Reason = one.State, one.Reason
 			if len(gates) > 1 && one.Reason != "" && state.StatusesUnknown == "" {
@@ -217,7 +217,7 @@ func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *H
 		}
 		for app, s := range one.Apps {
 			if out.Apps == nil {
-				out.Apps = map[string]promote.State{}
+				out.Apps = map[string]rollout.State{}
 			}
 			if before, ok := out.Apps[app]; !ok || severity(s) > severity(before) {
 				out.Apps[app] = s
@@ -233,8 +233,8 @@ func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *H
 }
 
 // severity orders states of health, the worst last.
-func severity(s promote.State) int {
-	return slices.Index([]promote.State{promote.Green, promote.Waiting, promote.Unknown, promote.Red}, s)
+func severity(s rollout.State) int {
+	return slices.Index([]rollout.State{rollout.Green, rollout.Waiting, rollout.Unknown, rollout.Red}, s)
 }
 
 // State returns a digest of what changes without a move of a branch: health, gates, waves, windows and problems.
@@ -265,13 +265,13 @@ func (f *Fleet) State() string {
 // healthCount is the number of clusters, or of placements of an app, by their health.
 type healthCount struct{ Red, Waiting, Unknown, Green int }
 
-func (h *healthCount) add(s promote.State) {
+func (h *healthCount) add(s rollout.State) {
 	switch s {
-	case promote.Red:
+	case rollout.Red:
 		h.Red++
-	case promote.Waiting:
+	case rollout.Waiting:
 		h.Waiting++
-	case promote.Green:
+	case rollout.Green:
 		h.Green++
 	default:
 		h.Unknown++
@@ -315,13 +315,13 @@ func (h healthCount) Badges() []verdict {
 }
 
 // healthWord is the state of a cluster or an app in a word, with its class.
-func healthWord(s promote.State) verdict {
+func healthWord(s rollout.State) verdict {
 	switch s {
-	case promote.Green:
+	case rollout.Green:
 		return verdict{Word: "healthy", Class: "ok"}
-	case promote.Red:
+	case rollout.Red:
 		return verdict{Word: "unhealthy", Class: "bad"}
-	case promote.Waiting:
+	case rollout.Waiting:
 		return verdict{Word: "in progress", Class: "move"}
 	}
 	return verdict{Word: "unknown", Class: "none"}

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -23,13 +23,13 @@ type poster struct {
 	failFirst int
 
 	mu      sync.Mutex
-	posted  map[string][]promote.Status
+	posted  map[string][]rollout.Status
 	failing map[string]bool
 	down    bool
 	asked   int
 }
 
-func (p *poster) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+func (p *poster) Statuses(_ context.Context, commit string) ([]rollout.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
@@ -38,7 +38,7 @@ func (p *poster) Statuses(_ context.Context, commit string) ([]promote.Status, e
 	}
 	switch {
 	case p.down:
-		return nil, &promotion.UnavailableError{Err: errors.New("rate limit")}
+		return nil, &promote.UnavailableError{Err: errors.New("rate limit")}
 	case p.failing[commit]:
 		return nil, errors.New("502 Bad Gateway")
 	}
@@ -59,7 +59,7 @@ type watch struct {
 func newWatch(t *testing.T, h *hydrate.Hydrator, trunk gitstore.Commit) *watch {
 	t.Helper()
 	return &watch{
-		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]promote.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads, site.BulkReads),
+		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]rollout.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads, site.BulkReads),
 		now: trunk.Committer.When.Add(time.Hour),
 	}
 }
@@ -81,7 +81,7 @@ func (w *watch) look() (*site.Fleet, map[string]*site.Cluster) {
 func (w *watch) post(c *site.Cluster, state string, names ...string) {
 	tip := c.Tip.Hash.String()
 	for _, name := range names {
-		w.from.posted[tip] = append(w.from.posted[tip], promote.Status{Name: name, State: state})
+		w.from.posted[tip] = append(w.from.posted[tip], rollout.Status{Name: name, State: state})
 	}
 }
 
@@ -117,7 +117,7 @@ func TestHealth(t *testing.T) {
 	w.post(clusters["prod-us-1"], "failure", us[0])
 	w.post(clusters["staging-1"], "pending", kustomizations(clusters["staging-1"])...)
 	w.post(clusters["prod-edge-1"], "success", "ci/of-somebody-else")
-	if _, same := w.look(); w.from.asked != 5 || same["prod-us-1"].Health.State != promote.Unknown {
+	if _, same := w.look(); w.from.asked != 5 || same["prod-us-1"].Health.State != rollout.Unknown {
 		t.Errorf("the same minute: %d requests", w.from.asked)
 	}
 	w.now = w.now.Add(2 * time.Minute)
@@ -125,7 +125,7 @@ func TestHealth(t *testing.T) {
 	if w.from.asked != 10 {
 		t.Errorf("two minutes later: %d requests", w.from.asked)
 	}
-	for name, want := range map[string]promote.State{"prod-eu-1": promote.Green, "prod-us-1": promote.Red, "staging-1": promote.Waiting, "prod-edge-1": promote.Unknown} {
+	for name, want := range map[string]rollout.State{"prod-eu-1": rollout.Green, "prod-us-1": rollout.Red, "staging-1": rollout.Waiting, "prod-edge-1": rollout.Unknown} {
 		if got := clusters[name].Health.State; got != want {
 			t.Errorf("%s is %s, expected %s", name, got, want)
 		}
@@ -151,18 +151,18 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	w.look()
 	w.from.down = true
 	w.now = w.now.Add(9 * time.Minute)
-	if _, clusters = w.look(); w.failed == nil || clusters["prod-eu-1"].Health.State != promote.Green {
+	if _, clusters = w.look(); w.failed == nil || clusters["prod-eu-1"].Health.State != rollout.Green {
 		t.Errorf("nine minutes later: %v, %+v", w.failed, clusters["prod-eu-1"].Health)
 	}
 	asked := w.from.asked
 	w.now = w.now.Add(2 * time.Minute)
-	if _, clusters = w.look(); w.from.asked-asked > 5 || clusters["prod-us-1"].Health.State != promote.Unknown {
+	if _, clusters = w.look(); w.from.asked-asked > 5 || clusters["prod-us-1"].Health.State != rollout.Unknown {
 		t.Errorf("%d requests to a forge that is not available; %+v", w.from.asked-asked, clusters["prod-us-1"].Health)
 	}
 	w.now = w.now.Add(20 * time.Minute)
 	f, clusters := w.look()
 	health := clusters["prod-eu-1"].Health
-	if health.State != promote.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") || clusters["prod-eu-1"].Dot() == "unhealthy" {
+	if health.State != rollout.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") || clusters["prod-eu-1"].Dot() == "unhealthy" {
 		t.Errorf("after half an hour: %+v", health)
 	}
 	if got := text(pagesOf(t, f)["clusters/prod-eu-1.html"]); !strings.Contains(got, "Health unknown its statuses were last read at") {
@@ -170,12 +170,12 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	}
 	w.from.down = false
 	w.now = w.now.Add(2 * time.Minute)
-	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != promote.Green {
+	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != rollout.Green {
 		t.Errorf("the forge answers again: %+v", clusters["prod-eu-1"].Health)
 	}
 	w.from.failing[green.Tip.Hash.String()] = true
 	w.now = w.now.Add(11 * time.Minute)
-	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != promote.Unknown || clusters["prod-us-1"].Health.Reason == clusters["prod-eu-1"].Health.Reason {
+	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != rollout.Unknown || clusters["prod-us-1"].Health.Reason == clusters["prod-eu-1"].Health.Reason {
 		t.Errorf("after an error: %+v", clusters["prod-eu-1"].Health)
 	}
 }
@@ -221,14 +221,14 @@ func TestHealthByAllGates(t *testing.T) {
 	_, clusters := w.look()
 	w.post(clusters["staging-1"], "success", "sync")
 	w.now = w.now.Add(2 * time.Minute)
-	if _, clusters = w.look(); clusters["staging-1"].Health.State != promote.Unknown {
+	if _, clusters = w.look(); clusters["staging-1"].Health.State != rollout.Unknown {
 		t.Errorf("without the status that prod waits for: %+v", clusters["staging-1"].Health)
 	}
 	asked := w.from.asked
 	w.post(clusters["staging-1"], "failure", "smoke")
 	w.now = w.now.Add(2 * time.Minute)
 	_, clusters = w.look()
-	if h := clusters["staging-1"].Health; w.from.asked == asked || h.State != promote.Red || h.Reason != "health gate of prod: smoke is failure" {
+	if h := clusters["staging-1"].Health; w.from.asked == asked || h.State != rollout.Red || h.Reason != "health gate of prod: smoke is failure" {
 		t.Errorf("%+v", h)
 	}
 	c := clusters["staging-1"]
@@ -239,7 +239,7 @@ func TestHealthByAllGates(t *testing.T) {
 	if c.Planned = false; c.Dot() != "odd" || !strings.HasSuffix(c.Look(), "; unhealthy: health gate of prod: smoke is failure") {
 		t.Errorf("%s: %s", c.Dot(), c.Look())
 	}
-	if h := clusters["dev-1"].Health; h == nil || h.State != promote.Unknown {
+	if h := clusters["dev-1"].Health; h == nil || h.State != rollout.Unknown {
 		t.Errorf("staging's gate judges dev: %+v", h)
 	}
 }
@@ -273,7 +273,7 @@ func TestHealthHasALimit(t *testing.T) {
 			if c.Health.Read.IsZero() {
 				unread++
 			}
-			if c.Health.State != promote.Unknown {
+			if c.Health.State != rollout.Unknown {
 				t.Errorf("%s is %s", c.Name, c.Health.State)
 			}
 		}
@@ -284,11 +284,11 @@ func TestHealthHasALimit(t *testing.T) {
 	cached := w.cache.Reader(w.now)
 	for _, c := range f.Clusters {
 		_, err := cached.Statuses(t.Context(), c.Tip.Hash.String())
-		if _, unread := errors.AsType[promotion.NotReadError](err); unread != w.from.failing[c.Tip.Hash.String()] {
+		if _, unread := errors.AsType[promote.NotReadError](err); unread != w.from.failing[c.Tip.Hash.String()] {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	}
-	if _, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: trunk, Now: w.now, DryRun: true, Adapters: promotion.Adapters{Statuses: cached}}); err != nil {
+	if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: trunk, Now: w.now, DryRun: true, Adapters: promote.Adapters{Statuses: cached}}); err != nil {
 		t.Error(err)
 	}
 	if w.from.asked != 90 {

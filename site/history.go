@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // The kinds of events.
@@ -29,7 +29,7 @@ const changeBudget = 20_000
 // history reads the commits of an environment branch.
 func (b *reader) history(e *Environment) error {
 	most := cmp.Or(b.request.Commits, historyLine)
-	list, err := promotion.ReadHistory(b.ctx, b.h, b.request.Trunk.Tree, e.Name, most+1)
+	list, err := promote.ReadHistory(b.ctx, b.h, b.request.Trunk.Tree, e.Name, most+1)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (b *reader) history(e *Environment) error {
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
 		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, line: b.line}
 		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
-		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
+		if earlier := slices.IndexFunc(list[i+1:], func(h promote.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
 			event.lead.before = list[i+1+earlier].Source
 		} else {
@@ -190,7 +190,7 @@ type mainLine struct {
 
 // promotedSources are the source commits of a state of an environment, and of the state before it.
 type promotedSources struct {
-	now, before promote.Source
+	now, before rollout.Source
 	line        *mainLine
 }
 
@@ -200,7 +200,7 @@ type move struct{ from, to string }
 // moves returns the steps that differ, for an app, or for all apps if app is "".
 func (p promotedSources) moves(app string) map[move]bool {
 	out := map[move]bool{}
-	add := func(was, is promote.ClusterSource, app string) {
+	add := func(was, is rollout.ClusterSource, app string) {
 		if m := (move{was.Of(app), is.Of(app)}); m.from != m.to && m.to != "" {
 			out[m] = true
 		}

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site/conform"
 	"github.com/sluice-gitops/sluice/site/index"
 )
@@ -21,20 +21,20 @@ import (
 func HostileFleet(s string) *Fleet {
 	at := time.Unix(1_700_000_000, 0)
 	commit := Commit{Hash: s, Subject: s, Author: s, At: at, Behind: 2}
-	status := &promotion.Status{Environment: s, Plan: &promotion.Plan{Tree: s, Clusters: []string{s}, Commits: []string{s}}}
-	status.Decision.Gates = []promote.Gate{{Name: s, State: promote.Waiting, Reason: s, Since: at, Until: at}}
+	status := &promote.Status{Environment: s, Plan: &promote.Plan{Tree: s, Clusters: []string{s}, Commits: []string{s}}}
+	status.Decision.Gates = []rollout.Gate{{Name: s, State: rollout.Waiting, Reason: s, Since: at, Until: at}}
 	status.Decision.WaitsFor = s
-	status.Decision.Freezes = []promote.Freeze{{Target: s, Reason: s, By: s, From: at}}
-	status.Decision.Record.Holds = []promote.Hold{{Source: promote.Source{Commit: s}, Apps: []string{s}, By: s, Reason: s}}
-	status.Decision.Record.Approvals = []promote.Approval{{By: s, Tree: s, At: at}}
+	status.Decision.Freezes = []rollout.Freeze{{Target: s, Reason: s, By: s, From: at}}
+	status.Decision.Record.Holds = []rollout.Hold{{Source: rollout.Source{Commit: s}, Apps: []string{s}, By: s, Reason: s}}
+	status.Decision.Record.Approvals = []rollout.Approval{{By: s, Tree: s, At: at}}
 	e := &Environment{
 		Name: s, Branch: s, After: []string{s}, Mode: "auto", Tip: s, Commit: commit, Since: at, Upstream: []Gap{{s, 3}}, Status: status, OpenWhy: s, OpenNext: at,
-		Source: promote.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
+		Source: rollout.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
 		History: []Event{{Environment: s, Commit: s, Before: s, known: true, promoted: true, Source: commit, At: at, By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
 	}
 	c := &Cluster{Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active", Branch: s, Commit: commit, Trouble: s, file: fileName(s)}
 	c.Tip.Hash[0] = 1
-	c.Health = &Health{ClusterHealth: promote.ClusterHealth{State: promote.Red, Reason: s, Apps: map[string]promote.State{s: promote.Red}}, Posted: []promote.Status{{Name: s, State: s}}, Read: at}
+	c.Health = &Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Red, Reason: s, Apps: map[string]rollout.State{s: rollout.Red}}, Posted: []rollout.Status{{Name: s, State: s}}, Read: at}
 	a := &App{Name: s, Namespace: s, File: s, file: fileName(s), Layers: &Layers{
 		Columns: []string{s}, Note: s, More: 1, Cut: 1, Rows: []LayerRow{{Clusters: []string{s}, Cells: []LayerCell{{Value: s, Files: []string{s}, Set: 2, Wins: 1}}}},
 		Values: []LayerValue{{Source: s, Path: s, Outcomes: []Outcome{{Value: s, Layer: s, Place: s, Overridden: []string{s}, Clusters: []string{s}}}}},

@@ -3,10 +3,10 @@ package site
 import (
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site/conform"
 	"github.com/sluice-gitops/sluice/site/index"
 )
@@ -51,12 +51,12 @@ type Environment struct {
 	Level    int    // 0 for environments that follow the trunk
 	Mode     string // auto, manual or request; "" if it follows the trunk
 	Tip      string // commit of the branch; "" if the branch does not exist
-	Source   promote.Source
+	Source   rollout.Source
 	Commit   Commit // of Source
 	Since    time.Time
 	Foreign  string // why the tip is not Sluice's own work
 	Upstream []Gap
-	Status   *promotion.Status // what promotion decides; nil if the environment follows the trunk or could not be read
+	Status   *promote.Status // what promotion decides; nil if the environment follows the trunk or could not be read
 	Waves    []Wave
 	Windows  []Window
 	Open     bool      // a promotion may land now
@@ -101,7 +101,7 @@ type Cluster struct {
 	State       string // active or frozen
 	Branch      string
 	Tip         gitstore.Commit // zero if the branch does not exist
-	Runs        promote.ClusterSource
+	Runs        rollout.ClusterSource
 	Commit      Commit
 	Desired     gitstore.Hash // the cluster's tree on the environment branch
 	Apps        []*Placed     // by name
@@ -132,7 +132,7 @@ func (c *Cluster) Look() string {
 }
 
 // Unhealthy reports whether a status on its branch says that something failed.
-func (c *Cluster) Unhealthy() bool { return c.Health != nil && c.Health.State == promote.Red }
+func (c *Cluster) Unhealthy() bool { return c.Health != nil && c.Health.State == rollout.Red }
 
 // Dot names the state of the cluster for the class of its dot.
 func (c *Cluster) Dot() string {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 //go:embed templates/*.html
@@ -303,7 +303,7 @@ func stateOf(e *Environment) verdict {
 }
 
 // stopped says what stops an environment: a halt, a red gate or a freeze.
-func stopped(s *promotion.Status) (verdict, bool) {
+func stopped(s *promote.Status) (verdict, bool) {
 	if s == nil {
 		return verdict{}, false
 	}
@@ -312,7 +312,7 @@ func stopped(s *promotion.Status) (verdict, bool) {
 		return verdict{"halted", "bad", "by " + cmp.Or(h.By, "Sluice") + ": " + h.Reason}, true
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
-		if g.State == promote.Red {
+		if g.State == rollout.Red {
 			return verdict{"blocked", "bad", g.Name + ": " + g.Reason}, true
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/internal/sorting"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const waveDots = 400 // clusters of a wave that are drawn as dots
@@ -25,8 +25,8 @@ type stage struct {
 	Gates     []gate   // that are not green
 	Green     []string // gates that are
 	Holds     []hold
-	Freezes   []promote.Freeze
-	Approvals []promote.Approval
+	Freezes   []rollout.Freeze
+	Approvals []rollout.Approval
 	Plan      *plan
 	Waits     string
 	Next      time.Time
@@ -93,7 +93,7 @@ func newStage(e *Environment) stage {
 	}
 	d := &e.Status.Decision
 	for _, g := range gates(append(slices.Clone(d.Gates), d.WaveGates...)) {
-		if g.State != string(promote.Green) {
+		if g.State != string(rollout.Green) {
 			s.Gates = append(s.Gates, g)
 		} else if !slices.Contains(s.Green, g.Name) {
 			s.Green = append(s.Green, g.Name)
@@ -114,7 +114,7 @@ func newStage(e *Environment) stage {
 }
 
 // gates converts gates: those that are not green first.
-func gates(list []promote.Gate) []gate {
+func gates(list []rollout.Gate) []gate {
 	out := make([]gate, 0, len(list))
 	for _, g := range list {
 		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, unsaid(g.Reason, g.Until)})
@@ -135,14 +135,14 @@ func waveReason(reason string, gates []gate) string {
 
 // unsaid is a time if a reason does not name it.
 func unsaid(reason string, at time.Time) time.Time {
-	if strings.Contains(reason, promote.Stamp(at)) {
+	if strings.Contains(reason, rollout.Stamp(at)) {
 		return time.Time{}
 	}
 	return at
 }
 
 func gateOrder(state string) int {
-	return slices.Index([]string{string(promote.Red), string(promote.Unknown), string(promote.Waiting), string(promote.Green)}, state)
+	return slices.Index([]string{string(rollout.Red), string(rollout.Unknown), string(rollout.Waiting), string(rollout.Green)}, state)
 }
 
 // commands are the actions that make sense for an environment now.
@@ -161,7 +161,7 @@ func commands(e *Environment) []action {
 	}
 	add("Promote", "promote", e.Name)
 	add("Roll back to the state before", "rollback", e.Name, "--reason", "WHY")
-	if frozen := slices.ContainsFunc(d.Freezes, func(f promote.Freeze) bool { return f.Target == "" && f.By != "" }); frozen {
+	if frozen := slices.ContainsFunc(d.Freezes, func(f rollout.Freeze) bool { return f.Target == "" && f.By != "" }); frozen {
 		add("End the freeze", "unfreeze", e.Name)
 	} else {
 		add("Freeze", "freeze", e.Name, "--until", "4h", "--reason", "WHY")
@@ -172,6 +172,6 @@ func commands(e *Environment) []action {
 	return out
 }
 
-func waitsForApproval(list []promote.Gate) bool {
-	return slices.ContainsFunc(list, func(g promote.Gate) bool { return g.Name == promote.GateApprovals && g.State != promote.Green })
+func waitsForApproval(list []rollout.Gate) bool {
+	return slices.ContainsFunc(list, func(g rollout.Gate) bool { return g.Name == rollout.GateApprovals && g.State != rollout.Green })
 }

@@ -10,21 +10,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/site/index"
 )
 
 // Request says what to read.
 type Request struct {
 	Trunk    gitstore.Commit
-	Statuses []promotion.Status // of the environments that are promoted; see promotion.Look with DryRun
-	Problems []string           // what the caller could not read
+	Statuses []promote.Status // of the environments that are promoted; see promotion.Look with DryRun
+	Problems []string         // what the caller could not read
 	Now      time.Time
 	Version  string
 	Key      []byte       // of the fingerprints that stand for secrets
@@ -108,7 +108,7 @@ func (b *reader) note(format string, args ...any) {
 
 // trunk reads the trunk's line of first parents.
 func (b *reader) trunk() error {
-	line, err := promotion.Line(b.ctx, b.h, b.request.Trunk, trunkLine)
+	line, err := promote.Line(b.ctx, b.h, b.request.Trunk, trunkLine)
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // clusters reads the cluster branches of an environment in one request.
@@ -99,7 +99,7 @@ func (b *reader) trouble(c *Cluster, registered *fleet.Cluster) {
 	}
 	if s := c.Environment.Status; s != nil {
 		record := s.Decision.Record
-		reason, ok := promote.BehindAsPlanned(record, treeOf(b, c.Environment), promote.Cluster{Name: c.Name, Labels: c.Labels, State: registered.State}, b.request.Now)
+		reason, ok := rollout.BehindAsPlanned(record, treeOf(b, c.Environment), rollout.Cluster{Name: c.Name, Labels: c.Labels, State: registered.State}, b.request.Now)
 		if reason != "" {
 			c.Trouble = reason
 		}
@@ -122,8 +122,8 @@ func treeOf(b *reader, e *Environment) string {
 
 // runsOf reads which source commits a cluster branch holds from the trailers of its tip. Without trailers it is what the
 // environment's record says.
-func runsOf(tip gitstore.Commit, recorded promote.ClusterSource) promote.ClusterSource {
-	out := promote.ClusterSource{}
+func runsOf(tip gitstore.Commit, recorded rollout.ClusterSource) rollout.ClusterSource {
+	out := rollout.ClusterSource{}
 	for _, t := range gitstore.Trailers(tip.Message) {
 		switch t.Key {
 		case branch.TrailerSource:

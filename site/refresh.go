@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/internal/sorting"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
 // it asked for longest ago. It does not exceed the limits of commits in a minute. An error does not end it, unless the forge is not available.
-func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promotion.StatusReader, now time.Time) error {
+func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promote.StatusReader, now time.Time) error {
 	f, _, err := h.Fleet(ctx, trunk)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitst
 }
 
 // left returns the number of commits that may still be read in this minute.
-func (s *Statuses) left(from promotion.StatusReader, bulk bool, now time.Time) int {
+func (s *Statuses) left(from promote.StatusReader, bulk bool, now time.Time) int {
 	if now.Sub(s.since) >= time.Minute || now.Before(s.since) {
 		s.since, s.asked, s.bulked = now, 0, 0
 	}
@@ -86,7 +86,7 @@ func (s *Statuses) left(from promotion.StatusReader, bulk bool, now time.Time) i
 
 // batches divides the commits that may be read with requests for many, and counts the others. alone are those that such a request did not
 // return lately: they take no place of others in it. It returns no reader if this one has no such request, or refused one lately.
-func (s *Statuses) batches(from promotion.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader, batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
+func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader, batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reader, ok := from.(BulkReader)
@@ -109,7 +109,7 @@ func (s *Statuses) batches(from promotion.StatusReader, missing []gitstore.Hash,
 
 // readMany reads commits with requests for many of them. It returns the commits that have to be read alone, and how many it did not ask for
 // because of the limit.
-func (s *Statuses) readMany(ctx context.Context, from promotion.StatusReader, missing []gitstore.Hash, now time.Time) (alone []gitstore.Hash, over int, err error) {
+func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, missing []gitstore.Hash, now time.Time) (alone []gitstore.Hash, over int, err error) {
 	reader, batches, alone, over := s.batches(from, missing, now)
 	if reader == nil {
 		return missing, 0, nil
@@ -158,7 +158,7 @@ func (s *Statuses) readMany(ctx context.Context, from promotion.StatusReader, mi
 }
 
 // keep records the answers of a request for many commits, nil if it failed. It returns the commits that the answer lacks.
-func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]promote.Status, now time.Time) (lacks []gitstore.Hash) {
+func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]rollout.Status, now time.Time) (lacks []gitstore.Hash) {
 	for _, commit := range batch {
 		list, ok := lists[commit.String()]
 		if lists != nil && !ok {
@@ -179,7 +179,7 @@ func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]promote.Status
 }
 
 // read reads the statuses of commits. If the forge is not available, it starts no further request. It keeps the answers so far.
-func (s *Statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
+func (s *Statuses) read(ctx context.Context, from promote.StatusReader, commits []gitstore.Hash, now time.Time) error {
 	group := errgroup.Group{}
 	group.SetLimit(readersOnce)
 	var down atomic.Bool
@@ -189,7 +189,7 @@ func (s *Statuses) read(ctx context.Context, from promotion.StatusReader, commit
 				return ctx.Err()
 			}
 			list, err := from.Statuses(ctx, commit.String())
-			if _, none := errors.AsType[*promotion.UnavailableError](err); none {
+			if _, none := errors.AsType[*promote.UnavailableError](err); none {
 				down.Store(true)
 			}
 			s.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/internal/browsertest"
 	"github.com/sluice-gitops/sluice/site"

@@ -11,11 +11,11 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -44,7 +44,7 @@ func (d *demo) read(t *testing.T) *site.Fleet {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(time.Hour)
-	list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, DryRun: true, CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true, CommandPrefix: "sluice"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,10 +217,10 @@ func TestRecordIsShown(t *testing.T) {
 	f := d.read(t)
 	at := f.Made.Add(-time.Hour)
 	prod := f.Environments[2]
-	prod.Status.Decision.Record.Halt = &promote.Halt{By: "ada", Reason: "error rate", At: at}
-	prod.Status.Decision.Freezes = []promote.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
-	prod.Status.Decision.Record.Approvals = []promote.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	prod.Status.Decision.Record.Holds = []promote.Hold{{Cause: promote.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
+	prod.Status.Decision.Record.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Record.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
+	prod.Status.Decision.Record.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
 		"index.html":      {"prod halted", "by ada: error rate", "held back"},

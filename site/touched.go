@@ -5,8 +5,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // Touched holds which apps of which environments a commit of the trunk can change, by its hash. nil: the fleet of the commit, or of the one

@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // waves reads the waves, windows and freezes of an environment.
 func (b *reader) waves(e *Environment, spec *fleet.Environment) error {
-	members := make([]promote.Cluster, 0, len(e.Clusters))
+	members := make([]rollout.Cluster, 0, len(e.Clusters))
 	byName := make(map[string]*Cluster, len(e.Clusters))
 	for _, c := range e.Clusters {
-		members = append(members, promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State})
+		members = append(members, rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State})
 		byName[c.Name] = c
 	}
-	list, err := promote.Waves(*spec, members)
+	list, err := rollout.Waves(*spec, members)
 	if err != nil {
 		b.note("%v", err)
 		return nil
@@ -28,7 +28,7 @@ func (b *reader) waves(e *Environment, spec *fleet.Environment) error {
 			one.Clusters = append(one.Clusters, byName[name])
 		}
 		if e.Status != nil {
-			if i := slices.IndexFunc(e.Status.Decision.Waves, func(p promote.WaveProgress) bool { return p.Name == w.Name }); i >= 0 {
+			if i := slices.IndexFunc(e.Status.Decision.Waves, func(p rollout.WaveProgress) bool { return p.Name == w.Name }); i >= 0 {
 				p := e.Status.Decision.Waves[i]
 				one.State, one.Reason, one.Since, one.Until = string(p.State), p.Reason, p.Since, p.Until
 			}
@@ -38,7 +38,7 @@ func (b *reader) waves(e *Environment, spec *fleet.Environment) error {
 	for _, w := range spec.Promotion.Windows {
 		e.Windows = append(e.Windows, Window{Text: windowText(w), Deny: w.Deny})
 	}
-	freezes, err := promote.Planned(spec.Promotion)
+	freezes, err := rollout.Planned(spec.Promotion)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (b *reader) waves(e *Environment, spec *fleet.Environment) error {
 			}
 		}
 	}
-	e.Open, e.OpenWhy, e.OpenNext = promote.Open(spec.Promotion.Windows, freezes, b.request.Now)
+	e.Open, e.OpenWhy, e.OpenNext = rollout.Open(spec.Promotion.Windows, freezes, b.request.Now)
 	return nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/bot/report/page"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/report/page"
 )
 
 // Reports makes the reports of changes.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // The comment is the review, followed by blocks that survive the next review: the environments that run the merged

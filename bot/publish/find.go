@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // find lists Sluice's own comments with an id, oldest first, by marker and author. A credential that may not read its

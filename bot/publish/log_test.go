@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 func TestLogIsBounded(t *testing.T) {

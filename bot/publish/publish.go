@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Forge has the roles of a forge that this package uses.

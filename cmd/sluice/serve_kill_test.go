@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // following is a fleet two of whose environments follow the trunk, so that every commit of it makes one of theirs.

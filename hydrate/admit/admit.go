@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // RefusedError is a reason not to write an environment that a person must resolve.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // requireNew refuses to create an environment branch that existed before. The evidence is in Git: a cluster branch of the
@@ -97,29 +97,29 @@ func (d *deletion) tip(ctx context.Context, name string, hash gitstore.Hash) (gi
 
 // promotionRecord looks for states of the environment in the record of its promotions.
 func (d *deletion) promotionRecord(ctx context.Context) (string, error) {
-	tip := d.refs.Own[promote.StateBranch]
+	tip := d.refs.Own[rollout.StateBranch]
 	if tip.IsZero() {
 		return "", nil
 	}
-	commit, err := d.tip(ctx, promote.StateBranch, tip)
+	commit, err := d.tip(ctx, rollout.StateBranch, tip)
 	if err != nil {
 		return "", err
 	}
-	data, err := d.Store.Snapshot(ctx, commit.Tree).ReadFile(promote.RecordPath(d.environment))
+	data, err := d.Store.Snapshot(ctx, commit.Tree).ReadFile(rollout.RecordPath(d.environment))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	record, err := promote.DecodeRecord(d.environment, data)
+	record, err := rollout.DecodeRecord(d.environment, data)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", promote.StateBranch, err)
+		return "", fmt.Errorf("%s: %w", rollout.StateBranch, err)
 	}
 	if len(record.Ran) == 0 {
 		return "", nil
 	}
-	return promote.StateBranch + " records what it ran", nil
+	return rollout.StateBranch + " records what it ran", nil
 }
 
 // promotedFrom looks for a branch that was promoted from the environment.

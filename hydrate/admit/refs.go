@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // creatingPrefix begins the name of a marker branch. It exists while the first run of an environment pushes its
@@ -23,7 +23,7 @@ type Refs struct {
 
 // List lists the branches that a run of a fleet reads.
 func List(ctx context.Context, remote gitstore.Branches, f *fleet.Fleet) (*Refs, error) {
-	all, err := remote.List(ctx, append(f.BranchPrefixes(), creatingPrefix, promote.StateBranch)...)
+	all, err := remote.List(ctx, append(f.BranchPrefixes(), creatingPrefix, rollout.StateBranch)...)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func selectRefs(all map[string]gitstore.Hash, f *fleet.Fleet) *Refs {
 	prefixes := f.BranchPrefixes()
 	for name, tip := range all {
 		switch {
-		case name == promote.StateBranch || strings.HasPrefix(name, creatingPrefix):
+		case name == rollout.StateBranch || strings.HasPrefix(name, creatingPrefix):
 			out.Own[name] = tip
 		case name != defaultBranch && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
 			out.Output[name] = tip

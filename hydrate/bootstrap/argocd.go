@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const argo = "argoproj.io/v1alpha1"
@@ -101,7 +101,7 @@ func checkHub(f *fleet.Fleet, c *fleet.Cluster) error {
 }
 
 func hubName(c *fleet.Cluster, app *fleet.App) string {
-	return c.Name + "." + promote.ObjectName(app.Name)
+	return c.Name + "." + rollout.ObjectName(app.Name)
 }
 
 // applicationName returns the name of an app's Application. On a hub, the Applications of all clusters share a namespace, so that the name
@@ -114,7 +114,7 @@ func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 }
 
 func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
-	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: promote.ObjectName(p.app.Name)})
+	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: rollout.ObjectName(p.app.Name)})
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}

@@ -12,8 +12,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Labels of every object that is printed.
@@ -84,12 +84,12 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) s
 		if err != nil {
 			return nil, err
 		}
-		p := placed{app: t.App, name: name(promote.ObjectName(t.App.Name)), namespace: resolved.Namespace, step: steps[t.App.Name]}
+		p := placed{app: t.App, name: name(rollout.ObjectName(t.App.Name)), namespace: resolved.Namespace, step: steps[t.App.Name]}
 		if p.delivery, err = f.DeliveryOf(t); err != nil {
 			return nil, err
 		}
 		for _, before := range f.Dependencies(t) {
-			p.after = append(p.after, name(promote.ObjectName(before.Name)))
+			p.after = append(p.after, name(rollout.ObjectName(before.Name)))
 		}
 		out = append(out, p)
 	}

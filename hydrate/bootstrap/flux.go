@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const (
@@ -78,7 +78,7 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 }
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
-	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: promote.ObjectName(p.app.Name)})
+	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: rollout.ObjectName(p.app.Name)})
 	if len(p.delivery.Annotations) > 0 {
 		metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 		metadata["annotations"] = toAny(p.delivery.Annotations)

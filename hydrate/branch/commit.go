@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // Trailers of rendered commits.

@@ -3,8 +3,8 @@ package branch
 import (
 	"context"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // CountObjects counts the objects of a workspace on an environment's branch.

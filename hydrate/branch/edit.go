@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // Edits edits the trees of an environment's clusters. Many clusters have equal trees and get equal edits, so it makes and counts each edit

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // Origin says who made the tip of an environment or cluster branch.

@@ -3,9 +3,9 @@ package branch
 import (
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Files that record the state of an environment branch.
@@ -54,9 +54,9 @@ func (r Record) Runs() Source {
 	out := Source{Commit: r.Source, Apps: r.Apps}
 	for name, c := range r.Clusters {
 		if out.Clusters == nil {
-			out.Clusters = map[string]promote.ClusterSource{}
+			out.Clusters = map[string]rollout.ClusterSource{}
 		}
-		out.Clusters[name] = promote.ClusterSource{Commit: c.Source, Apps: c.Apps}
+		out.Clusters[name] = rollout.ClusterSource{Commit: c.Source, Apps: c.Apps}
 	}
 	return out
 }
@@ -93,7 +93,7 @@ func anyMap(m map[string]string) map[string]any {
 }
 
 // Source names the source commit of each app of an environment.
-type Source = promote.Source
+type Source = rollout.Source
 
 // Kinds maps each custom kind that an environment's CustomResourceDefinitions define to its scope.
 type Kinds map[manifest.GroupKind]manifest.Scope

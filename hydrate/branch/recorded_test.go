@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 func digestOf(n int) string { return fmt.Sprintf("sha256:%064x", n) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // MetadataFile is the file in which tools that support Argo CD's source hydrator find the source commit of a branch.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/internal/signers"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )

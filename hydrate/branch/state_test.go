@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // withRecord commits env/dev again with another entry below .sluice.

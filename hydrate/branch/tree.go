@@ -3,7 +3,7 @@ package branch
 import (
 	"context"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // DefinitionPrefix begins the file names of CustomResourceDefinitions.

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/manifest"

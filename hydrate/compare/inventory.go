@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	imports "github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )

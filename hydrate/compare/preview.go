@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // Preview asks Run to push the rendered targets to a preview branch. Its first commit holds the targets that differ

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // unfrozen returns, by name, the clusters of the head that are frozen in the base.

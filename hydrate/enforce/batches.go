@@ -3,8 +3,8 @@ package enforce
 import (
 	"context"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/policy"
 )

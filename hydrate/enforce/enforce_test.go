@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/policy/confine"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // Remote is a clone whose output goes to branches of its remote or of another repository.

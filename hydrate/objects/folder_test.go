@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )

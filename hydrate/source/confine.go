@@ -3,7 +3,7 @@ package source
 import (
 	"fmt"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"sync/atomic"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // outages notes that the content of a view could not be read completely, because a repository cannot be reached. Reading again can help, so

@@ -3,7 +3,7 @@ package source
 import (
 	"testing"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	imports "github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"

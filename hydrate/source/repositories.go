@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // Repositories returns the names of the other repositories whose files the apps of a workspace read in an environment, sorted: its own, and

@@ -4,11 +4,11 @@ package tips
 import (
 	"slices"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
 	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
 // Tip is the tip of the branch of a cluster.

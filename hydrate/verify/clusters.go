@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // verifyClusters compares the cluster branches with the clusters of a rendered environment. If the record explains
@@ -18,10 +18,10 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	if err != nil {
 		return err
 	}
-	record, err := promotion.ReadRecord(ctx, r.h, out.Environment, r.trunk.signers)
+	record, err := promote.ReadRecord(ctx, r.h, out.Environment, r.trunk.signers)
 	if refused, ok := errors.AsType[*gitstore.SignatureError](err); ok { // an unsigned record explains nothing
-		out.Unsigned = append(out.Unsigned, unsigned(promote.StateBranch, refused))
-		record, err = promote.NewRecord(out.Environment), nil
+		out.Unsigned = append(out.Unsigned, unsigned(rollout.StateBranch, refused))
+		record, err = rollout.NewRecord(out.Environment), nil
 	}
 	if err != nil {
 		return err
@@ -85,17 +85,17 @@ func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, c
 
 // behind returns the reason why a cluster runs an earlier state of its environment. It returns nil if the cluster
 // does not, or if nothing explains it.
-func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record promote.Record) (*Behind, error) {
+func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record rollout.Record) (*Behind, error) {
 	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
 	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
 		return nil, nil //nolint:nilnil // hydration moves all clusters at once
 	}
-	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, r.now)
+	reason, ok := rollout.BehindAsPlanned(record, hashText(st.Tip.Tree), rollout.Cluster{Name: c.Name, State: c.State}, r.now)
 	if !ok {
 		return nil, nil //nolint:nilnil // nothing explains it
 	}
-	was, err := promotion.EarlierState(ctx, r.h, st, c.Name, tree)
-	if errors.Is(err, promote.ErrNoTree) {
+	was, err := promote.EarlierState(ctx, r.h, st, c.Name, tree)
+	if errors.Is(err, rollout.ErrNoTree) {
 		return nil, nil //nolint:nilnil // the environment never had this tree
 	}
 	if err != nil {

@@ -3,9 +3,9 @@ package verify
 import (
 	"context"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // render renders an environment again from its source commits. If that is not possible, it returns the zero hash and

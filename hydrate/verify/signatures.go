@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Signature is the signature of a branch's tip.
@@ -41,7 +41,7 @@ func Signatures(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, 
 	if t.signers.Empty() {
 		return nil, ErrNoSigners
 	}
-	refs, err := h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch)...)
+	refs, err := h.Branches.List(ctx, append(f.BranchPrefixes(), rollout.StateBranch)...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func signedBranches(f *fleet.Fleet, names []string) ([]string, map[string]branch
 			add(f.ClusterBranch(c), branch.Owner{Environment: e, Cluster: c.Name})
 		}
 	}
-	return append(out, promote.StateBranch), owners, nil
+	return append(out, rollout.StateBranch), owners, nil
 }
 
 func signatureOf(ctx context.Context, h *hydrate.Hydrator, name string, owner branch.Owner, tip gitstore.Hash, t *trunk) (Signature, error) {
@@ -98,7 +98,7 @@ func signatureOf(ctx context.Context, h *hydrate.Hydrator, name string, owner br
 	if err != nil {
 		return out, err
 	}
-	if name == promote.StateBranch {
+	if name == rollout.StateBranch {
 		out.Signer, err = h.Store.VerifySignature(ctx, tip, t.signers)
 		if refused, ok := errors.AsType[*gitstore.SignatureError](err); ok {
 			return unsigned(name, refused), nil

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/verify"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // signed is a repository with a hydrated fleet whose trunk lists one signer.
@@ -110,7 +110,7 @@ func TestTampering(t *testing.T) {
 		"an unsigned copy of a cluster branch":      {func(r *hydratetest.Repo) string { return r.Forge("cluster/prod-eu-1", "cluster/prod-eu-1") }, verify.StatusUnsigned},
 		"unsigned records": {func(r *hydratetest.Repo) string {
 			forged := r.Git("commit-tree", "-m", "forged", r.Pipe("", "mktree"))
-			r.Git("update-ref", "refs/heads/"+promote.StateBranch, forged)
+			r.Git("update-ref", "refs/heads/"+rollout.StateBranch, forged)
 			return forged
 		}, verify.StatusUnsigned},
 	} {
@@ -252,12 +252,12 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	forged := r.Forge("cluster/prod-eu-1", "cluster/prod-eu-1")
-	r.Git("update-ref", "refs/heads/"+promote.StateBranch, r.Git("commit-tree", "-m", "forged", r.Pipe("", "mktree")))
+	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "forged", r.Pipe("", "mktree")))
 	found = list("prod")
 	if s := found["cluster/prod-eu-1"]; s.Signer != "" || s.Commit != forged || s.Reason == "" {
 		t.Errorf("%+v", s)
 	}
-	if s := found[promote.StateBranch]; s.Signer != "" || s.Reason == "" || found["env/prod"].Signer == "" || len(found) != 5 {
+	if s := found[rollout.StateBranch]; s.Signer != "" || s.Reason == "" || found["env/prod"].Signer == "" || len(found) != 5 {
 		t.Errorf("%+v", found)
 	}
 }
@@ -285,15 +285,15 @@ func TestClustersBehindAsPlanned(t *testing.T) {
 	if v := run(r, "dev")["dev"]; v.Status != verify.StatusDiffers || len(v.Differences) == 0 {
 		t.Errorf("without a freeze: %+v", v)
 	}
-	record := promote.NewRecord("dev")
-	record.Freezes = []promote.Freeze{{Target: "dev-1", From: time.Now().Add(-time.Hour), Reason: "audit", By: "ana"}}
+	record := rollout.NewRecord("dev")
+	record.Freezes = []rollout.Freeze{{Target: "dev-1", From: time.Now().Add(-time.Hour), Reason: "audit", By: "ana"}}
 	data, err := record.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	blob := r.Pipe(string(data), "hash-object", "-w", "--stdin")
 	folder := r.Pipe("100644 blob "+blob+"\tdev.yaml\n", "mktree")
-	r.Git("update-ref", "refs/heads/"+promote.StateBranch, r.Git("commit-tree", "-m", "record", r.Pipe("040000 tree "+folder+"\tenvironments\n", "mktree")))
+	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "record", r.Pipe("040000 tree "+folder+"\tenvironments\n", "mktree")))
 	v := run(r, "dev")["dev"]
 	if v.Status != verify.StatusBehind || verify.Tampered(v.Status) || len(v.Behind) != 1 || len(v.Differences) > 0 {
 		t.Fatalf("%+v", v)

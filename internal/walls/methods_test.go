@@ -18,20 +18,20 @@ const maxMethods = 25
 // wider lists the types above the limit with the number of their methods: a type may lose methods, not gain any.
 func wider() map[string]int {
 	return map[string]int{
-		"bot.job":                        65,
-		"bot/forge/github.Forge":         37,
-		"bot/forge/gitlab.Forge":         35,
-		"bot/queue.Queue":                38,
-		"hydrate/fleet.Fleet":            69,
-		"hydrate/gitstore.Store":         69,
-		"hydrate/import/argocd.importer": 31,
-		"renderer/fetch.Fetcher":         28,
-		"renderer/kustomize.scan":        28,
-		"service.Service":                43,
-		"service/workspace.Session":      33,
-		"service/workspace.Workspace":    30,
-		"testdata/bench.bench":           33,
-		"testdata/bench.site":            27,
+		"bot.job":                     65,
+		"bot/forge/github.Forge":      37,
+		"bot/forge/gitlab.Forge":      35,
+		"bot/queue.Queue":             38,
+		"fleet.Fleet":                 69,
+		"gitstore.Store":              69,
+		"importer/argocd.importer":    31,
+		"renderer/fetch.Fetcher":      28,
+		"renderer/kustomize.scan":     28,
+		"service.Service":             43,
+		"service/workspace.Session":   33,
+		"service/workspace.Workspace": 30,
+		"testdata/bench.bench":        33,
+		"testdata/bench.site":         27,
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const (
@@ -51,10 +51,10 @@ func New(userAgent string, transport http.RoundTripper) *Client {
 
 // Check evaluates the checks of an environment one after the other, each within 10 s, and returns the state of each in the same order. It
 // implements promotion.Checker.
-func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.CheckResult {
-	out := make([]promote.CheckResult, 0, len(e.Promotion.Checks))
+func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []rollout.CheckResult {
+	out := make([]rollout.CheckResult, 0, len(e.Promotion.Checks))
 	for _, one := range e.Promotion.Checks {
-		f := promote.CheckResult{Name: one.Name, State: promote.Unknown, At: now}
+		f := rollout.CheckResult{Name: one.Name, State: rollout.Unknown, At: now}
 		switch {
 		case one.HTTP != nil:
 			f.State, f.Reason = c.http(ctx, one.HTTP)
@@ -83,7 +83,7 @@ func (c *Client) get(ctx context.Context, address string) (status int, body []by
 }
 
 // http sends a GET request. The check passes if the answer has the expected status. A reason is text for a person; it is "" for Green.
-func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.State, string) {
+func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (rollout.State, string) {
 	expected := check.Status
 	if expected == 0 {
 		expected = http.StatusOK
@@ -91,28 +91,28 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.Stat
 	status, _, err := c.get(ctx, check.URL)
 	switch {
 	case errors.Is(err, fetch.ErrInvalid):
-		return promote.Unknown, refused
+		return rollout.Unknown, refused
 	case err != nil:
-		return promote.Unknown, "the address does not answer"
+		return rollout.Unknown, "the address does not answer"
 	case status != expected:
-		return promote.Red, "the address answers with status " + strconv.Itoa(status)
+		return rollout.Red, "the address answers with status " + strconv.Itoa(status)
 	}
-	return promote.Green, ""
+	return rollout.Green, ""
 }
 
 // prometheus runs an instant query (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries). The check passes if
 // the result has at least one sample and each sample is greater than 0.
-func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (promote.State, string) {
+func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (rollout.State, string) {
 	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+url.QueryEscape(check.Query))
 	switch {
 	case errors.Is(err, fetch.ErrInvalid):
-		return promote.Unknown, refused
+		return rollout.Unknown, refused
 	case err != nil:
-		return promote.Unknown, "Prometheus does not answer"
+		return rollout.Unknown, "Prometheus does not answer"
 	case status != http.StatusOK:
-		return promote.Unknown, fmt.Sprintf("Prometheus answers with status %d: try the query in its web page", status)
+		return rollout.Unknown, fmt.Sprintf("Prometheus answers with status %d: try the query in its web page", status)
 	case len(body) > maxAnswer:
-		return promote.Unknown, tooLarge
+		return rollout.Unknown, tooLarge
 	}
 	var answer struct {
 		Status string `json:"status"`
@@ -124,17 +124,17 @@ func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || answer.Data.ResultType != "vector" {
-		return promote.Unknown, "the answer of Prometheus is not a vector"
+		return rollout.Unknown, "the answer of Prometheus is not a vector"
 	}
 	if len(answer.Data.Result) == 0 {
-		return promote.Unknown, "the query has no result"
+		return rollout.Unknown, "the query has no result"
 	}
 	for _, r := range answer.Data.Result {
 		text, _ := r.Value[1].(string) // any other type is not a number, so the check is red
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v > 0) {
-			return promote.Red, fmt.Sprintf("a value is %q, not greater than 0", safetext.Brief(text, maxValue))
+			return rollout.Red, fmt.Sprintf("a value is %q, not greater than 0", safetext.Brief(text, maxValue))
 		}
 	}
-	return promote.Green, ""
+	return rollout.Green, ""
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
@@ -37,16 +37,16 @@ func TestHTTPCheck(t *testing.T) {
 	c := check.New("sluice/test", nil)
 	for name, one := range map[string]struct {
 		check fleet.HTTPCheck
-		want  promote.State
+		want  rollout.State
 	}{
-		"200":                     {fleet.HTTPCheck{URL: server.URL + "/ok"}, promote.Green},
-		"another status":          {fleet.HTTPCheck{URL: server.URL + "/teapot"}, promote.Red},
-		"the expected status":     {fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot}, promote.Green},
-		"redirects do not follow": {fleet.HTTPCheck{URL: server.URL + "/moved"}, promote.Red},
-		"no answer":               {fleet.HTTPCheck{URL: gone.URL}, promote.Unknown},
+		"200":                     {fleet.HTTPCheck{URL: server.URL + "/ok"}, rollout.Green},
+		"another status":          {fleet.HTTPCheck{URL: server.URL + "/teapot"}, rollout.Red},
+		"the expected status":     {fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot}, rollout.Green},
+		"redirects do not follow": {fleet.HTTPCheck{URL: server.URL + "/moved"}, rollout.Red},
+		"no answer":               {fleet.HTTPCheck{URL: gone.URL}, rollout.Unknown},
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: "web", HTTP: &one.check}), time.Unix(0, 0))
-		if len(got) != 1 || got[0].State != one.want || (one.want == promote.Green) != (got[0].Reason == "") {
+		if len(got) != 1 || got[0].State != one.want || (one.want == rollout.Green) != (got[0].Reason == "") {
 			t.Errorf("%s: %+v, want %s", name, got, one.want)
 		}
 	}
@@ -80,9 +80,9 @@ func TestPrometheusCheck(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	c := check.New("sluice/test", nil)
-	for query, want := range map[string]promote.State{
-		"up": promote.Green, "down": promote.Red, "nan": promote.Red, "number": promote.Red, "long": promote.Red, "none": promote.Unknown, "matrix": promote.Unknown, "failed": promote.Unknown, "text": promote.Unknown,
-		"refused": promote.Unknown, "large": promote.Unknown,
+	for query, want := range map[string]rollout.State{
+		"up": rollout.Green, "down": rollout.Red, "nan": rollout.Red, "number": rollout.Red, "long": rollout.Red, "none": rollout.Unknown, "matrix": rollout.Unknown, "failed": rollout.Unknown, "text": rollout.Unknown,
+		"refused": rollout.Unknown, "large": rollout.Unknown,
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: query, Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
 		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 || !strings.Contains(got[0].Reason, reasons[query]) {
@@ -110,7 +110,7 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 	for _, host := range []string{at.Host, "localhost:" + at.Port(), "169.254.169.254", "[::1]:" + at.Port(), "[::ffff:127.0.0.1]:" + at.Port()} {
 		e := environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: "http://" + host}}, fleet.Check{Name: "b", Prometheus: &fleet.PrometheusCheck{URL: "http://" + host, Query: "up"}})
 		for _, got := range c.Check(t.Context(), e, time.Unix(0, 0)) {
-			if got.State != promote.Unknown || !strings.Contains(got.Reason, "network.allow") {
+			if got.State != rollout.Unknown || !strings.Contains(got.Reason, "network.allow") {
 				t.Errorf("%s: %+v", host, got)
 			}
 		}
@@ -122,7 +122,7 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := check.New("sluice/test", guard.Transport()).Check(t.Context(), environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: server.URL}}), time.Unix(0, 0))
-	if got[0].State != promote.Green || asked != 1 {
+	if got[0].State != rollout.Green || asked != 1 {
 		t.Errorf("an allowed host: %+v", got)
 	}
 }

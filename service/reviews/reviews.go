@@ -24,10 +24,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/internal/sorting"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/report/page"
 	"github.com/sluice-gitops/sluice/site"
 )
 

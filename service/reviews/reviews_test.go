@@ -16,8 +16,8 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
 )
 

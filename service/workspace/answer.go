@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Answer returns the Markdown text for a question: status, diff or explain.
@@ -89,7 +89,7 @@ func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, failed := w.promote(ctx, promotion.Request{Trunk: o.Trunk, DryRun: true})
+	list, failed := w.promote(ctx, promote.Request{Trunk: o.Trunk, DryRun: true})
 	if failed != nil && len(list) == 0 {
 		return "", failed
 	}
@@ -100,7 +100,7 @@ func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 		if !r.Source.IsZero() {
 			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
 		}
-		at := slices.IndexFunc(list, func(e promotion.Status) bool { return e.Environment == r.Environment })
+		at := slices.IndexFunc(list, func(e promote.Status) bool { return e.Environment == r.Environment })
 		if at < 0 {
 			r.WriteText(&text)
 			continue

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // maxElsewhere limits the commits of another repository whose authors are looked up for one promotion.
@@ -18,7 +18,7 @@ const maxElsewhere = 200
 
 // AuthorsElsewhere implements promotion.AuthorFinder. A commit without a merge request into the pinned branch is an error: Git's name of its
 // author is not one on the forge, and anybody can choose it.
-func (o *outside) AuthorsElsewhere(ctx context.Context, m promotion.MovedPin) ([]string, error) {
+func (o *outside) AuthorsElsewhere(ctx context.Context, m promote.MovedPin) ([]string, error) {
 	if o.forge == nil {
 		return nil, errors.New("there is no forge to ask")
 	}

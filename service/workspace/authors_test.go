@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -64,9 +64,9 @@ func (w *beside) change(text string, brought ...*forge.MergeRequest) string {
 	return h
 }
 
-func (w *beside) pin(t *testing.T, wanted, from, to string) promotion.MovedPin {
+func (w *beside) pin(t *testing.T, wanted, from, to string) promote.MovedPin {
 	t.Helper()
-	m := promotion.MovedPin{Name: "team", URL: w.URL + "/acme/team", Wanted: wanted}
+	m := promote.MovedPin{Name: "team", URL: w.URL + "/acme/team", Wanted: wanted}
 	for hash, text := range map[*gitstore.Hash]string{&m.From: from, &m.To: to} {
 		var err error
 		if *hash, err = gitstore.ParseHash(text); err != nil {
@@ -227,11 +227,11 @@ func TestSiblings(t *testing.T) {
 			t.Errorf("%s beside %s (%s): %q %v, want %q", c.address, c.fleet, c.path, got.Path, ok, c.want)
 		}
 	}
-	if _, err := (&outside{}).AuthorsElsewhere(t.Context(), promotion.MovedPin{}); err == nil || !strings.Contains(err.Error(), "no forge") {
+	if _, err := (&outside{}).AuthorsElsewhere(t.Context(), promote.MovedPin{}); err == nil || !strings.Contains(err.Error(), "no forge") {
 		t.Errorf("without a forge: %v", err)
 	}
 	w := newBeside(t)
-	if _, err := w.AuthorsElsewhere(t.Context(), promotion.MovedPin{URL: "https://git.example.com/acme/team"}); err == nil || !strings.Contains(err.Error(), "is not on the forge of the fleet") || len(w.forge.asked) > 0 {
+	if _, err := w.AuthorsElsewhere(t.Context(), promote.MovedPin{URL: "https://git.example.com/acme/team"}); err == nil || !strings.Contains(err.Error(), "is not on the forge of the fleet") || len(w.forge.asked) > 0 {
 		t.Errorf("on another forge: %v, asked for %q", err, w.forge.asked)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/bot"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Reviews implements bot.Reviews.

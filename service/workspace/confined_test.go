@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // A promotion of what a workspace may no longer contain is red although the environment contains it already, and also if nobody evaluates
@@ -52,12 +52,12 @@ func TestPromotionsAreConfined(t *testing.T) {
 	}
 	for _, noPolicy := range []bool{false, true} {
 		o := &outside{session: s, trunk: narrowed, verdicts: NewVerdicts(), noPolicy: noPolicy}
-		state, why := o.Judge(t.Context(), promotion.Part{Environment: "prod", Source: narrowed})
-		if state != promote.Red || why == "" {
+		state, why := o.Judge(t.Context(), promote.Part{Environment: "prod", Source: narrowed})
+		if state != rollout.Red || why == "" {
 			t.Errorf("without a policy %t: %s %s", noPolicy, state, why)
 		}
 		o.trunk, o.verdicts = allowed, NewVerdicts()
-		if state, why := o.Judge(t.Context(), promotion.Part{Environment: "prod", Source: allowed}); state != promote.Green {
+		if state, why := o.Judge(t.Context(), promote.Part{Environment: "prod", Source: allowed}); state != rollout.Green {
 			t.Errorf("what is allowed, without a policy %t: %s %s", noPolicy, state, why)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // trailerFollow is on commits that move a pin: the repository, the commit, and digests of sluice.lock before and after.

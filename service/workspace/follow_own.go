@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )

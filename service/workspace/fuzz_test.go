@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // Sends questions of a compromised worker to the parent. None may panic, and none moves a branch: no input is an object of a commit.

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // demo commits the demo fleet, then a change of it, and opens the repository.

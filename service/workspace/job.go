@@ -8,18 +8,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/signature"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // A worker process does everything that depends on the head of a merge request, because anybody can write its content:

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // maxCountedPins bounds the pins of one change whose targets are counted: each count reads the fleet once more.

@@ -10,19 +10,19 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Promotions evaluates the gates of promotions and executes promotions that are due.
-func (w *Workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error) {
-	return w.promote(ctx, promotion.Request{Trunk: trunk})
+func (w *Workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]promote.Status, error) {
+	return w.promote(ctx, promote.Request{Trunk: trunk})
 }
 
 // promote adds the clock, the forge and the output repository to the request.
-func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
+func (w *Workspace) promote(ctx context.Context, r promote.Request) ([]promote.Status, error) {
 	s, err := w.pushing(ctx, r.Trunk.Tree)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
 	}
-	if c.Kind == promote.EventPromote || c.Kind == promote.EventApprove {
+	if c.Kind == rollout.EventPromote || c.Kind == rollout.EventApprove {
 		if err := w.requireProtection(ctx, o.Trunk.Tree); err != nil {
 			return "", err
 		}
@@ -72,15 +72,15 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
 		return "", err
 	}
-	if c.Kind != promote.EventApprove { // approvers of a workspace may approve as well
+	if c.Kind != rollout.EventApprove { // approvers of a workspace may approve as well
 		if ok, why := allowed(f, c); !ok {
 			return "", &bot.NoRightError{Reason: why}
 		}
 	}
 	c.InTeam = func(ctx context.Context, team string) (bool, error) { return inTeam(ctx, o, team) }
 	// The caller has the trunk looked at afterwards, with all environments and gates. A stop waits for none of them.
-	list, failed := w.promote(ctx, promotion.Request{
-		Trunk: o.Trunk, Commands: []promotion.Command{*c}, Environments: []string{c.Environment}, OnlyStop: stop,
+	list, failed := w.promote(ctx, promote.Request{
+		Trunk: o.Trunk, Commands: []promote.Command{*c}, Environments: []string{c.Environment}, OnlyStop: stop,
 	})
 	for _, e := range list {
 		if e.Environment != c.Environment {
@@ -91,7 +91,7 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 		}
 		return outcome(&e), nil
 	}
-	if records, ok := errors.AsType[*promotion.RecordsError](failed); ok { // until somebody mends the branch, a retry has the same result
+	if records, ok := errors.AsType[*promote.RecordsError](failed); ok { // until somebody mends the branch, a retry has the same result
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, records)
 	}
 	if failed != nil {
@@ -102,16 +102,16 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 
 // allowed reports whether the person of a command has the right to it, before anything else is asked for. An environment that does not exist is
 // refused later.
-func allowed(f *fleet.Fleet, c *promotion.Command) (bool, string) {
+func allowed(f *fleet.Fleet, c *promote.Command) (bool, string) {
 	e, ok := f.Environment(c.Environment)
 	if !ok {
 		return true, ""
 	}
-	return promote.Allowed(*e, c.Verb, c.Person)
+	return rollout.Allowed(*e, c.Verb, c.Person)
 }
 
 // outcome describes what a command did.
-func outcome(e *promotion.Status) string {
+func outcome(e *promote.Status) string {
 	parts := e.Done
 	if e.Decision.WaitsFor != "" {
 		parts = append(parts, e.Decision.WaitsFor)
@@ -123,8 +123,8 @@ func outcome(e *promotion.Status) string {
 }
 
 // person returns the author of a command, with their teams among those that sluice.yaml names for the environment.
-func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string) (promote.Person, error) {
-	out := promote.Person{User: o.By.User.Login}
+func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string) (rollout.Person, error) {
+	out := rollout.Person{User: o.By.User.Login}
 	if o.By.Access != forge.AccessNone {
 		out.Role = o.By.Access.String()
 	}
@@ -163,12 +163,12 @@ func inTeam(ctx context.Context, o bot.Order, team string) (bool, error) {
 }
 
 // commandOf converts a chat command into a command of promotions.
-func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Command, error) {
-	out := &promotion.Command{Environment: c.Env, Verb: string(c.Verb)}
+func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promote.Command, error) {
+	out := &promote.Command{Environment: c.Env, Verb: string(c.Verb)}
 	out.Reason, out.Apps, out.Workspaces, out.Now, out.Clusters = c.Reason, c.App, c.Spaces, c.Now, c.Clusters
-	kinds := map[command.Verb]promote.EventKind{
-		command.VerbPromote: promote.EventPromote, command.VerbApprove: promote.EventApprove, command.VerbRollback: promote.EventRollback, command.VerbFreeze: promote.EventFreeze,
-		command.VerbUnfreeze: promote.EventUnfreeze, command.VerbHalt: promote.EventHalt, command.VerbResume: promote.EventResume,
+	kinds := map[command.Verb]rollout.EventKind{
+		command.VerbPromote: rollout.EventPromote, command.VerbApprove: rollout.EventApprove, command.VerbRollback: rollout.EventRollback, command.VerbFreeze: rollout.EventFreeze,
+		command.VerbUnfreeze: rollout.EventUnfreeze, command.VerbHalt: rollout.EventHalt, command.VerbResume: rollout.EventResume,
 	}
 	kind, ok := kinds[c.Verb]
 	if !ok {
@@ -191,7 +191,7 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Com
 		}
 	}
 	if _, known := f.Environment(out.Environment); !known {
-		return nil, promotion.UnknownEnvironment(f, out.Environment)
+		return nil, promote.UnknownEnvironment(f, out.Environment)
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // A command without the right is refused before anything is read or stored, and the error says that it is for lack of the right. Another mistake is

@@ -3,7 +3,7 @@ package workspace
 import (
 	"testing"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // A credential goes only to its configured host.

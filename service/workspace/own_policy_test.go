@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const (
@@ -113,8 +113,8 @@ func TestOwnPolicyJudgesItsOwnApps(t *testing.T) {
 	if f.Message != "paint is red on dev-1, with at most 3" || f.Path != "data.color" || f.Hint != "paint it" || f.Object.Namespace != "team-a" || f.Environment != "dev" || f.Docs != "" {
 		t.Errorf("%+v", f)
 	}
-	state, why := (&outside{session: s, trunk: red, verdicts: NewVerdicts()}).Judge(t.Context(), promotion.Part{Environment: "dev", Source: red})
-	if state != promote.Red || why == "" {
+	state, why := (&outside{session: s, trunk: red, verdicts: NewVerdicts()}).Judge(t.Context(), promote.Part{Environment: "dev", Source: red})
+	if state != rollout.Red || why == "" {
 		t.Errorf("the gate of a promotion: %s %s", state, why)
 	}
 

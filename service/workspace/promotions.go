@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
@@ -38,13 +38,13 @@ type outside struct {
 }
 
 // Outside returns the facts that a session has without a forge. With noPolicy, the policy judges only the bounds of workspaces.
-func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
+func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promote.Adapters {
 	o := &outside{session: s, trunk: trunk, verdicts: NewVerdicts(), noPolicy: noPolicy}
 	return o.adapters(check.New(s.runtime.userAgent(), s.runtime.Guard.Transport()))
 }
 
-func (o *outside) adapters(checks *check.Client) promotion.Adapters {
-	a := promotion.Adapters{Policy: o, Checks: checks}
+func (o *outside) adapters(checks *check.Client) promote.Adapters {
+	a := promote.Adapters{Policy: o, Checks: checks}
 	if o.forge != nil {
 		a.Statuses, a.Authors, a.MergeRequests = o, o, o
 	}
@@ -54,7 +54,7 @@ func (o *outside) adapters(checks *check.Client) promotion.Adapters {
 var errNoStatuses = errors.New("there is no forge to ask for commit statuses")
 
 // Statuses implements promotion.Statuses.
-func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status, error) {
+func (o *outside) Statuses(ctx context.Context, commit string) ([]rollout.Status, error) {
 	if o.forge == nil {
 		return nil, errNoStatuses
 	}
@@ -68,27 +68,27 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 // unavailable returns an error of the type UnavailableError if the forge is not available.
 func unavailable(err error) error {
 	if errors.Is(err, forge.ErrUnavailable) {
-		return &promotion.UnavailableError{Err: err}
+		return &promote.UnavailableError{Err: err}
 	}
 	return err
 }
 
-func plainStatuses(list []forge.Status) []promote.Status {
-	out := make([]promote.Status, len(list))
+func plainStatuses(list []forge.Status) []rollout.Status {
+	out := make([]rollout.Status, len(list))
 	for i, s := range list {
 		state := string(s.State)
 		if s.State == forge.Running {
 			state = string(forge.Pending)
 		}
-		out[i] = promote.Status{Name: s.Context, State: state}
+		out[i] = rollout.Status{Name: s.Context, State: state}
 	}
 	return out
 }
 
 // Judge implements promotion.PolicyJudge: it applies the trunk's policy to the change of the environment.
-func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State, string) {
+func (o *outside) Judge(ctx context.Context, part promote.Part) (rollout.State, string) {
 	if o.noPolicy && !hasWorkspaces(ctx, o.session, o.trunk.Tree) {
-		return promote.Green, ""
+		return rollout.Green, ""
 	}
 	now := o.session.runtime.Clock()
 	key := fmt.Sprint("policy ", part.Environment, part.Base, part.Source.Hash, part.Apps, part.Without, o.trunk.Tree)
@@ -108,11 +108,11 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 	})
 	switch {
 	case err != nil:
-		return promote.Unknown, "policy could not be evaluated"
+		return rollout.Unknown, "policy could not be evaluated"
 	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
-		v = &verdict{state: promote.Red, reason: report.Refusal(r)}
+		v = &verdict{state: rollout.Red, reason: report.Refusal(r)}
 	default:
-		v = &verdict{state: promote.Green}
+		v = &verdict{state: rollout.Green}
 	}
 	v.at = now
 	o.verdicts.cache.Add(key, v)
@@ -151,7 +151,7 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 }
 
 // Find implements promotion.MergeRequests.
-func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRequest, error) {
+func (o *outside) Find(ctx context.Context, from, to string) (*promote.MergeRequest, error) {
 	if o.forge == nil {
 		return nil, nil //nolint:nilnil // no open merge request
 	}
@@ -161,16 +161,16 @@ func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRe
 	}
 	for _, mr := range list {
 		if mr.SourceBranch == from && !mr.Fork {
-			return &promotion.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
+			return &promote.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // no open merge request
 }
 
 // Open implements promotion.MergeRequests.
-func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
+func (o *outside) Open(ctx context.Context, r promote.MergeRequest) error {
 	if o.forge == nil {
-		return promotion.ErrNoForge
+		return promote.ErrNoForge
 	}
 	lines := strings.Split(r.Why, "\n")
 	for i, l := range lines {
@@ -190,7 +190,7 @@ func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
 
 // changes describes what merging a request changes. It returns "" if the changes cannot be computed, because the
 // request is useful without them.
-func (o *outside) changes(ctx context.Context, r promotion.MergeRequest) string {
+func (o *outside) changes(ctx context.Context, r promote.MergeRequest) string {
 	source, err := gitstore.ParseHash(r.Source)
 	if err != nil {
 		return ""
@@ -224,16 +224,16 @@ func (o *outside) environmentOf(ctx context.Context, branch string) string {
 }
 
 // Close implements promotion.MergeRequests. The reason can quote people: a freeze or a hold has a reason of its own.
-func (o *outside) Close(ctx context.Context, r promotion.MergeRequest, why string) error {
+func (o *outside) Close(ctx context.Context, r promote.MergeRequest, why string) error {
 	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\n"+report.Block([]string{"Closed: " + safetext.Line(why)}), true)
 }
 
 // Promotions evaluates promotions and executes them until none is due.
-func (s *Session) Promotions(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
-	return promotion.Run(ctx, s.Hydrator, r)
+func (s *Session) Promotions(ctx context.Context, r promote.Request) ([]promote.Status, error) {
+	return promote.Run(ctx, s.Hydrator, r)
 }
 
 // Running returns what each environment runs.
-func (s *Session) Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error) {
-	return promotion.ReadRunning(ctx, s.Hydrator, tree)
+func (s *Session) Running(ctx context.Context, tree gitstore.Hash) ([]promote.Running, error) {
+	return promote.ReadRunning(ctx, s.Hydrator, tree)
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 // lateForge lists the merge request of a commit with a delay, as forges do.
@@ -74,7 +74,7 @@ func TestReasonOfAClosedPromotion(t *testing.T) {
 	t.Parallel()
 	f := &writtenForge{}
 	o := &outside{forge: f}
-	if err := o.Close(t.Context(), promotion.MergeRequest{Number: 1, Body: "Merging this promotes:"}, "freeze: @all <b>\n```\n/merge"); err != nil {
+	if err := o.Close(t.Context(), promote.MergeRequest{Number: 1, Body: "Merging this promotes:"}, "freeze: @all <b>\n```\n/merge"); err != nil {
 		t.Fatal(err)
 	}
 	if want := "Merging this promotes:\n\n````text\nClosed: freeze: @all <b>\\n```\\n/merge\n````\n"; f.body != want {
@@ -111,7 +111,7 @@ func TestBulkRefusals(t *testing.T) {
 		if got := errors.Is(err, errors.ErrUnsupported); got != c.alone || !errors.Is(err, c.err) {
 			t.Errorf("%v: read alone %t, want %t: %v", c.err, got, c.alone, err)
 		}
-		if _, none := errors.AsType[*promotion.UnavailableError](err); none == c.alone {
+		if _, none := errors.AsType[*promote.UnavailableError](err); none == c.alone {
 			t.Errorf("%v: the forge is unavailable: %t", c.err, none)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/lru"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 const (
@@ -108,7 +108,7 @@ func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Rep
 		pattern string
 		names   []string
 	}{
-		{"", []string{promote.StateBranch}}, {f.EnvironmentBranch(unused), environments}, {anyCluster, clusters},
+		{"", []string{rollout.StateBranch}}, {f.EnvironmentBranch(unused), environments}, {anyCluster, clusters},
 	} {
 		if kind.pattern != "" && len(kind.names) > 1 {
 			if yes, err := p.Protected(ctx, repo, kind.pattern); err != nil && !unknownBranch(err) {

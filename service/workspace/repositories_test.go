@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // gitHost serves the repositories of a folder with git http-backend and records their paths.

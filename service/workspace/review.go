@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/bot/review"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/policy/confine"
 	"github.com/sluice-gitops/sluice/policy/schemas"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // ReviewOptions configure a review and its policy.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -42,7 +42,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+err.Error())
 		}
 	}
-	dry := promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}
+	dry := promote.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}
 	if r.Posted != nil {
 		dry.Adapters.Statuses = r.Posted.Reader(w.now())
 	}
@@ -79,7 +79,7 @@ func (o *outside) MostBulk() int {
 }
 
 // Bulk implements site.BulkReader.
-func (o *outside) Bulk(ctx context.Context, commits []string) (map[string][]promote.Status, error) {
+func (o *outside) Bulk(ctx context.Context, commits []string) (map[string][]rollout.Status, error) {
 	many, ok := o.forge.(forge.BulkStatuses)
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -95,7 +95,7 @@ func (o *outside) Bulk(ctx context.Context, commits []string) (map[string][]prom
 	default:
 		return nil, unavailable(err)
 	}
-	out := make(map[string][]promote.Status, len(lists))
+	out := make(map[string][]rollout.Status, len(lists))
 	for commit, list := range lists {
 		out[commit] = plainStatuses(list)
 	}

@@ -3,7 +3,7 @@ package workspace
 import (
 	"context"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // TrunkTip returns the newest commit of the remote's trunk whose fleet can be read, and the name of the trunk. The

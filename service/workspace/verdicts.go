@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/internal/lru"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // Verdicts caches the policy's verdict on a source commit in an environment, and the authors of a commit, because the
@@ -19,7 +19,7 @@ type verdict struct {
 	at      time.Time
 	since   time.Time // when the first of authors was known
 	authors []string  // logins
-	state   promote.State
+	state   rollout.State
 	reason  string
 }
 

@@ -15,15 +15,15 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/kept"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
@@ -69,7 +69,7 @@ type Config struct {
 	Statuses      *Statuses
 	Checks        *check.Client
 	Checked       *kept.Results[hydrate.EnvironmentResult] // nil: every task renders what waits for a promotion
-	Candidates    *promotion.Candidates                    // nil: as Checked
+	Candidates    *promote.Candidates                      // nil: as Checked
 	Observe       Observer
 }
 
@@ -231,7 +231,7 @@ func (w *Workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Re
 }
 
 // Running returns what each environment runs.
-func (w *Workspace) Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error) {
+func (w *Workspace) Running(ctx context.Context, tree gitstore.Hash) ([]promote.Running, error) {
 	s, err := w.pushing(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -246,12 +246,12 @@ func (w *Workspace) Missed(ctx context.Context, tip gitstore.Commit, most int) (
 	if err != nil {
 		return nil, err
 	}
-	return promotion.Missed(ctx, s.Hydrator, tip, most)
+	return promote.Missed(ctx, s.Hydrator, tip, most)
 }
 
 // Line returns a commit and its first-parent ancestors, newest first.
 func (w *Workspace) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
-	return promotion.Line(ctx, w.Hydrator, tip, most)
+	return promote.Line(ctx, w.Hydrator, tip, most)
 }
 
 // DropPreview deletes the branch of a preview.

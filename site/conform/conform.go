@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // Member is one app on one cluster with its rendered tree. Commit is the source commit that the tree was rendered from.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/site/conform"
 )

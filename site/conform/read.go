@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // Read lists the members of a fleet as the cluster branches hold them. A cluster without a branch has no member.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 

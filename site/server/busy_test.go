@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/site"
 )
 

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/internal/lru"
+	"github.com/sluice-gitops/sluice/report/page"
 	"github.com/sluice-gitops/sluice/site"
 )
 

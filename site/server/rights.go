@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/internal/lru"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 const (
@@ -90,7 +90,7 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 		may, err := c.ask(ctx, person, repository)
 		if err == nil {
 			c.known.Add(key, &rightAnswer{may, c.clock()})
-		} else if _, down := errors.AsType[*promotion.UnavailableError](err); down {
+		} else if _, down := errors.AsType[*promote.UnavailableError](err); down {
 			c.failed.Add(person, &rightFailure{err, c.clock()})
 		}
 		return may, err
@@ -126,7 +126,7 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 		c.probed.Add(string(hash[:]), now)
 		return false, nil
 	}
-	if _, down := errors.AsType[*promotion.UnavailableError](err); !down {
+	if _, down := errors.AsType[*promote.UnavailableError](err); !down {
 		if others := slices.DeleteFunc(slices.Clone(names), func(one string) bool { return one == name }); len(others) > 0 {
 			if _, second := c.fresh(ctx, person, nearest(others, repository)); second == nil {
 				return false, nil
@@ -204,7 +204,7 @@ func (s *Server) readables(ctx context.Context, person string, all []string) (na
 		if !ok && !down {
 			var err error
 			if may, err = s.rights.fresh(ctx, person, name); err != nil {
-				_, down = errors.AsType[*promotion.UnavailableError](err)
+				_, down = errors.AsType[*promote.UnavailableError](err)
 				unknown = err
 			}
 		}

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/site"
 )
 

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -284,7 +284,7 @@ func TestEventsOfHealth(t *testing.T) {
 			get(t, h.Client(), h.URL+"/acme/fleet/-/index.html")
 		}
 	}
-	src.health.Store(&site.Health{ClusterHealth: promote.ClusterHealth{State: promote.Red, Reason: "sync is failure"}})
+	src.health.Store(&site.Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Red, Reason: "sync is failure"}})
 	before := src.reads.Load()
 	at.advance(2 * time.Minute)
 	lines := bufio.NewScanner(answer.Body)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -125,7 +125,7 @@ func TestOutageTellsNothing(t *testing.T) {
 			h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now, Rights: func(_ context.Context, _, repository string) (bool, error) {
 				asked.Add(1)
 				if broken.Load() {
-					return false, &promotion.UnavailableError{Err: errors.New("the forge does not answer")}
+					return false, &promote.UnavailableError{Err: errors.New("the forge does not answer")}
 				}
 				return repository == "acme/fleet", nil
 			}})
@@ -189,7 +189,7 @@ func TestHomeAsksOnce(t *testing.T) {
 	var asked atomic.Int64
 	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(context.Context, string, string) (bool, error) {
 		asked.Add(1)
-		return false, fmt.Errorf("github: %w", &promotion.UnavailableError{Err: errors.New("rate limit")})
+		return false, fmt.Errorf("github: %w", &promote.UnavailableError{Err: errors.New("rate limit")})
 	}})
 	if code, _ := get(t, h.Client(), h.URL+"/", "X-Person", "ada"); code != 503 || asked.Load() != 1 {
 		t.Errorf("%d, the forge is asked %d times", code, asked.Load())

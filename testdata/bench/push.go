@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // push compares pushing new objects on many branches with `git push` of the same objects.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 

@@ -17,13 +17,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/notify"
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
 

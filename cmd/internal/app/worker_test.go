@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // TestReviewInWorker: the review of a CI job is made in a worker process, in each mode of isolation, and is the same as one made here.

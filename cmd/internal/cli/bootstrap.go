@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/bootstrap"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 type bootstrapOptions struct {

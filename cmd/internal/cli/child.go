@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	imports "github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/workspace"

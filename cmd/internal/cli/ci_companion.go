@@ -7,8 +7,8 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/report"
 )
 
 // writeReports writes the reports to the folder of artifacts, the log, the job's summary and its outputs.

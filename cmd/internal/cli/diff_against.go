@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // branchesFor returns the session whose branches a comparison reads. With --against, that is the remote if the clone does not have the

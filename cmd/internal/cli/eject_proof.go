@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/import/eject"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/importer/eject"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 

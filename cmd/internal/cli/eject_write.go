@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // ejectWriter writes the files of a plan into the working tree: new ones, and sluice.yaml, which it replaces last. Until then the app is imported.

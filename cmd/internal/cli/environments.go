@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
@@ -134,12 +134,12 @@ func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 }
 
 // request returns the request for verbs that read and verbs that write.
-func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promotion.Request {
-	return promotion.Request{Trunk: trunk, Now: time.Now(), Adapters: s.Outside(trunk, p.noPolicy), CommandPrefix: "sluice"}
+func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promote.Request {
+	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: s.Outside(trunk, p.noPolicy), CommandPrefix: "sluice"}
 }
 
 // look evaluates promotions, with commands.
-func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promotion.Command) ([]promotion.Status, error) {
+func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promote.Command) ([]promote.Status, error) {
 	r := p.request(s, trunk)
 	for i := range commands {
 		who, err := p.who(ctx, o)
@@ -147,7 +147,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 			return nil, err
 		}
 		commands[i].CLI, commands[i].ID = true, fmt.Sprintf("cli/%d/%d", r.Now.UnixNano(), i)
-		commands[i].By, commands[i].At, commands[i].Person = who, r.Now, promote.Person{User: who}
+		commands[i].By, commands[i].At, commands[i].Person = who, r.Now, rollout.Person{User: who}
 	}
 	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate, p.foreign, p.deletes
 	return s.Promotions(ctx, r)
@@ -170,7 +170,7 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 }
 
 // ordered runs one command and prints its result.
-func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error)) error {
+func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promote.Command, error)) error {
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 		return err
 	}
 	for i := range list { // a rollback waits for no gate: if it is not done, a person must act
-		if list[i].Environment == c.Environment && c.Kind == promote.EventRollback && list[i].Decision.Record.Rollback != nil {
+		if list[i].Environment == c.Environment && c.Kind == rollout.EventRollback && list[i].Decision.Record.Rollback != nil {
 			return &exitError{ExitFailed, errors.New("the rollback is recorded but not complete: see what it waits for")}
 		}
 	}
@@ -196,8 +196,8 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 }
 
 // showAll prints the environments that could be read, and then the errors of the others.
-func (p *environmentFlags) showAll(o IO, list []promotion.Status, environment string, failed error) error {
-	shown := slices.ContainsFunc(list, func(e promotion.Status) bool { return environment == "" || e.Environment == environment })
+func (p *environmentFlags) showAll(o IO, list []promote.Status, environment string, failed error) error {
+	shown := slices.ContainsFunc(list, func(e promote.Status) bool { return environment == "" || e.Environment == environment })
 	if failed != nil && !shown {
 		return failed
 	}
@@ -205,7 +205,7 @@ func (p *environmentFlags) showAll(o IO, list []promotion.Status, environment st
 }
 
 // show prints environments. The error has no text: it only sets the exit status if a command was refused or failed.
-func (p *environmentFlags) show(o IO, list []promotion.Status, environment string) error {
+func (p *environmentFlags) show(o IO, list []promote.Status, environment string) error {
 	bad := false
 	for i := range list {
 		e := &list[i]

@@ -8,9 +8,9 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 func newFreeze(o IO) *cobra.Command {
@@ -31,7 +31,7 @@ the desired state. The command freezes environments with "after" and their clust
 			if why == "" {
 				return usagef("--reason is required: `sluice status` shows it to everybody who waits")
 			}
-			return p.aimed(cmd.Context(), o, promote.EventFreeze, args[0], until, why)
+			return p.aimed(cmd.Context(), o, rollout.EventFreeze, args[0], until, why)
 		},
 	}
 	p.add(c)
@@ -48,20 +48,20 @@ func newUnfreeze(o IO) *cobra.Command {
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.aimed(cmd.Context(), o, promote.EventUnfreeze, args[0], "", "")
+			return p.aimed(cmd.Context(), o, rollout.EventUnfreeze, args[0], "", "")
 		},
 	}
 	p.add(c)
 	return c
 }
 
-func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind, target, until, why string) error {
-	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error) {
+func (p *promotionFlags) aimed(ctx context.Context, o IO, kind rollout.EventKind, target, until, why string) error {
+	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*promote.Command, error) {
 		f, _, err := s.Fleet(ctx, trunk.Tree)
 		if err != nil {
 			return nil, err
 		}
-		c := &promotion.Command{Verb: string(kind)}
+		c := &promote.Command{Verb: string(kind)}
 		c.Kind, c.Reason = kind, why
 		if until != "" {
 			if c.Until, err = command.ParseUntil(until, time.Now()); err != nil {

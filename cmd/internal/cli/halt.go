@@ -7,13 +7,13 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 func newApprove(o IO) *cobra.Command {
-	c := simple(o, command.VerbApprove, "Approve the tree of the promotion that waits for an environment", promote.EventApprove, "approve prod")
+	c := simple(o, command.VerbApprove, "Approve the tree of the promotion that waits for an environment", rollout.EventApprove, "approve prod")
 	c.Long = `Records an approval of what the environment would get next, and continues the promotion if its other gates pass too. The
 approval counts only for that tree: if a newer commit becomes next, it needs approvals of its own. "sluice promote ENV --dry-run"
 shows the tree and its commits.`
@@ -21,14 +21,14 @@ shows the tree and its commits.`
 }
 
 func newHalt(o IO) *cobra.Command {
-	c := simple(o, command.VerbHalt, "Stop the running promotion of an environment", promote.EventHalt, `halt prod --reason "error rate"`)
+	c := simple(o, command.VerbHalt, "Stop the running promotion of an environment", rollout.EventHalt, `halt prod --reason "error rate"`)
 	c.Long = `Stops the waves of the environment, and promotes nothing to it until "sluice resume". Clusters that have moved keep the new
 commit; "sluice rollback" takes them back. A rollback works while the environment is halted.`
 	return c
 }
 
 // simple returns a verb with an environment and a reason.
-func simple(o IO, verb command.Verb, short string, kind promote.EventKind, example string) *cobra.Command {
+func simple(o IO, verb command.Verb, short string, kind rollout.EventKind, example string) *cobra.Command {
 	var p promotionFlags
 	var why string
 	c := &cobra.Command{
@@ -37,10 +37,10 @@ func simple(o IO, verb command.Verb, short string, kind promote.EventKind, examp
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
-				c := &promotion.Command{Environment: args[0], Verb: string(verb)}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promote.Command, error) {
+				c := &promote.Command{Environment: args[0], Verb: string(verb)}
 				c.Kind, c.Reason = kind, why
-				if kind == promote.EventHalt {
+				if kind == rollout.EventHalt {
 					c.Reason = cmp.Or(why, "no reason given")
 				}
 				return c, nil
@@ -68,9 +68,9 @@ or --workspace, ends holds: commits that were rolled back can then be promoted a
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
-				c := &promotion.Command{Environment: args[0], Verb: "resume"}
-				c.Kind, c.Reason = promote.EventResume, why
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promote.Command, error) {
+				c := &promote.Command{Environment: args[0], Verb: "resume"}
+				c.Kind, c.Reason = rollout.EventResume, why
 				part.limit(c)
 				return c, nil
 			})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 func newHistory(o IO) *cobra.Command {
@@ -37,8 +37,8 @@ prints the JSON schema of the output.`,
 				return err
 			}
 			defer s.Close()
-			list, err := promotion.ReadHistory(ctx, s.Hydrator, trunk.Tree, args[0], most)
-			if errors.Is(err, promotion.ErrNoEnvironment) {
+			list, err := promote.ReadHistory(ctx, s.Hydrator, trunk.Tree, args[0], most)
+			if errors.Is(err, promote.ErrNoEnvironment) {
 				return &exitError{ExitUsage, err}
 			}
 			if err != nil && len(list) == 0 {
@@ -89,7 +89,7 @@ type historyEntry struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-func historyEntries(list []promotion.HistoryEntry) []historyEntry {
+func historyEntries(list []promote.HistoryEntry) []historyEntry {
 	out := []historyEntry{}
 	for _, e := range list {
 		if c := e.Command; c != nil {
@@ -114,7 +114,7 @@ func historyEntries(list []promotion.HistoryEntry) []historyEntry {
 	return out
 }
 
-func printHistory(w io.Writer, list []promotion.HistoryEntry) error {
+func printHistory(w io.Writer, list []promote.HistoryEntry) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMMIT\tSOURCE\tWHEN\tBY\tWHAT")
 	for _, e := range list {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // newFiles writes files that do not exist yet into the working tree.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // progress returns the progress report of a verb: a bar on a terminal; otherwise a few lines for each phase with many

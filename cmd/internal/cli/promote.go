@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/bot/command"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 type promoteOptions struct {
@@ -95,13 +95,13 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		return err
 	}
 	defer s.Close()
-	var commands []promotion.Command
+	var commands []promote.Command
 	if environment != "" {
 		if err := known(ctx, s, trunk, environment, true); err != nil {
 			return err
 		}
-		c := promotion.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
-		c.Kind, c.Apps, c.Workspaces, c.Now, c.Reason = promote.EventPromote, p.apps, p.workspaces, p.now, p.reason
+		c := promote.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
+		c.Kind, c.Apps, c.Workspaces, c.Now, c.Reason = rollout.EventPromote, p.apps, p.workspaces, p.now, p.reason
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, p.dry, commands...)
@@ -143,7 +143,7 @@ const (
 )
 
 // state returns the worst state of the environments.
-func state(list []promotion.Status, environment string) progressState {
+func state(list []promote.Status, environment string) progressState {
 	out := complete
 	for i := range list {
 		e := &list[i]
@@ -153,8 +153,8 @@ func state(list []promotion.Status, environment string) progressState {
 		d := &e.Decision
 		busy := d.Proposal != nil || d.Record.Progress != nil && d.Record.Progress.Done.IsZero() || d.Record.Rollback != nil
 		red := d.Record.Halt != nil || e.Foreign != "" && d.WaitsFor != ""
-		for _, g := range append(append([]promote.Gate{}, d.Gates...), d.WaveGates...) {
-			red = red || g.State == promote.Red
+		for _, g := range append(append([]rollout.Gate{}, d.Gates...), d.WaveGates...) {
+			red = red || g.State == rollout.Red
 		}
 		switch {
 		case red && (busy || d.Record.Halt != nil):
@@ -166,7 +166,7 @@ func state(list []promotion.Status, environment string) progressState {
 	return out
 }
 
-func refusals(list []promotion.Status, environment string) bool {
+func refusals(list []promote.Status, environment string) bool {
 	for _, e := range list {
 		if (environment == "" || e.Environment == environment) && len(e.Refused) > 0 {
 			return true

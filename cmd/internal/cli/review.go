@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/bot/report/data"
-	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/report/data"
+	"github.com/sluice-gitops/sluice/report/page"
 )
 
 // noLimit is the size limit for Markdown that no forge receives: GitLab's, in bytes.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 func newRollback(o IO) *cobra.Command {
@@ -35,9 +35,9 @@ Sluice holds what was rolled back: automatic promotions leave it out until a new
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
-				c := &promotion.Command{Environment: args[0], Verb: "rollback", Revision: to}
-				c.Kind, c.Reason = promote.EventRollback, cmp.Or(why, "no reason given")
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promote.Command, error) {
+				c := &promote.Command{Environment: args[0], Verb: "rollback", Revision: to}
+				c.Kind, c.Reason = rollout.EventRollback, cmp.Or(why, "no reason given")
 				part.limit(c)
 				return c, nil
 			})
@@ -66,6 +66,6 @@ func (s *scope) add(c *cobra.Command, verb command.Verb) {
 }
 
 // limit limits a command to the scope.
-func (s *scope) limit(c *promotion.Command) {
+func (s *scope) limit(c *promote.Command) {
 	c.Wave, c.Clusters, c.Apps, c.Workspaces = s.wave, s.clusters, s.apps, s.workspaces
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // TestOutputSchemas generates the schemas that `sluice schema` prints, and compares them with the embedded ones and
 // with those of the documentation. The scripts validate real output with them.
 func TestOutputSchemas(t *testing.T) {
 	r := jsonschema.Reflector{}
-	for _, pkg := range []string{"cmd/internal/cli", "hydrate/promotion"} {
+	for _, pkg := range []string{"cmd/internal/cli", "promote"} {
 		if err := r.AddGoComments("github.com/sluice-gitops/sluice", "../../../"+pkg); err != nil {
 			t.Fatal(err)
 		}
@@ -84,33 +84,33 @@ func compiled(t *testing.T, verb string) *validator.Schema {
 // The schema has every field that the output may have, and refuses other fields.
 func TestOutputMatchesSchemas(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	source := promote.Source{Commit: "c", Apps: map[string]string{"shop": "d"}, Clusters: map[string]promote.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}}}
-	full := promotion.Status{
+	source := rollout.Source{Commit: "c", Apps: map[string]string{"shop": "d"}, Clusters: map[string]rollout.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}}}
+	full := promote.Status{
 		Environment: "prod", Branch: "env/prod", Tip: "1", Source: source, Behind: 1, Done: []string{"x"}, Refused: []string{"y"}, Candidate: "t",
-		Plan: &promotion.Plan{Tree: "t", Clusters: []string{"eu-1"}, Added: 1, Commits: []string{"abc x"}},
-		Decision: promote.Decision{
-			Gates: []promote.Gate{{Name: "bake", State: promote.Waiting, Reason: "r", Since: at, Until: at}}, WaveGates: []promote.Gate{{Name: "halt", State: promote.Unknown}},
-			Waves:  []promote.WaveProgress{{Name: "all", State: promote.WaveBaking, Moved: 1, Total: 2, Frozen: []string{"eu-2"}, Since: at, Until: at, Reason: "r"}},
-			Frozen: []string{"eu-2"}, Freezes: []promote.Freeze{{Target: "eu-2", From: at, Until: at, Reason: "r", By: "mia"}}, WaitsFor: "w", Next: at,
-			Silent: []promote.Silence{{Cluster: "eu-1", Apps: []string{"shop"}, Status: "argocd/shop/*", Since: at}},
-			Record: promote.Record{
-				Halt:  &promote.Halt{Reason: "r", At: at},
-				Holds: []promote.Hold{{Cause: promote.CauseFailed, Source: source, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
+		Plan: &promote.Plan{Tree: "t", Clusters: []string{"eu-1"}, Added: 1, Commits: []string{"abc x"}},
+		Decision: rollout.Decision{
+			Gates: []rollout.Gate{{Name: "bake", State: rollout.Waiting, Reason: "r", Since: at, Until: at}}, WaveGates: []rollout.Gate{{Name: "halt", State: rollout.Unknown}},
+			Waves:  []rollout.WaveProgress{{Name: "all", State: rollout.WaveBaking, Moved: 1, Total: 2, Frozen: []string{"eu-2"}, Since: at, Until: at, Reason: "r"}},
+			Frozen: []string{"eu-2"}, Freezes: []rollout.Freeze{{Target: "eu-2", From: at, Until: at, Reason: "r", By: "mia"}}, WaitsFor: "w", Next: at,
+			Silent: []rollout.Silence{{Cluster: "eu-1", Apps: []string{"shop"}, Status: "argocd/shop/*", Since: at}},
+			Record: rollout.Record{
+				Halt:  &rollout.Halt{Reason: "r", At: at},
+				Holds: []rollout.Hold{{Cause: rollout.CauseFailed, Source: source, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
 			},
 		},
 	}
-	commit := promotion.HistoryEntry{Source: source, At: at, Subject: "s", Author: "mia", Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}}}
-	history := []promotion.HistoryEntry{commit, {At: at}}
-	for _, verb := range promote.PastVerbs() {
-		history = append(history, promotion.HistoryEntry{At: at, Command: &promote.PastCommand{Verb: verb, By: "mia", Reason: "r", Scope: "eu-1", Until: at, At: at}})
+	commit := promote.HistoryEntry{Source: source, At: at, Subject: "s", Author: "mia", Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}}}
+	history := []promote.HistoryEntry{commit, {At: at}}
+	for _, verb := range rollout.PastVerbs() {
+		history = append(history, promote.HistoryEntry{At: at, Command: &rollout.PastCommand{Verb: verb, By: "mia", Reason: "r", Scope: "eu-1", Until: at, At: at}})
 	}
 	for name, test := range map[string]struct {
 		verb  string
 		value any
 	}{
-		"status":           {"status", statusEntries([]promotion.Status{full, {Environment: "x"}, {Environment: "y", Plan: &promotion.Plan{}}}, "")},
+		"status":           {"status", statusEntries([]promote.Status{full, {Environment: "x"}, {Environment: "y", Plan: &promote.Plan{}}}, "")},
 		"status, none":     {"status", statusEntries(nil, "")},
-		"status, follower": {"status", followerEntries([]promotion.Running{{Environment: "dev", Branch: "env/dev"}}, map[string]bool{}, "")},
+		"status, follower": {"status", followerEntries([]promote.Running{{Environment: "dev", Branch: "env/dev"}}, map[string]bool{}, "")},
 		"history":          {"history", historyEntries(history)},
 		"history, none":    {"history", historyEntries(nil)},
 	} {

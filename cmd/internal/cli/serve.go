@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service"
 	"github.com/sluice-gitops/sluice/service/config"
 )

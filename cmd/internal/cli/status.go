@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
 )
 
 func newStatus(o IO) *cobra.Command {
@@ -62,7 +62,7 @@ func (p *environmentFlags) status(ctx context.Context, o IO, only string) error 
 	r := p.request(s, trunk)
 	r.DryRun = true
 	list, failed := s.Promotions(ctx, r)
-	running, err := promotion.ReadRunning(ctx, s.Hydrator, trunk.Tree)
+	running, err := promote.ReadRunning(ctx, s.Hydrator, trunk.Tree)
 	if err != nil {
 		return errors.Join(failed, err)
 	}

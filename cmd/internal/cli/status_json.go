@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/promote"
+	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // statusEntry is an environment in the output of `sluice status` and of the verbs that change environments.
@@ -54,7 +54,7 @@ type statusEntry struct {
 	// Candidate is the tree that an approval is about.
 	Candidate string `json:"candidate,omitempty"`
 	// Plan is what the next promotion would do, of a dry run.
-	Plan *promotion.Plan `json:"plan,omitempty"`
+	Plan *promote.Plan `json:"plan,omitempty"`
 }
 
 // clusterEntry is what one cluster runs.
@@ -159,7 +159,7 @@ type silentEntry struct {
 	Command string `json:"command"`
 }
 
-func followerEntries(running []promotion.Running, promoted map[string]bool, only string) []statusEntry {
+func followerEntries(running []promote.Running, promoted map[string]bool, only string) []statusEntry {
 	out := []statusEntry{}
 	for _, r := range running {
 		if promoted[r.Environment] || only != "" && only != r.Environment {
@@ -177,7 +177,7 @@ func followerEntries(running []promotion.Running, promoted map[string]bool, only
 	return out
 }
 
-func gateEntries(in []promote.Gate) []gateEntry {
+func gateEntries(in []rollout.Gate) []gateEntry {
 	var out []gateEntry
 	for _, g := range in {
 		out = append(out, gateEntry{g.Name, string(g.State), g.Reason, g.Since, g.Until})
@@ -185,7 +185,7 @@ func gateEntries(in []promote.Gate) []gateEntry {
 	return out
 }
 
-func statusEntries(list []promotion.Status, environment string) []statusEntry {
+func statusEntries(list []promote.Status, environment string) []statusEntry {
 	out := []statusEntry{}
 	for i := range list {
 		if e := &list[i]; environment == "" || e.Environment == environment {
@@ -195,7 +195,7 @@ func statusEntries(list []promotion.Status, environment string) []statusEntry {
 	return out
 }
 
-func entryOf(e *promotion.Status) statusEntry {
+func entryOf(e *promote.Status) statusEntry {
 	d := &e.Decision
 	one := statusEntry{
 		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps, Behind: e.Behind, Done: e.Done, Refused: e.Refused,

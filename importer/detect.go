@@ -1,0 +1,113 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/importer/flux"
+)
+
+// Detect implements fleet.Importer: it writes a sluice.yaml that imports every cluster it finds, each in an environment of its own.
+func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) {
+	importer, err := flux.New(tree, i.builder)
+	if err != nil {
+		return nil, err
+	}
+	importer.Memory = i.memory
+	roots, err := importer.Detect()
+	if err != nil {
+		return nil, err
+	}
+	found := detected{flux: fluxClusters(roots)}
+	if len(found.flux) == 0 { // Argo CD's examples and leftovers in a Flux repository are no clusters
+		if found.argocd, err = i.detectArgoCD(ctx, tree); err != nil {
+			return nil, err
+		}
+	}
+	if len(found.flux) == 0 && found.argocd == nil {
+		return nil, nil
+	}
+	return found.fleet()
+}
+
+// detected is what a repository without sluice.yaml describes.
+type detected struct {
+	flux   map[string]fleet.ImportedCluster // by name
+	argocd *fleet.ArgoCDImport              // nil if there are clusters of Flux
+}
+
+// fluxClusters names clusters. Those that would share a name get their path in it.
+func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
+	named := map[string]int{}
+	for _, r := range roots {
+		named[r.Cluster]++
+	}
+	clusters := map[string]fleet.ImportedCluster{}
+	for _, r := range roots {
+		name := r.Cluster
+		if named[name] > 1 {
+			name = strings.ReplaceAll(r.Path, "/", "-")
+		}
+		name = freeName(clusters, name)
+		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: name}
+	}
+	return clusters
+}
+
+// invalid are the characters that the name of a cluster cannot have, and runs of others that it cannot have.
+var invalid = regexp.MustCompile(`[^a-z0-9.-]+|\.\.+`)
+
+// freeName makes a name that a cluster can have, and that none has. A name that is both stays.
+func freeName[C any](clusters map[string]C, name string) string {
+	if _, taken := clusters[name]; !taken && fleet.ValidName(name) {
+		return name
+	}
+	name = invalid.ReplaceAllString(strings.ToLower(name), "-")
+	name = strings.Trim(name[max(0, len(name)-maxClusterName):], "-.") // the end of a path or an address says more
+	if !fleet.ValidName(name) {
+		name = strings.Trim("cluster-"+strings.ReplaceAll(name, ".", "-"), "-")
+	}
+	out := name
+	for n := 2; ; n++ {
+		if _, taken := clusters[out]; !taken {
+			return out
+		}
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// maxClusterName leaves room for what freeName adds.
+const maxClusterName = 50
+
+// fleet writes sluice.yaml.
+func (d detected) fleet() ([]byte, error) {
+	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
+	environments := slices.Sorted(maps.Keys(d.flux))
+	if len(d.flux) == 0 {
+		sync, entry = "argocd", map[string]any{"argocd": d.argocd}
+		environments = slices.Sorted(maps.Keys(d.argocd.Clusters))
+	}
+	out, err := yaml.Marshal(map[string]any{
+		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": "fleet"},
+		"spec": map[string]any{"sync": sync, "environments": names(environments), "import": []any{entry}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
+	}
+	return out, nil
+}
+
+func names(environments []string) []map[string]any {
+	out := make([]map[string]any, len(environments))
+	for i, name := range environments {
+		out[i] = map[string]any{"name": name}
+	}
+	return out
+}

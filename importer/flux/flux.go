@@ -1,0 +1,379 @@
+package flux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/importer/internal/reach"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Limits of one cluster.
+const (
+	maxUnits = 20_000 // Kustomizations, HelmReleases and ResourceSets; objects of a ResourceSet
+	maxDepth = 50     // Kustomizations that come out of Kustomizations
+)
+
+// Builder builds a Kustomize root: the objects of `kustomize build root`, where a kustomization may read any file of files. Import does
+// not change the objects.
+type Builder interface {
+	Build(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
+}
+
+// Importer reads clusters of one commit.
+type Importer struct {
+	// Starting is called before a unit is built; an error becomes the unit's. nil calls nothing.
+	Starting func(Key) error
+	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies them. nil
+	// ignores none.
+	Ignore func(name string) bool
+	// Memory keeps results between imports; nil keeps none.
+	Memory Memory
+
+	tree    Tree
+	builder Builder
+	origins map[Key][]Origin
+	ids     map[string]string // of files; see identify
+
+	commit   *content   // the repository under review
+	contents []*content // of the repositories that were listed, the commit's first
+	others   []Repository
+	mentions map[string][]mention // by file of another repository
+
+	repositories map[string]*artifact // see repository
+}
+
+// New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree too, in one directory.
+func New(tree Tree, builder Builder, others ...Repository) (*Importer, error) {
+	i := &Importer{tree: tree, builder: builder, others: others, mentions: map[string][]mention{}, ids: map[string]string{}, repositories: map[string]*artifact{}}
+	var err error
+	i.commit, err = i.listed("", ".")
+	return i, err
+}
+
+// Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
+type Unit struct {
+	Key    Key
+	Origin Origin
+	Parent Key // the Kustomization whose objects this one is among; empty for the cluster's root
+
+	// Stream has the objects of a Kustomization or ResourceSet as YAML documents, in Flux's order, without those that are units themselves.
+	Stream []byte
+	// Release of a HelmRelease.
+	Release *Release
+
+	Namespace string   // of objects that name none
+	Path      string   // of a Kustomization: the directory in its source
+	Reads     []string // files of the commit that the unit's build, or that of a unit above it, read
+	Own       []string // of a Kustomization that brings HelmReleases: the files that its own build read
+	DependsOn []Key
+	Prune     bool // Flux removes objects that disappear
+	Force     bool // Flux deletes and creates again an object whose change the API server refuses
+	Orphan    bool // Flux leaves the objects in the cluster when the unit is deleted
+	Suspended bool // Flux leaves the unit alone; it is not rendered
+	Notes     []string
+	Err       error // why the unit cannot be rendered
+	Brings    bool  // the unit fails, and its files may describe other units, which are missing
+
+	object manifest.Object
+}
+
+// cluster is the state of one Import.
+type cluster struct {
+	*Importer
+	self      Key // the GitRepository that is this repository
+	objects   map[Key]manifest.Object
+	artifacts map[Key]*artifact
+	units     map[Key]*Unit
+	order     []Key
+	sets      sets
+	absent    []reference // that counted as absent
+}
+
+// Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns the units in the
+// order in which Flux comes upon them. The error is that of a root that is no directory, or of limits; errors of units, the root's too,
+// are in Unit.Err.
+func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
+	root = path.Clean(strings.TrimPrefix(root, "/"))
+	if root == ".." || strings.HasPrefix(root, "../") {
+		return nil, fmt.Errorf("the path %q leaves the repository", root)
+	}
+	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
+	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
+	a, err := i.repository(i.commit, &sourcev1.GitRepositorySpec{})
+	if err != nil {
+		return nil, err
+	}
+	if !a.isDir(root) {
+		return nil, fmt.Errorf("%q is not a directory of the repository", root)
+	}
+	first, err := c.root(ctx, a, root)
+	if err != nil {
+		c.fail(c.unbuilt(root), err)
+		return []Unit{*c.units[c.order[0]]}, ctx.Err()
+	}
+	work := agenda{queue: []pending{first}}
+	for p, ok := work.next(); ok; p, ok = work.next() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if len(c.units) >= maxUnits {
+			return nil, fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets", maxUnits)
+		}
+		found, err := c.expand(ctx, p)
+		missing, waits := errors.AsType[*missingError](err)
+		switch {
+		case waits:
+			p.err, p.missing, p.late = err, missing.key, false // the unit that brings it may bring selected providers too
+			work.waiting = append(work.waiting, p)
+		case errors.Is(err, errLate):
+			p.late = true
+			work.late = append(work.late, p)
+		case err != nil:
+			c.fail(p, err)
+		default:
+			work.queue, work.waiting = arrived(c, found, work.queue, work.waiting)
+			work.queue = append(work.queue, found.children...)
+		}
+	}
+	for _, p := range work.waiting { // nobody else can bring what these wait for
+		c.fail(p, p.err)
+	}
+	recheck(c)
+	recheckOptional(c)
+	out := make([]Unit, 0, len(c.order))
+	for _, k := range c.order {
+		out = append(out, *c.units[k])
+	}
+	return out, nil
+}
+
+// agenda is what is not expanded yet.
+type agenda struct {
+	queue   []pending
+	waiting []pending // for an object that no unit has brought yet
+	late    []pending // until the queue is empty, one by one
+}
+
+func (a *agenda) next() (pending, bool) {
+	if len(a.queue) == 0 && len(a.late) > 0 { // HelmReleases last: they bring nothing that others refer to
+		n := max(0, slices.IndexFunc(a.late, func(p pending) bool { return p.object.Kind() != kindHelmRelease }))
+		a.queue = append(a.queue, a.late[n])
+		a.late = slices.Delete(a.late, n, n+1)
+	}
+	if len(a.queue) == 0 {
+		return pending{}, false
+	}
+	p := a.queue[0]
+	a.queue = a.queue[1:]
+	return p, true
+}
+
+// arrived moves to the queue what waited for one of the objects that were found.
+func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, still []pending) {
+	if len(found.objects) == 0 {
+		return queue, waiting
+	}
+	for _, p := range waiting {
+		if appeared(c, p.missing, found.objects) {
+			queue = append(queue, p)
+		} else {
+			still = append(still, p)
+		}
+	}
+	return queue, still
+}
+
+// appeared reports whether an object that was missing may be there, with some that are new. An ExternalArtifact is in no file: a generator
+// makes it.
+func appeared(c *cluster, missing Key, found []manifest.Object) bool {
+	if missing.Kind == kindExternalArtifact {
+		return slices.ContainsFunc(found, func(o manifest.Object) bool { return keyOf(o).Kind == kindArtifactGenerator })
+	}
+	_, ok := c.objects[missing]
+	return ok
+}
+
+// pending is an object that is not expanded yet.
+type pending struct {
+	object  manifest.Object
+	parent  Key
+	depth   int
+	reads   []string // of the parent
+	origin  Origin   // if it is written in no file of its own
+	late    bool     // every object that does not depend on it is known
+	err     error    // of what is waited for
+	missing Key
+}
+
+type expansion struct {
+	objects  []manifest.Object
+	children []pending
+}
+
+// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, the path
+// is built as it is.
+func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
+	m, err := c.produce(ctx, Key{Kind: "directory", Name: dir}, a, dir, "", &kustomizev1.KustomizationSpec{Path: dir})
+	if err != nil {
+		return pending{}, err
+	}
+	objects, reads := m.objects(), m.Reads
+	c.remember(objects, reads)
+	for _, o := range objects {
+		k := keyOf(o)
+		if k.Group != groupKustomize || k.Kind != kindKustomization {
+			continue
+		}
+		var ks kustomizev1.Kustomization
+		if err := decode(o, &ks); err != nil {
+			continue // the unit reports it
+		}
+		if clean(ks.Spec.Path) == dir && ks.Spec.SourceRef.Kind == kindGitRepository {
+			c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace, k.Namespace), Name: ks.Spec.SourceRef.Name}
+			return pending{object: o, reads: reads}, nil
+		}
+	}
+	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
+	c.guessSelf(objects)
+	return pending{reads: reads, object: synthetic(dir, c.self), origin: Origin{File: dir}}, nil
+}
+
+// synthetic is the Kustomization that applies a cluster's directory where the directory has none.
+func synthetic(dir string, source Key) manifest.Object {
+	return manifest.Object{
+		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
+		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
+		"spec":     map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository, "name": source.Name, "namespace": source.Namespace}},
+	}
+}
+
+// unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files can be read.
+func (c *cluster) unbuilt(dir string) pending {
+	for _, name := range c.commit.files {
+		if ext := path.Ext(name); !strings.HasPrefix(name, dir+"/") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		data, err := c.tree.ReadFile(name)
+		if err != nil || !bytes.Contains(data, []byte(groupKustomize)) {
+			continue // the root fails already
+		}
+		objects, err := manifest.Decode(data, manifest.DefaultBudget())
+		if err != nil {
+			continue
+		}
+		for _, o := range objects {
+			if at, ok := selfApplying(o, name); ok && at == dir {
+				return pending{object: o, reads: []string{name}}
+			}
+		}
+	}
+	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
+	return pending{object: synthetic(dir, c.self), reads: []string{dir}}
+}
+
+// guessSelf takes the only GitRepository that Kustomizations of the root name.
+func (c *cluster) guessSelf(objects []manifest.Object) {
+	names := map[Key]bool{}
+	for _, o := range objects {
+		var ks kustomizev1.Kustomization
+		k := keyOf(o)
+		if k.Group != groupKustomize || decode(o, &ks) != nil || ks.Spec.SourceRef.Kind != kindGitRepository { // the unit reports what does not decode
+			continue
+		}
+		names[Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace, k.Namespace), Name: ks.Spec.SourceRef.Name}] = true
+	}
+	if len(names) == 1 {
+		for k := range names {
+			c.self = k
+		}
+	}
+}
+
+// clean returns a path of an object as one in its source; "." for the source itself.
+func clean(p string) string { return path.Clean("./" + path.Clean("/"+p)) }
+
+func (c *cluster) fail(p pending, err error) {
+	u := c.unit(p)
+	u.Err, u.Brings = err, c.mayBring(p.object)
+	if u.Key.Kind == kindResourceSet {
+		u.Brings = !errors.Is(err, errServer)
+	}
+}
+
+// mayBring reports whether the files of a Kustomization that cannot be built may describe other units. A Kustomization for another cluster
+// or from another repository brings none of this commit.
+func (c *cluster) mayBring(o manifest.Object) bool {
+	k := keyOf(o)
+	if k.Kind != kindKustomization {
+		return false
+	}
+	spec, _ := o["spec"].(map[string]any)
+	if spec["kubeConfig"] != nil {
+		return false
+	}
+	var ks kustomizev1.Kustomization
+	if decode(o, &ks) == nil { // the unit has this error
+		if _, err := c.source(k.Namespace, ks.Spec.SourceRef); errors.Is(err, errElsewhere) {
+			return false
+		}
+	}
+	return mentionedBy(c, o, describing(groupKustomize, groupHelm, groupOperator))
+}
+
+// describing matches files that may contain objects of one of the API groups.
+func describing(groups ...string) func(name string, data []byte) bool {
+	return func(_ string, data []byte) bool {
+		return slices.ContainsFunc(groups, func(group string) bool { return bytes.Contains(data, []byte(group+"/v")) })
+	}
+}
+
+// mentionedBy reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a missing directory: Flux
+// does not remove what an earlier commit had there. It matches a source that cannot be read, too.
+func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byte) bool) bool {
+	spec, _ := o["spec"].(map[string]any) // without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
+	if o.Kind() == kindResourceSet {
+		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
+	}
+	dir, ok := spec["path"].(string)
+	if !ok && spec["path"] != nil {
+		return true
+	}
+	from, at := c.commit, clean(dir)
+	var ks kustomizev1.Kustomization
+	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository { // otherwise it fails, and its path is that of a file here
+		var err error
+		if from, err = contentBehind(c, sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
+			return true
+		}
+	}
+	files := slices.Sorted(slices.Values(from.files))
+	if at != "." && !slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, at+"/") }) {
+		return true
+	}
+	return reach.Any(files, func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, at, has)
+}
+
+// unit registers a unit. An object that two Kustomizations bring keeps its first place.
+func (c *cluster) unit(p pending) *Unit {
+	k := keyOf(p.object)
+	if u, ok := c.units[k]; ok {
+		return u
+	}
+	u := &Unit{Key: k, Parent: p.parent, Origin: p.origin, object: p.object}
+	if u.Origin == (Origin{}) {
+		u.Origin = c.origin(k, p.reads)
+	}
+	c.units[k] = u
+	c.order = append(c.order, k)
+	return u
+}

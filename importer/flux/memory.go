@@ -1,0 +1,306 @@
+package flux
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/importer/internal/wire"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Memory keeps values under a digest of what they were computed from, such as the built objects of a directory, between imports. A value
+// holds for the version of Sluice that stored it.
+type Memory interface {
+	Get(key string) []byte // nil if it is not known
+	Put(key string, value []byte)
+}
+
+// made is what a Kustomization makes of a directory, before its children are followed.
+type made struct {
+	Pieces []piece
+	Reads  []string
+	Notes  []string
+}
+
+// piece is one object. Text is its YAML document. Object is set if Import looks into the object: other units, and what they refer to.
+type piece struct {
+	Text   string
+	Object manifest.Object
+}
+
+// objects returns the objects that Import looks into.
+func (m *made) objects() []manifest.Object {
+	var out []manifest.Object
+	for _, p := range m.Pieces {
+		if p.Object != nil {
+			out = append(out, p.Object)
+		}
+	}
+	return out
+}
+
+// document appends an object to a stream of YAML documents.
+func document(stream []byte, o manifest.Object) ([]byte, error) {
+	out, err := manifest.Append(append(stream, "---\n"...), map[string]any(o))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Identity(), err)
+	}
+	return out, nil
+}
+
+// produce builds a directory, substitutes variables and adds metadata, or recalls the result. k is the unit's.
+func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string, spec *kustomizev1.KustomizationSpec) (*made, error) {
+	key, err := productKey(c, dir, namespace, spec)
+	if err != nil {
+		return nil, err
+	}
+	known, others := recall(c.Importer, key, a)
+	if known != nil {
+		return known, nil
+	}
+	if c.Starting != nil {
+		if err := c.Starting(k); err != nil {
+			return nil, err
+		}
+	}
+	seen := &recorder{artifact: a, importer: c.Importer, trace: trace{Kinds: map[string]string{}, Names: map[string]string{}, Files: map[string]string{}}}
+	built, reads, err := c.build(ctx, seen, dir, spec)
+	if err != nil {
+		return nil, err
+	}
+	built, notes, err := c.afterBuild(built, namespace, spec)
+	if err != nil {
+		return nil, err
+	}
+	out := &made{Reads: reads, Notes: notes}
+	for _, o := range built {
+		var p piece
+		if k := keyOf(o); expands(k) || isReferred(k) {
+			p.Object = o
+		}
+		if c.Ignore != nil || !expands(keyOf(o)) {
+			text, err := document(nil, o)
+			if err != nil {
+				return nil, err
+			}
+			p.Text = string(text)
+		}
+		out.Pieces = append(out.Pieces, p)
+	}
+	if c.Memory == nil || seen.partial {
+		return out, nil
+	}
+	store(c.Memory, key, &seen.trace, out, others)
+	return out, nil
+}
+
+// productKey is a digest of everything that produce depends on but the files.
+func productKey(c *cluster, dir, namespace string, spec *kustomizev1.KustomizationSpec) (string, error) {
+	in := struct {
+		What, Dir, Namespace string
+		Spec                 *kustomizev1.KustomizationSpec
+		From                 []any
+		Ignores              bool
+	}{"product", dir, namespace, spec, nil, c.Ignore != nil}
+	if spec.PostBuild != nil {
+		for _, ref := range spec.PostBuild.SubstituteFrom {
+			o, ok := c.objects[Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}]
+			in.From = append(in.From, ok, o)
+		}
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	return digest(text), nil
+}
+
+func digest(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:", len(p))
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// maxVariants bounds the results that are kept under one key: those of a few commits.
+const maxVariants = 8
+
+// recall returns the result under a key that holds for the commit; otherwise nil and the other results, encoded.
+func recall(i *Importer, key string, a *artifact) (known *made, others [][]byte) {
+	if i.Memory == nil {
+		return nil, nil
+	}
+	for r := wire.NewReader(i.Memory.Get(key)); r.More(); {
+		one := r.Bytes()
+		result := wire.NewReader(one)
+		if holds(result, i, a) {
+			if out := thaw(result); result.Err() == nil {
+				return out, nil
+			}
+			continue // damaged
+		}
+		others = append(others, one)
+	}
+	return nil, others
+}
+
+// store keeps a result with its trace before the others. What cannot be encoded is made again.
+func store(m Memory, key string, t *trace, latest *made, others [][]byte) {
+	one, err := freeze(t.append(nil), latest)
+	if err != nil {
+		return
+	}
+	out := wire.AppendText(nil, one)
+	for _, other := range others[:min(len(others), maxVariants-1)] {
+		out = wire.AppendText(out, other)
+	}
+	m.Put(key, out)
+}
+
+func freeze(out []byte, m *made) (_ []byte, err error) {
+	out = wire.AppendTexts(wire.AppendTexts(out, m.Reads), m.Notes)
+	out = wire.AppendUint(out, uint64(len(m.Pieces)))
+	for _, p := range m.Pieces {
+		out = wire.AppendText(out, p.Text)
+		var object any
+		if p.Object != nil {
+			object = map[string]any(p.Object)
+		}
+		if out, err = wire.AppendValue(out, object); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func thaw(r *wire.Reader) *made {
+	out := &made{Reads: r.Texts(), Notes: r.Texts()}
+	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+		p := piece{Text: r.Text()}
+		if object, ok := r.Value().(map[string]any); ok {
+			p.Object = object
+		}
+		out.Pieces = append(out.Pieces, p)
+	}
+	return out
+}
+
+// trace is what a build asked of an artifact, with the answers.
+type trace struct {
+	Kinds map[string]string // path → file, directory, or "" for neither
+	Names map[string]string // directory → a digest of the names in it
+	Files map[string]string // path → the path in the commit and the id of the content
+}
+
+func (t *trace) append(out []byte) []byte {
+	for _, all := range []map[string]string{t.Kinds, t.Names, t.Files} {
+		out = wire.AppendUint(out, uint64(len(all)))
+		for name, answer := range all {
+			out = wire.AppendText(wire.AppendText(out, name), answer)
+		}
+	}
+	return out
+}
+
+// holds reads a trace and reports whether an artifact gives the same answers.
+func holds(r *wire.Reader, i *Importer, a *artifact) bool {
+	same := true
+	for _, answer := range []func(name string) string{
+		a.kind,
+		a.namesDigest,
+		func(name string) string { return i.idOf(a, name) },
+	} {
+		for n := r.Count(); n > 0 && r.Err() == nil; n-- {
+			name, want := r.Text(), r.Bytes()
+			same = same && answer(name) == string(want)
+		}
+	}
+	return same && r.Err() == nil
+}
+
+// idOf returns a text that identifies a file of an artifact: its path in the commit and its id. It returns "" for a
+// file that does not exist or has no id.
+func (i *Importer) idOf(a *artifact, name string) string {
+	if !a.isFile(name) {
+		return ""
+	}
+	id, err := i.identify(a.original(name))
+	if err != nil {
+		return "" // who reads the file reports the error
+	}
+	return a.original(name) + "\x00" + id
+}
+
+// recorder notes what a build asks of an artifact.
+type recorder struct {
+	*artifact
+	importer *Importer
+	trace    trace
+	partial  bool // a file has no id, so the trace does not say what was read
+}
+
+func (r *recorder) see(name string) { r.trace.Kinds[name] = r.kind(name) }
+
+func (r *recorder) isDir(name string) bool { r.see(name); return r.artifact.isDir(name) }
+
+func (r *recorder) isFile(name string) bool { r.see(name); return r.artifact.isFile(name) }
+
+func (r *recorder) names(dir string) []string {
+	out := r.artifact.names(dir)
+	r.trace.Names[dir] = r.namesDigest(dir)
+	return out
+}
+
+// Stat implements kustomize.Tree.
+func (r *recorder) Stat(name string) (fs.FileInfo, error) {
+	r.see(name)
+	return r.artifact.Stat(name)
+}
+
+// ReadFile implements kustomize.Tree.
+func (r *recorder) ReadFile(name string) ([]byte, error) {
+	r.see(name)
+	data, err := r.artifact.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if r.trace.Files[name] = r.importer.idOf(r.artifact, name); r.trace.Files[name] == "" {
+		r.partial = true
+	}
+	return data, nil
+}
+
+// identify returns an id of a file's content: the tree's own, or a digest.
+func (i *Importer) identify(name string) (string, error) {
+	if id, ok := i.ids[name]; ok {
+		return id, nil
+	}
+	found, err := i.tree.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	var id string
+	if own, ok := found.Sys().(fmt.Stringer); ok {
+		id = own.String()
+	} else {
+		data, err := i.tree.ReadFile(name)
+		if err != nil {
+			return "", err
+		}
+		id = digest(data)
+	}
+	if id == "" {
+		return "", errors.New("no id")
+	}
+	i.ids[name] = id
+	return id, nil
+}

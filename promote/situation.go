@@ -1,0 +1,196 @@
+package promote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// observer describes environments from the snapshot, as package promote needs them. It asks the forge only whether the merge
+// request of a promotion is still open.
+type observer struct{ *snapshot }
+
+// situation describes an environment from Git and its record alone.
+func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.Situation, error) {
+	st := o.states[e.Name]
+	s := rollout.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow, Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix, Unprotected: o.request.Unprotected}
+	s.Workspaces = map[string]fleet.WorkspaceApprovers{}
+	for _, w := range o.fleet.Workspaces {
+		s.Workspaces[w.Name] = w.Spec.Approvers
+	}
+	s.Running = rollout.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash)}
+	merged, err := o.mergedByForge(ctx, e)
+	if err != nil {
+		return s, err
+	}
+	s.Running.Foreign = o.blocks(e, merged)
+	if st.Exists() {
+		s.Running.Tree = st.Tip.Tree.String()
+		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
+		s.Running.Restores = st.Trailer(branch.TrailerRollback) != ""
+		s.Running.TakesBack = st.Trailer(branch.TrailerTakenBack) != ""
+		if names := st.Trailer(branch.TrailerClusters); names != "" {
+			s.Running.Restored = strings.Split(names, ", ")
+		}
+	}
+	if s.Clusters, err = o.clusters(ctx, e.Name); err != nil {
+		return s, err
+	}
+	if !st.Exists() && s.Running.Foreign == "" && !o.request.Recreate { // the record may be gone as well
+		if s.Running.Foreign, err = o.deleted(ctx, e.Name); err != nil {
+			return s, err
+		}
+	}
+	o.findDeleted(&s)
+	for _, name := range e.After {
+		up, err := o.upstream(ctx, name)
+		if err != nil {
+			return s, err
+		}
+		s.Before = append(s.Before, up)
+	}
+	if s.Running.Tree != "" {
+		s.Record, err = rollout.CompleteHolds(s.Record, s.Running.Tree, st.ClusterNames(), o.past[e.Name].read(ctx))
+	}
+	return s, err
+}
+
+// blocks says why Sluice may not move an environment's branch, and what a person does about it; "" if it may. merged means that the forge
+// made the tip from a promotion's merge request.
+func (o *observer) blocks(e fleet.Environment, merged bool) string {
+	st, ran := o.states[e.Name], o.records.known[e.Name].Ran
+	switch {
+	case st.Foreign != "" && (o.request.Overwrite || merged || !o.foreign(e.Name)):
+		return ""
+	case st.Foreign != "":
+		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, ran))
+	case !st.Exists() && len(ran) > 0 && !o.request.Recreate:
+		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
+	}
+	return ""
+}
+
+// upstream describes an environment that promotions come from.
+func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream, error) {
+	out := rollout.Upstream{Name: name, Source: o.states[name].Source()}
+	st, ran := o.states[name], o.records.known[name].Ran
+	e, ok := o.fleet.Environment(name)
+	switch {
+	case o.foreign(name): // its record and its dates are those of somebody else
+		out.Source, out.Foreign = rollout.Source{}, fmt.Sprintf("%s: %s: %s", st.Branch, st.Foreign, resolve(o.hydrator, *e, st, ran))
+	case st.Foreign != "" && o.records.known[name].Has(st.Tip.Tree.String()): // the commit's dates are somebody else's
+		out.Since = ran[len(ran)-1].At
+	case st.Foreign != "": // known, but no pass has recorded that the environment has it
+		out.Since = o.request.Now
+	case ok && len(e.After) > 0 && st.Exists(): // other commits have the source's dates
+		out.Since = st.Tip.Committer.When
+	}
+	var err error
+	if out.Clusters, err = o.clusters(ctx, name); err != nil {
+		return out, err
+	}
+	for i := range out.Clusters {
+		target := out.Clusters[i].Name
+		if slices.ContainsFunc(o.records.known[name].Freezes, func(f rollout.Freeze) bool { return f.Target == target && f.Holds(o.request.Now) }) {
+			out.Clusters[i].State = "frozen"
+		}
+	}
+	out.Complete = !slices.ContainsFunc(out.Clusters, func(c rollout.ClusterState) bool {
+		return c.Tree != c.Desired && c.Desired != "" && c.State != "frozen" && c.State != "retired"
+	})
+	return out, nil
+}
+
+// mergedByForge reports whether the tip, which spec.signers does not allow, is the forge's squash or rebase of the promotion's
+// merge request. The request must not be open any more. Without a forge it is unknown, and the tip stays foreign.
+func (o *observer) mergedByForge(ctx context.Context, e fleet.Environment) (bool, error) {
+	st := o.states[e.Name]
+	if st.Origin.Unsigned == nil || e.Promotion.Mode != "request" || !o.records.known[e.Name].Opened.Is(st.Tip.Tree.String()) || o.request.Adapters.MergeRequests == nil {
+		return false, nil
+	}
+	open, err := o.request.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), st.Branch)
+	if errors.Is(err, ErrNoForge) {
+		return false, nil
+	}
+	return err == nil && open == nil, err
+}
+
+func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.ClusterState, error) {
+	st := o.states[environment]
+	var out []rollout.ClusterState
+	for _, c := range o.fleet.ClustersOf(environment) {
+		one := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Desired: hashText(st.Clusters[c.Name])}
+		if tip := o.refs[o.fleet.ClusterBranch(c)]; !tip.IsZero() {
+			commit, err := o.hydrator.Store.Commit(ctx, tip)
+			if err != nil {
+				return nil, err
+			}
+			one.Tree = commit.Tree.String()
+			origin, err := branch.Inspect(ctx, o.hydrator.Store, commit, branch.Owner{Environment: environment, Cluster: c.Name}, o.fleet.Signers())
+			if err != nil {
+				return nil, err
+			}
+			if origin.Foreign != "" && !o.request.Overwrite {
+				one.Foreign = fmt.Sprintf("%s: %s: bring it into the source, or promote with --overwrite-foreign on the command line",
+					o.fleet.ClusterBranch(c), origin.Foreign)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// deleted returns a reason if somebody deleted an environment's branch: a branch of one of its clusters names the environment.
+func (o *observer) deleted(ctx context.Context, environment string) (string, error) {
+	for _, c := range o.fleet.ClustersOf(environment) {
+		name := o.fleet.ClusterBranch(c)
+		tip := o.refs[name]
+		if tip.IsZero() {
+			continue
+		}
+		commit, err := o.hydrator.Store.Commit(ctx, tip)
+		if err != nil {
+			return "", err
+		}
+		if allowed := o.fleet.Signers(); !allowed.Empty() {
+			_, err := o.hydrator.Store.VerifySignature(ctx, tip, allowed)
+			if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+				return fmt.Sprintf("%s is missing, and %s does not tell whether somebody deleted it: %v: look at the history of %[2]s, or promote with --recreate on the command line",
+					o.states[environment].Branch, name, unsigned), nil
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+		if branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment {
+			return fmt.Sprintf("somebody deleted %s (%s exists): promote with --recreate on the command line to create it again", o.states[environment].Branch, name), nil
+		}
+	}
+	return "", nil
+}
+
+// findDeleted finds cluster branches that somebody deleted: those that existed at an earlier pass.
+func (o *observer) findDeleted(s *rollout.Situation) {
+	var existing []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		switch known := slices.Contains(s.Record.Branches, c.Name); {
+		case c.State == "retired":
+			continue
+		case c.Tree == "" && known && !o.request.Recreate:
+			c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
+			existing = append(existing, c.Name)
+		case c.Tree != "":
+			existing = append(existing, c.Name)
+		}
+	}
+	slices.Sort(existing)
+	s.Record.Branches = existing
+}

@@ -1,0 +1,63 @@
+package promote
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// trailers of a commit on an environment branch.
+func trailers(e fleet.Environment, a rollout.Action) []gitstore.Trailer {
+	list := []gitstore.Trailer{{Key: branch.TrailerSource, Value: a.Source.Commit}, {Key: branch.TrailerEnvironment, Value: e.Name}}
+	add := func(key, value string) {
+		if value != "" {
+			list = append(list, gitstore.Trailer{Key: key, Value: value})
+		}
+	}
+	if a.Kind != rollout.DoRollback {
+		add(branch.TrailerFrom, strings.Join(e.After, ", "))
+	}
+	for _, who := range a.ApprovedBy {
+		add(branch.TrailerApproved, who)
+	}
+	add(branch.TrailerBy, a.By)
+	add(branch.TrailerApps, strings.Join(a.Apps, ", "))
+	add(branch.TrailerWorkspaces, strings.Join(a.Workspaces, ", "))
+	add(branch.TrailerLeftOut, strings.Join(a.Without, ", "))
+	if a.Overtakes {
+		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
+	}
+	if a.Kind == rollout.MoveEnvironment && !a.Overtakes {
+		add(branch.TrailerReason, a.Reason)
+	}
+	if a.Continues != "" { // it is part of a rollout, which moves in waves
+		add(branch.TrailerTakenBack, a.Reason)
+		add(branch.TrailerWave, a.Wave)
+	} else if a.Kind == rollout.DoRollback {
+		add(branch.TrailerRollback, cmp.Or(a.Reason, "yes"))
+		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
+		add(branch.TrailerWave, a.Wave)
+	}
+	return list
+}
+
+// clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
+func clusterTrailers(e fleet.Environment, a rollout.Action, cluster string, runs rollout.ClusterSource) []gitstore.Trailer {
+	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Workspaces, a.Clusters = rollout.Source{Commit: runs.Commit}, a.Overtakes && a.Reason != "", nil, nil, nil, nil
+	list := append(trailers(e, a), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})
+	if a.Wave != "" && a.Kind != rollout.DoRollback {
+		list = append(list, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
+	}
+	for _, app := range slices.Sorted(maps.Keys(runs.Apps)) {
+		if c := runs.Apps[app]; c != runs.Commit {
+			list = append(list, gitstore.Trailer{Key: branch.TrailerAppSource, Value: app + " " + c})
+		}
+	}
+	return list
+}

@@ -1,0 +1,167 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/diff"
+)
+
+// Caution is one kind of effect of critical or high risk, with the objects that have it.
+type Caution struct {
+	Name  diff.EffectName
+	Risk  diff.Risk
+	Items []CautionItem // the first ones, in the order of the groups
+	Total int           // objects, counted on every cluster
+	Kinds int           // objects, counted once
+}
+
+// CautionItem is one object with the effect.
+type CautionItem struct {
+	Group   *diff.Group
+	Object  *diff.ObjectChange
+	Message string
+}
+
+// add counts the effect of an object with the given index. Several effects of one kind count once.
+func (c *Caution) add(g *diff.Group, o *diff.ObjectChange, effect, most int) {
+	e := o.Effects[effect]
+	if e.Risk.Rank() < c.Risk.Rank() {
+		c.Risk = e.Risk
+	}
+	if slices.ContainsFunc(o.Effects[:effect], func(other diff.Effect) bool { return other.Name == e.Name }) {
+		return
+	}
+	c.Kinds++
+	c.Total += len(g.Clusters)
+	if len(c.Items) < most {
+		c.Items = append(c.Items, CautionItem{g, o, e.Message})
+	}
+}
+
+const cautionItems = 4 // of one kind that are listed; the others are counted
+
+// Cautions returns the effects of critical and high risk by kind, the gravest first. It lists at most most items of a
+// kind and counts the others.
+func Cautions(c *diff.ChangeSet, most int) []*Caution {
+	byName := map[diff.EffectName]*Caution{}
+	var out []*Caution
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for j := range g.Objects {
+			o := &g.Objects[j]
+			for k, e := range o.Effects {
+				if e.Risk.Rank() > diff.RiskHigh.Rank() {
+					continue
+				}
+				one := byName[e.Name]
+				if one == nil {
+					one = &Caution{Name: e.Name, Risk: e.Risk}
+					byName[e.Name] = one
+					out = append(out, one)
+				}
+				one.add(g, o, k, most)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Caution) int {
+		return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// EffectWords describes a kind of effect in a few words.
+func EffectWords(name diff.EffectName) string {
+	words, ok := map[diff.EffectName]string{
+		diff.EffectImmutable:      "The cluster refuses the change",
+		diff.EffectDependsOnSync:  "The result depends on the sync tool",
+		diff.EffectDataLoss:       "Data may be lost",
+		diff.EffectCRDRemoved:     "A CustomResourceDefinition is removed",
+		diff.EffectCRDVersion:     "A CRD version is removed",
+		diff.EffectNamespaceGone:  "A namespace is removed",
+		diff.EffectStatefulGone:   "A StatefulSet is removed",
+		diff.EffectStorageShrinks: "A volume cannot shrink",
+		diff.EffectRolls:          "Pods stop before new ones start",
+		diff.EffectZeroReplicas:   "No replica is left",
+		diff.EffectRBACWidened:    "Rights are widened",
+		diff.EffectRecreated:      "A workload is recreated",
+		diff.EffectRerun:          "A Job runs again",
+		diff.EffectNotApplied:     "The change is not applied",
+		diff.EffectOrphan:         "An object becomes an orphan",
+		diff.EffectHook:           "A hook runs",
+		diff.EffectImage:          "An image changes",
+	}[name]
+	if !ok {
+		return "Caution"
+	}
+	return words
+}
+
+// WithheldGroup is the targets that fail for one reason.
+type WithheldGroup struct {
+	Message string
+	File    string // of the repository, where the cause is; "" if unknown
+	Line    int    // 0 if unknown
+	Before  bool   // the base cannot be rendered, the head can
+	Targets int
+	Apps    []string
+	Where   []diff.Reach
+	byEnv   map[string]int // index in Where
+}
+
+// GroupWithheld groups targets by their failure; the most frequent failure is first.
+func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
+	type key struct {
+		message string
+		before  bool
+	}
+	find := map[key]*WithheldGroup{}
+	var out []*WithheldGroup
+	for i := range list {
+		w := &list[i]
+		k := key{w.Message, w.Before}
+		g := find[k]
+		if g == nil {
+			g = &WithheldGroup{Message: w.Message, File: w.File, Line: w.Line, Before: w.Before, byEnv: map[string]int{}}
+			find[k] = g
+			out = append(out, g)
+		}
+		g.add(w)
+	}
+	slices.SortStableFunc(out, func(a, b *WithheldGroup) int { return cmp.Compare(b.Targets, a.Targets) })
+	return out
+}
+
+func (g *WithheldGroup) add(w *diff.Withheld) {
+	g.Targets++
+	if !slices.Contains(g.Apps, w.App) {
+		g.Apps = append(g.Apps, w.App)
+	}
+	i, ok := g.byEnv[w.Environment]
+	if !ok {
+		g.byEnv[w.Environment] = len(g.Where)
+		g.Where = append(g.Where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster), Clusters: 1})
+		return
+	}
+	g.Where[i].Pattern = w.Environment // with its number: some of the environment's clusters
+	g.Where[i].Clusters++
+}
+
+// Label names the targets of a group: `shop` and 2 more apps on `prod (5)`.
+func (g *WithheldGroup) Label(name naming) string {
+	const most = 3
+	var names []string
+	for _, a := range g.Apps[:min(most, len(g.Apps))] {
+		names = append(names, name(a))
+	}
+	out := strings.Join(names, ", ")
+	if rest := len(g.Apps) - len(names); rest > 0 {
+		out += " and " + Count(rest, "more app")
+	}
+	out += " on " + name(patterns(g.Where, maxWhere))
+	if g.Before {
+		out += " (at the base; the head renders)"
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+// Package data writes a review for programs: as JSON with its own schema, as SARIF 2.1.0 and as JUnit XML. The JSON form
+// contains the complete review without escaping; SARIF and JUnit contain the findings and escape what a viewer would
+// interpret. Equal reviews give equal bytes.
+package data
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/report"
+)
+
+// The version and kind of the JSON form. Under one version, fields keep their names and meanings.
+const (
+	APIVersion = "sluice.dev/v1alpha1"
+	Kind       = "Review"
+)
+
+// Document is the JSON form: docs/schema/review.json describes it.
+type Document struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is Review.
+	Kind string `json:"kind" jsonschema:"required,enum=Review"`
+	report.Review
+}
+
+// JSON writes the review as JSON.
+func JSON(w io.Writer, r *report.Review) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(Document{APIVersion: APIVersion, Kind: Kind, Review: *withLists(r)})
+}
+
+// withLists returns a copy with empty lists instead of nil, so that readers of the JSON find a list in every case.
+func withLists(r *report.Review) *report.Review {
+	out := *r
+	out.Findings.Introduced = list(r.Findings.Introduced)
+	if r.Changes == nil {
+		return &out
+	}
+	changes := *r.Changes
+	changes.Groups, changes.Withheld, changes.Apps = list(changes.Groups), list(changes.Withheld), list(slices.Clone(changes.Apps))
+	for i := range changes.Apps {
+		changes.Apps[i].Where = list(changes.Apps[i].Where)
+	}
+	out.Changes = &changes
+	return &out
+}
+
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

@@ -1,0 +1,200 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/sorting"
+)
+
+// FindingGroup is one message of one rule, with every object that it concerns.
+type FindingGroup struct {
+	*Finding // the first one
+	Breaches []Breach
+}
+
+// Breach is one object that breaks a rule, in all environments.
+type Breach struct {
+	Object, App, Path, File string
+	Where                   []string // prod/eu-1a, staging (40)
+}
+
+// GroupFindings groups findings of equal rule, severity, message and hint. Groups are ordered by severity, then by
+// rule; environments and objects keep their order.
+func GroupFindings(list []Finding) []*FindingGroup {
+	type key struct {
+		rule, message, hint, docs string
+		severity                  Severity
+	}
+	sorted := slices.Clone(list)
+	sorting.Func(sorted, bySeverity)
+	find := map[key]*FindingGroup{}
+	var out []*FindingGroup
+	for i := range sorted {
+		f := &sorted[i]
+		k := key{f.Rule, f.Message, f.Hint, f.Docs, f.Severity}
+		g := find[k]
+		if g == nil {
+			g = &FindingGroup{Finding: f}
+			find[k] = g
+			out = append(out, g)
+		}
+		g.add(f)
+	}
+	return out
+}
+
+func (g *FindingGroup) add(f *Finding) {
+	b := Breach{App: f.App, Path: f.Path, File: fileLine(f)}
+	if f.Object.Kind != "" {
+		b.Object = diff.Title(f.Object)
+	}
+	i := slices.IndexFunc(g.Breaches, func(o Breach) bool {
+		return o.Object == b.Object && o.App == b.App && o.Path == b.Path && o.File == b.File
+	})
+	if i < 0 {
+		i = len(g.Breaches)
+		g.Breaches = append(g.Breaches, b)
+	}
+	if len(f.Clusters) == 0 {
+		return
+	}
+	if at := places(f.Environment, f.Clusters); !slices.Contains(g.Breaches[i].Where, at) {
+		g.Breaches[i].Where = append(g.Breaches[i].Where, at)
+	}
+}
+
+// breaches is the number of objects of several groups.
+func breaches(list []*FindingGroup) int {
+	n := 0
+	for _, g := range list {
+		n += len(g.Breaches)
+	}
+	return n
+}
+
+// subject names what a group concerns: `Deployment web/web` of `web` on `prod (80), staging (40)`. Of many objects
+// it names the first ones.
+func (g *FindingGroup) subject(name naming, most int) string {
+	if len(g.Breaches) == 1 {
+		return g.Breaches[0].text(name)
+	}
+	var parts []string
+	for i := range g.Breaches[:min(most, len(g.Breaches))] {
+		parts = append(parts, g.Breaches[i].text(name))
+	}
+	if rest := len(g.Breaches) - len(parts); rest > 0 {
+		return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ") + "; and " + Number(rest) + " more"
+	}
+	return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ")
+}
+
+func (b *Breach) text(name naming) string {
+	var out []string
+	if b.Object != "" {
+		out = append(out, name(b.Object))
+	}
+	if b.App != "" {
+		out = append(out, "of "+name(b.App))
+	}
+	if len(b.Where) > 0 {
+		out = append(out, "on "+name(strings.Join(b.Where, ", ")))
+	}
+	return strings.Join(out, " ")
+}
+
+func fileLine(f *Finding) string {
+	if f.File == "" || f.Line <= 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
+}
+
+func bySeverity(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(a.Rule, b.Rule))
+}
+
+// byRule counts groups by rule: `12 of image-tag, 3 of schema`.
+func byRule(list []*FindingGroup) string {
+	n := map[string]int{}
+	var rules []string
+	for _, g := range list {
+		if n[g.Rule] == 0 {
+			rules = append(rules, g.Rule)
+		}
+		n[g.Rule] += len(g.Breaches)
+	}
+	const most, name = 6, 60
+	var parts []string
+	rest := breaches(list)
+	for i, r := range rules {
+		if i == most {
+			parts = append(parts, Number(rest)+" of "+Count(len(rules)-i, "other rule"))
+			break
+		}
+		parts = append(parts, Number(n[r])+" of "+code(safetext.Shorten(r, name)))
+		rest -= n[r]
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Docs returns the address of a rule's page, "" if it has none.
+func Docs(r *Review, f *Finding) string {
+	if f.Docs != "" || r.Links.Docs == "" {
+		return f.Docs
+	}
+	return strings.TrimSuffix(r.Links.Docs, "/") + "/" + f.Rule
+}
+
+// MessageGroup is one message with the places in files that it is about.
+type MessageGroup struct {
+	Text  string
+	Files []string // clusters/eu.yaml:12
+}
+
+// filePosition matches the FILE:LINE:COL that a message begins with.
+var filePosition = regexp.MustCompile(`^([^\s:]+\.[A-Za-z]+(?::\d+){0,2}): `)
+
+// GroupMessages groups messages that differ only in their position, in the order of their first occurrence.
+func GroupMessages(list []string) []*MessageGroup {
+	find := map[string]*MessageGroup{}
+	var out []*MessageGroup
+	for _, m := range list {
+		file, text := "", strings.TrimSpace(m)
+		if at := filePosition.FindStringSubmatch(text); at != nil {
+			file, text = at[1], text[len(at[0]):]
+		}
+		g := find[text]
+		if g == nil {
+			g = &MessageGroup{Text: text}
+			find[text] = g
+			out = append(out, g)
+		}
+		if file != "" && !slices.Contains(g.Files, file) {
+			g.Files = append(g.Files, file)
+		}
+	}
+	return out
+}
+
+// Line writes a group on one line: position: message (and 3 more files: …).
+func (g *MessageGroup) Line(most int) string {
+	if len(g.Files) == 0 {
+		return g.Text
+	}
+	out := g.Files[0] + ": " + g.Text
+	if rest := g.Files[1:]; len(rest) > 0 {
+		shown := rest[:min(most, len(rest))]
+		out += " (also " + strings.Join(shown, ", ")
+		if len(rest) > len(shown) {
+			out += " and " + Number(len(rest)-len(shown)) + " more"
+		}
+		out += ")"
+	}
+	return out
+}

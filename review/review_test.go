@@ -1,0 +1,180 @@
+package review_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/diff"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
+)
+
+// changed is the demo fleet with a second commit that changes a file.
+func changed(t *testing.T, file, old, now string) *hydratetest.Repo {
+	t.Helper()
+	r := hydratetest.Demo(t)
+	text := r.Read(file)
+	if !strings.Contains(text, old) {
+		t.Fatalf("%s does not contain %q", file, old)
+	}
+	r.Write(file, strings.Replace(text, old, now, 1))
+	r.Commit("change")
+	return r
+}
+
+func makeReview(t *testing.T, r *hydratetest.Repo, o review.Options) *report.Review {
+	t.Helper()
+	o.Compare.Base, o.Compare.Head = r.Resolve("HEAD~1"), r.Resolve("HEAD")
+	out, preview, err := review.Make(t.Context(), r.Hydrator(2), o)
+	if err != nil || preview != nil {
+		t.Fatalf("preview %v, %v", preview, err)
+	}
+	return out
+}
+
+func TestMake(t *testing.T) {
+	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
+	engine := &rules{}
+	out := makeReview(t, r, review.Options{Fleet: "harbour", Version: "test", Judge: review.Policy{Engine: engine}})
+	if out.Verdict != report.VerdictPass || out.Changes.Empty() || out.Head != r.Resolve("HEAD").Hash.String() || out.Base != r.Resolve("HEAD~1").Hash.String() || out.Fleet != "harbour" {
+		t.Errorf("%+v", out)
+	}
+	// The engine judges both sides, each with the objects that differ.
+	if len(engine.asked) != 2 || len(engine.asked[0]) == 0 || len(engine.asked[0]) != len(engine.asked[1]) {
+		t.Fatalf("the engine was asked %d times", len(engine.asked))
+	}
+	after := engine.asked[0][0]
+	if after.App.Name != "shop" || after.Cluster.Environment == "" || len(after.Objects) == 0 || after.Objects[0].Old == nil {
+		t.Errorf("the first subject is %+v", after)
+	}
+	if out := makeReview(t, r, review.Options{FindingsOnly: true}); !out.Changes.Empty() || out.Changes.Compared == 0 {
+		t.Errorf("findings only: %+v", out.Changes)
+	}
+}
+
+// A mistake in the change is part of the review, not an error.
+func TestBrokenFleet(t *testing.T) {
+	r := changed(t, "apps/shop/app.yaml", "namespace: shop", "namespaces: shop")
+	out := makeReview(t, r, review.Options{Judge: review.Policy{Engine: &rules{}}})
+	if out.Verdict != report.VerdictError || len(out.Errors) == 0 || !strings.Contains(out.Errors[0], "apps/shop/app.yaml:6") {
+		t.Errorf("%+v", out)
+	}
+}
+
+// A target that cannot be rendered makes the verdict an error. The other targets are compared.
+func TestChartFails(t *testing.T) {
+	r := changed(t, "charts/web/templates/service.yaml", "kind: Service", "kind: {{ fail \"no service\" }}")
+	out := makeReview(t, r, review.Options{})
+	if out.Verdict != report.VerdictError || len(out.Changes.Withheld) == 0 || len(out.Errors) != 0 {
+		t.Errorf("verdict %s, %d withheld, errors %v", out.Verdict, len(out.Changes.Withheld), out.Errors)
+	}
+}
+
+func TestPolicyFails(t *testing.T) {
+	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
+	broken := errors.New("the policy cannot be loaded")
+	_, _, err := review.Make(t.Context(), r.Hydrator(2), review.Options{
+		Compare: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}, Judge: review.Policy{Engine: &rules{err: broken}},
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	finding := func(s report.Severity) report.Findings {
+		return report.Findings{Introduced: []report.Finding{{Severity: s}}}
+	}
+	for name, c := range map[string]struct {
+		r    report.Review
+		want report.Verdict
+	}{
+		"nothing":                        {report.Review{Changes: &diff.ChangeSet{}}, report.VerdictPass},
+		"no comparison":                  {report.Review{}, report.VerdictError},
+		"errors":                         {report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}}, report.VerdictError},
+		"the head cannot be rendered":    {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}}, report.VerdictError},
+		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictPass},
+		"a finding that is an error":     {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityError)}, report.VerdictFail},
+		"a finding that is a warning":    {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityWarning)}, report.VerdictWarn},
+		"a finding for information":      {report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")}, report.VerdictPass},
+		"an error before a finding":      {report.Review{Errors: []string{"x"}, Findings: finding(report.SeverityError)}, report.VerdictError},
+		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{}, Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}}, Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
+	} {
+		if got := review.Verdict(&c.r); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// rules is an engine that answers from two lists: first for the head, then for the base.
+type rules struct {
+	after, before []policy.Finding
+	asked         [][]policy.Subject
+	err           error
+}
+
+func (r *rules) Check(_ context.Context, in policy.Input) (*policy.Result, error) {
+	var all []policy.Subject
+	for batch, err := range in.Subjects {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, batch...)
+	}
+	r.asked = append(r.asked, all)
+	if len(r.asked) == 1 {
+		return &policy.Result{Findings: r.after, Notes: []string{"a note"}}, r.err
+	}
+	return &policy.Result{Findings: r.before}, r.err
+}
+
+// Findings of the base are not introduced. Equal findings of several clusters are merged. A built-in rule has a page.
+func TestPolicy(t *testing.T) {
+	at := func(rule, cluster, message string) policy.Finding {
+		return policy.Finding{
+			Rule: rule, Severity: policy.Severity(report.SeverityError), Message: message, App: "shop", Cluster: cluster, Environment: "prod",
+			Object: manifest.Identity{Kind: "Deployment", Name: "shop"},
+		}
+	}
+	builtIn := policy.BuiltIn()[0].ID
+	exempt := at("exempted", "prod-eu-1", "m")
+	exempt.Exemption = &policy.Exempt{Reason: "agreed", File: "sluice.yaml"}
+	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
+	for name, c := range map[string]struct {
+		whole               bool
+		introduced          []string
+		existing, resolved  int
+		questions, exempted int
+	}{
+		"compared with the base": {false, []string{builtIn, "custom"}, 1, 1, 2, 1},
+		"whole environments":     {true, []string{builtIn, "custom", "old"}, 0, 0, 1, 1},
+	} {
+		engine := &rules{
+			after:  []policy.Finding{at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"), at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt},
+			before: []policy.Finding{at("old", "prod-eu-1", "m"), at("gone", "prod-eu-1", "m")},
+		}
+		f := makeReview(t, r, review.Options{Judge: review.Policy{Engine: engine, Whole: c.whole}}).Findings
+		var introduced []string
+		for _, one := range f.Introduced {
+			introduced = append(introduced, one.Rule)
+			if one.Rule == builtIn && (!slices.Equal(one.Clusters, []string{"prod-eu-1", "prod-us-1"}) || !strings.HasSuffix(one.Docs, builtIn+".md")) || one.File != "apps/shop/app.yaml" {
+				t.Errorf("%s: %+v", name, one)
+			}
+			if one.Rule == "custom" && one.Docs != "" {
+				t.Errorf("%s: a rule of the fleet has the page %s", name, one.Docs)
+			}
+		}
+		slices.Sort(introduced)
+		slices.Sort(c.introduced)
+		if !slices.Equal(introduced, c.introduced) || f.Existing[report.SeverityError] != c.existing || len(f.Resolved) != c.resolved || len(engine.asked) != c.questions || f.Exempted != c.exempted || !slices.Contains(f.Notes, "a note") {
+			t.Errorf("%s: introduced %v, existing %v, %d resolved, %d exempted, notes %v, asked %d times", name, introduced, f.Existing, len(f.Resolved), f.Exempted, f.Notes, len(engine.asked))
+		}
+	}
+}

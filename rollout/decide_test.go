@@ -1,0 +1,234 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/rollout"
+)
+
+// at is a Friday.
+func at() time.Time { return time.Date(2026, 3, 27, 10, 0, 0, 0, time.UTC) }
+
+// prod has just received c2, which clusters a and b do not run yet.
+func prod(p fleet.Promotion, clusters ...rollout.ClusterState) rollout.Situation {
+	return rollout.Situation{
+		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p},
+		Trunk:       rollout.Trunk{"c1", "c2"}, Now: at(), Record: rollout.NewRecord("prod"), Clusters: clusters,
+		Running: rollout.Running{Source: rollout.Source{Commit: "c2"}, Tree: "t2", Commit: "x2"},
+		Before:  []rollout.Upstream{{Name: "staging", Source: rollout.Source{Commit: "c2"}, Complete: true}},
+	}
+}
+
+func behind(name string, change func(*rollout.ClusterState)) rollout.ClusterState {
+	c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name + "1", Desired: name + "2"}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// step decides, and executes the moves of cluster branches. It returns the clusters that moved.
+func step(t *testing.T, s *rollout.Situation) (moved []string, d rollout.Decision) {
+	t.Helper()
+	d, err := rollout.Decide(*s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record = d.Record
+	for _, a := range d.Actions {
+		if a.Kind != rollout.MoveWave {
+			continue
+		}
+		moved = append(moved, a.Clusters...)
+		for i := range s.Clusters {
+			for _, name := range a.Clusters {
+				if s.Clusters[i].Name == name {
+					s.Clusters[i].Tree = s.Clusters[i].Desired
+				}
+			}
+		}
+	}
+	return moved, d
+}
+
+// --now on a current rollout ends its bakes only after a second person agrees, if sluice.yaml requires one.
+func TestExpediteNeedsTheSecondPerson(t *testing.T) {
+	t.Parallel()
+	for _, second := range []bool{true, false} {
+		s := prod(fleet.Promotion{
+			Mode: "manual", Waves: []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
+			Rights: []fleet.Rights{{Verbs: []string{"promote"}, Roles: []string{"write"}}, {Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second}},
+		}, behind("a", nil), behind("b", nil))
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Fatalf("the canary: %v", moved)
+		}
+		s.Now = s.Now.Add(time.Minute)
+		if moved, _ := step(t, &s); len(moved) != 0 {
+			t.Fatalf("without a bake: %v", moved)
+		}
+		apply := func(e rollout.Event) {
+			t.Helper()
+			next, err := rollout.Apply(s.Record, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Record = next
+		}
+		apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix", Source: rollout.Source{Commit: "c2"}})
+		if second {
+			apply(rollout.Event{Kind: rollout.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
+			moved, d := step(t, &s)
+			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: somebody other than mia must agree: /sluice approve prod" {
+				t.Errorf("by her own word alone: %v, %s", moved, d.WaitsFor)
+			}
+			if x, err := rollout.Expedited(s); err != nil || x == nil || x.Tree != "t2" || x.By != "mia" {
+				t.Errorf("to be approved: %+v, %v", x, err)
+			}
+			apply(rollout.Event{Kind: rollout.EventApprove, By: "bob", At: s.Now, Tree: "t2"})
+		}
+		if moved, d := step(t, &s); len(moved) != 1 || !d.Actions[0].Overtakes || d.Actions[0].By != "mia" || d.Record.Request != nil {
+			t.Errorf("second %t: %v, %+v", second, moved, d.Actions)
+		}
+	}
+}
+
+// Without statuses and checks, a pause separates the steps of a wave.
+func TestStepsSettle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		p    fleet.Promotion
+		wait time.Duration
+	}{
+		"maxParallel":   {fleet.Promotion{Waves: []fleet.Wave{{Name: "all", MaxParallel: 1}}}, 5 * time.Minute},
+		"avoidTogether": {fleet.Promotion{AvoidTogether: []string{"pair"}}, 5 * time.Minute},
+		"settle":        {fleet.Promotion{AvoidTogether: []string{"pair"}, Settle: "20m"}, 20 * time.Minute},
+	} {
+		s := prod(c.p, behind("a", nil), behind("b", nil))
+		for range 3 {
+			if moved, _ := step(t, &s); len(moved) > 1 {
+				t.Fatalf("%s: %v at once", name, moved)
+			}
+		}
+		s.Now = at().Add(c.wait - time.Second)
+		if moved, d := step(t, &s); len(moved) != 0 || d.Next != at().Add(c.wait) {
+			t.Errorf("%s: %v a second too early; next look %s", name, moved, d.Next)
+		}
+		s.Now = at().Add(c.wait)
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Errorf("%s: nothing after %s", name, c.wait)
+		}
+	}
+}
+
+// If all clusters of a wave are frozen, later waves wait, except with --now.
+func TestFrozenCanary(t *testing.T) {
+	t.Parallel()
+	frozen := func(c *rollout.ClusterState) { c.State = "frozen" }
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", frozen), behind("b", nil))
+	if moved, d := step(t, &s); len(moved) != 0 || d.WaveGates[len(d.WaveGates)-1].State == rollout.Red {
+		t.Errorf("%v, %v", moved, d.WaveGates)
+	}
+	s.Record.Progress.Now = true
+	if moved, _ := step(t, &s); len(moved) != 1 {
+		t.Errorf("with --now: %v", moved)
+	}
+}
+
+// A cluster branch with a foreign commit stays. Other clusters of its wave move, and the next wave waits.
+func TestForeignCluster(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "first", Count: 2}, {Name: "rest"}}},
+		behind("a", func(c *rollout.ClusterState) { c.Foreign = "a human was here" }), behind("b", nil), behind("c", nil))
+	if moved, _ := step(t, &s); len(moved) != 1 || moved[0] != "b" {
+		t.Errorf("first: %v", moved)
+	}
+	moved, d := step(t, &s)
+	if len(moved) != 0 || d.WaitsFor != "the clusters of prod wait: a human was here" {
+		t.Errorf("then: %v, %s", moved, d.WaitsFor)
+	}
+}
+
+// While branches are unprotected, nothing is promoted and the gate names the reason. A rollback continues.
+func TestUnprotected(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{}, behind("a", nil), behind("b", nil))
+	s.Unprotected = "env/prod is not protected"
+	d, err := rollout.Decide(s)
+	if err != nil || len(d.Actions) != 1 || d.Actions[0].Kind != rollout.Nothing || len(d.Gates) != 1 || d.Gates[0].Name != rollout.GateProtection || !strings.Contains(d.WaitsFor, "env/prod is not protected") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	s.Unprotected = ""
+	if moved, _ := step(t, &s); len(moved) == 0 {
+		t.Error("nothing moves on protected branches")
+	}
+}
+
+// Windows at hours that the change to or from summer time skips or repeats.
+func TestWindowsOfSummerTime(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := []fleet.Window{{Days: []string{"Sat"}, From: "22:00", To: "04:00", TimeZone: "Europe/Berlin"}}
+	for _, c := range []struct {
+		at   time.Time
+		open bool
+	}{
+		{time.Date(2026, 3, 28, 21, 59, 0, 0, berlin), false},
+		{time.Date(2026, 3, 29, 1, 59, 0, 0, berlin), true},
+		{time.Date(2026, 3, 29, 3, 30, 0, 0, berlin), true}, // an hour after 1:30
+		{time.Date(2026, 3, 29, 4, 0, 0, 0, berlin), false},
+		{time.Date(2026, 10, 25, 3, 59, 0, 0, berlin), true},
+		{time.Date(2026, 10, 25, 4, 0, 0, 0, berlin), false},
+	} {
+		if open, reason, _ := rollout.Open(night, nil, c.at); open != c.open {
+			t.Errorf("%s: %t, %s", c.at, open, reason)
+		}
+	}
+}
+
+// If all clusters of an upstream environment are frozen on an older commit, they show nothing about the new one, so
+// the promotion waits.
+func TestFrozenUpstream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		clusters []rollout.ClusterState
+		green    bool
+	}{
+		"all frozen and behind": {[]rollout.ClusterState{behind("s", func(c *rollout.ClusterState) { c.State = "frozen" })}, false},
+		"frozen, but current":   {[]rollout.ClusterState{behind("s", func(c *rollout.ClusterState) { c.State, c.Tree = "frozen", c.Desired })}, true},
+		"one of two is frozen": {[]rollout.ClusterState{
+			behind("s", func(c *rollout.ClusterState) { c.State = "frozen" }), behind("r", func(c *rollout.ClusterState) { c.Tree = c.Desired }),
+		}, true},
+	} {
+		s := prod(fleet.Promotion{Mode: "auto"}, behind("a", nil))
+		s.Running.Source, s.Running.Tree = rollout.Source{Commit: "c1"}, "t1"
+		s.Before[0].Clusters = c.clusters
+		_, d := step(t, &s)
+		state := rollout.State("")
+		for _, g := range d.Gates {
+			if g.Name == rollout.GateBefore+"staging" {
+				state = g.State
+			}
+		}
+		if (state == rollout.Green) != c.green {
+			t.Errorf("%s: the gate is %q: %+v", name, state, d.Gates)
+		}
+	}
+}
+
+// What an environment waits for names a freeze once.
+func TestWaitsForOneState(t *testing.T) {
+	t.Parallel()
+	until := at().Add(time.Hour)
+	s := prod(fleet.Promotion{Mode: "manual"}, behind("a", nil))
+	s.Record.Freezes = []rollout.Freeze{{Until: until, By: "ada"}}
+	want := "the clusters of prod wait: frozen until " + rollout.Stamp(until) + " by ada"
+	if _, d := step(t, &s); d.WaitsFor != want {
+		t.Errorf("got %q, want %q", d.WaitsFor, want)
+	}
+}

@@ -1,0 +1,205 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// gatekeeper lists what must be true before a promotion begins.
+type gatekeeper struct {
+	*facts
+	agreement    *agreement
+	rolloutGates *rolloutGates
+	upstreams    *upstreams
+}
+
+// gates returns the gates of a promotion.
+func (x *gatekeeper) gates(w Proposal) []Gate {
+	gates := []Gate{x.branchGate(w), x.rolloutGates.haltGate()}
+	if g, ok := x.holdGate(w); ok {
+		gates = append(gates, g)
+	}
+	gates = append(gates, x.rolloutGates.timeGates(w.Overtakes)...)
+	if !w.Overtakes {
+		gates = append(gates, x.upstreamGates(w)...)
+		gates = append(gates, x.progressGate())
+		gates = append(gates, checks(x.s, time.Time{})...)
+	}
+	gates = append(gates, x.renderedGates(w)...)
+	if g, ok := x.agreement.approvalsGate(); ok {
+		gates = append(gates, g)
+	}
+	return gates
+}
+
+// holdGate describes what holds leave out of a promotion, and which held commits it promotes. It blocks a promotion
+// that would be empty without the held apps.
+func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
+	g := Gate{Name: GateHold, State: Green}
+	var parts []string
+	if len(w.Held) > 0 {
+		parts = append(parts, "leaves out "+Few(w.Held)+", which is held back")
+	}
+	if len(w.Released) > 0 {
+		parts = append(parts, short(w.Promoted.Commit)+" changes "+Few(w.Released)+", so the hold ends when it lands")
+	}
+	if w.By != "" {
+		for _, h := range x.rec.Holds {
+			if h.Tree != "" && x.order.contains(w.Source, h.Source, h.Apps) && (len(w.Apps) == 0 || len(h.Apps) == 0 || slices.ContainsFunc(h.Apps, func(a string) bool { return slices.Contains(w.Apps, a) })) {
+				parts = append(parts, fmt.Sprintf("%s asked for what is held back, so the hold on %s ends when it lands", w.By, h.Scope(x.s.Environment.Name)))
+			}
+		}
+	}
+	if w.Source.equalOn(x.s.Running.Source, x.names()) && len(w.Held) > 0 {
+		g.State = Waiting
+	}
+	g.Reason = strings.Join(parts, "; ")
+	return g, len(parts) > 0
+}
+
+// branchGate refuses commits that cannot be ordered: a commit that is not on the known part of the trunk might be
+// older.
+func (x *gatekeeper) branchGate(w Proposal) Gate {
+	g := Gate{Name: GateBranch, State: Green}
+	switch {
+	case !x.order.knows(x.s.Running.Source) && w.Overtakes && x.order.knows(w.Promoted):
+		g.Reason = fmt.Sprintf("it runs %s, which is not on the trunk any more; --now continues from there", x.s.Running.Source)
+	case !x.order.knows(x.s.Running.Source):
+		g.State, g.Reason = Unknown, fmt.Sprintf("it runs %s, which is not on the trunk%s", x.s.Running.Source, x.unknownAdvice())
+	case !x.order.knows(w.Promoted):
+		g.State, g.Reason = Unknown, fmt.Sprintf("%s is not on the trunk%s", w.Promoted, x.unknownAdvice())
+	case len(w.Apps) > 0 && x.s.Running.Source.Empty():
+		g.State, g.Reason = Red, "the environment runs nothing yet: promote a whole commit first, without --app or --workspace"
+	}
+	return g
+}
+
+// unknownAdvice returns the next step for a commit that is not on the known part of the trunk. An incomplete clone is
+// never a reason to bypass a gate.
+func (x *gatekeeper) unknownAdvice() string {
+	if x.s.Shallow {
+		return " as far as this shallow clone knows: run `git fetch --unshallow`"
+	}
+	return "; if the trunk was rewritten, promote with --now"
+}
+
+func (x *gatekeeper) progressGate() Gate {
+	g := Gate{Name: GateProgress, State: Green}
+	p := x.rec.Progress
+	if p == nil || !p.Done.IsZero() || x.p.RestartBake {
+		return g
+	}
+	g.State, g.Since = Waiting, p.Started
+	g.Reason = fmt.Sprintf("the rollout of %s is not complete", p.Source)
+	for _, w := range x.waves {
+		if b := x.rolloutGates.bakeGate(w); b.State != Green {
+			g.Until = b.Until
+			break
+		}
+	}
+	return g
+}
+
+// upstreamGates check that the upstream environments run the source, and have done so for long enough.
+func (x *gatekeeper) upstreamGates(w Proposal) []Gate {
+	gates := make([]Gate, 0, len(x.s.Environment.After))
+	for _, name := range x.s.Environment.After {
+		i := slices.IndexFunc(x.s.Before, func(b Upstream) bool { return b.Name == name })
+		if i < 0 {
+			gates = append(gates, Gate{Name: GateBefore + name, State: Unknown, Reason: "what it runs is unknown"})
+			continue
+		}
+		gates = append(gates, x.upstreamGate(w, x.s.Before[i]))
+	}
+	return gates
+}
+
+// foreignUpstreams returns gates for upstream environments whose branches have foreign commits, if promotion does not
+// wait for a person. Their next state is unknown.
+func (x *gatekeeper) foreignUpstreams() []Gate {
+	if x.mode() == modeManual || x.rec.Request != nil {
+		return nil
+	}
+	var out []Gate
+	for _, b := range x.s.Before {
+		if b.Foreign != "" {
+			out = append(out, Gate{Name: GateBefore + b.Name, State: Red, Reason: b.Foreign})
+		}
+	}
+	return out
+}
+
+func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
+	g := Gate{Name: GateBefore + b.Name, State: Waiting}
+	watch := x.rec.Before[b.Name]
+	switch {
+	case b.Foreign != "":
+		g.State, g.Reason = Red, b.Foreign
+		return g
+	case b.Source.Empty() || watch == nil || len(watch.Ran) == 0:
+		g.Reason = b.Name + " runs nothing yet"
+		return g
+	case !x.order.knows(b.Source):
+		g.State, g.Reason = Unknown, fmt.Sprintf("%s runs %s, which is not on the known part of the trunk", b.Name, b.Source)
+		return g
+	case !x.order.contains(b.Source, w.Promoted, w.Apps):
+		g.Reason = fmt.Sprintf("%s runs %s", b.Name, b.Source)
+		return g
+	}
+	if b.idle() {
+		g.Reason = fmt.Sprintf("all clusters of %s are frozen and none runs %s; unfreeze one", b.Name, b.Source)
+		return g
+	}
+	if h := x.upstreams.health(b); h.state != Green {
+		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
+		return g
+	}
+	var healthy time.Time // start of the unbroken time in which its states contained the source
+	for _, r := range slices.Backward(watch.Ran) {
+		if !x.order.contains(r.Source, w.Promoted, w.Apps) {
+			break
+		}
+		if !r.Healthy.IsZero() {
+			healthy = r.Healthy
+		}
+	}
+	if healthy.IsZero() {
+		g.Reason = b.Name + " has not completed its rollout"
+		return g
+	}
+	if watch.LastRed.After(healthy) {
+		healthy = watch.LastRed
+	}
+	g.Since, g.Until = healthy, healthy.Add(x.bake)
+	if x.s.Now.Before(g.Until) {
+		g.Reason = fmt.Sprintf("it bakes in %s until %s", b.Name, Stamp(g.Until))
+		return g
+	}
+	g.State, g.Until = Green, time.Time{}
+	return x.upstreams.gate(w, b.Name, g)
+}
+
+// renderedGates compare the candidate with the proposal, and report its policy verdict.
+func (x *gatekeeper) renderedGates(w Proposal) []Gate {
+	rendered, policy := Gate{Name: GateRendered, State: Green}, Gate{Name: GatePolicy, State: Unknown, Reason: "not rendered yet"}
+	c := x.s.Candidate
+	switch {
+	case c == nil || !c.Source.Equal(w.Source):
+		rendered.State, rendered.Reason = Waiting, w.Source.String()+" is not rendered yet"
+	case c.Base != x.s.Running.Commit:
+		rendered.State, rendered.Reason = Waiting, "the environment branch has moved since it was rendered"
+	case c.Blocked != "":
+		rendered.State, rendered.Reason = Red, c.Blocked
+		policy.State, policy.Reason = c.Policy, c.Reason
+	case c.Policy == Red || c.Policy == Waiting || c.Policy == Green:
+		policy.State, policy.Reason = c.Policy, c.Reason
+		if c.Tree == "" && c.Policy == Green {
+			rendered.State, rendered.Reason = Unknown, "its tree is unknown"
+		}
+	default:
+		policy.Reason = "policy has not judged it yet"
+	}
+	return []Gate{rendered, policy}
+}

@@ -1,0 +1,88 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+)
+
+// excluded reports whether a source has only changes that are held, or that a person declined.
+func (x *proposer) excluded(c, next Source) bool {
+	if d := x.rec.Declined; d != nil && x.mode() == modeRequest && x.notNewer(c.common(), d.Source.Commit) {
+		return true
+	}
+	older := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return x.order.at(c.Commit) <= x.order.at(h.Source.Commit) })
+	if !older {
+		return false
+	}
+	w := Proposal{Promoted: c, Source: next}
+	x.leaveOut(&w)
+	return w.Source.equalOn(x.s.Running.Source, x.names())
+}
+
+// leaveOut keeps held apps at the commits that they run.
+func (x *proposer) leaveOut(w *Proposal) {
+	runs, names := x.s.Running.Source, x.names()
+	l := heldApps{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
+	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
+	for _, name := range names {
+		next.Clusters[name] = w.Source.On(name)
+	}
+	for _, h := range x.rec.Holds {
+		if h.Tree == "" && !h.Whole {
+			continue
+		}
+		scope := h.Clusters
+		if len(scope) == 0 {
+			scope = names
+		}
+		l.changed = x.changed(h, w.Promoted)
+		for _, name := range scope {
+			if want, ok := next.Clusters[name]; ok {
+				next.Clusters[name] = x.keepHeld(h, name, want, runs.On(name), &l)
+			}
+		}
+	}
+	w.Source = next.Among(names)
+	w.Held, w.Released = slices.Sorted(maps.Keys(l.held)), slices.Sorted(maps.Keys(l.released))
+}
+
+// heldApps is the result of leaveOut: apps or clusters that stay held, and held apps that the source changes.
+type heldApps struct {
+	promoted       Source
+	changed        []string // apps of the current hold that promoted changes
+	held, released map[string]bool
+}
+
+// keepHeld returns the source for one cluster that a hold covers.
+func (x *proposer) keepHeld(h Hold, cluster string, want, have ClusterSource, l *heldApps) ClusterSource {
+	older := h.Whole && x.notNewer(l.promoted.On(cluster), h.Source.On(cluster).Commit)
+	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
+		l.held[cluster] = true
+		return have
+	}
+	for _, app := range h.Apps {
+		newer := x.order.at(l.promoted.Of(app)) > x.order.at(h.Source.On(cluster).Of(app))
+		switch {
+		case want.Of(app) == have.Of(app):
+		case newer && slices.Contains(l.changed, app):
+			l.released[app] = true
+		default:
+			want = want.with(app, have.Of(app))
+			l.held[app] = true
+		}
+	}
+	return want
+}
+
+// changed returns the apps of a hold that a source changes.
+func (x *proposer) changed(h Hold, promoted Source) []string {
+	c := x.s.Changes
+	if c == nil || !c.Source.Equal(promoted) {
+		return nil
+	}
+	i := slices.IndexFunc(c.Holds, func(o HoldChange) bool { return o.Hold.is(h) })
+	if i < 0 {
+		return nil
+	}
+	return c.Holds[i].Apps
+}

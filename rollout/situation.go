@@ -1,0 +1,242 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+)
+
+// Situation contains everything that a decision depends on. A caller reads it from Git and the forge. Fields that
+// could not be read are empty, and count as unknown.
+type Situation struct {
+	Environment fleet.Environment
+	Clusters    []ClusterState
+	Workspaces  map[string]fleet.WorkspaceApprovers // who may approve promotions of one workspace only, by its name
+	Before      []Upstream                          // the environments of Environment.After
+	Trunk       Trunk                               // an environment without Before follows its last commit
+	Shallow     bool                                // the clone's history ends before a required commit
+	Running     Running
+	Record      Record
+	Candidate   *Candidate // the rendering of the proposal of Next; nil if it is not rendered
+	// Changes describes what the proposed source changes in holds. Without it, everything that a hold covers stays
+	// held.
+	Changes *Changes
+	// Without is the state of the environment without the changes of the workspaces that alone are red. It is nil if RedAlone returns nil.
+	Without *Without
+	// LeftOut describes the proposal of Next without the workspaces that are red in an environment before. It is nil if there is none.
+	LeftOut *LeftOut
+	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
+	Request      *MergeRequest
+	RequestKnown bool
+	// Unprotected is the reason why others than Sluice could write its branches; nothing is promoted then, but
+	// rollbacks continue. It is empty if the branches are protected, or if protection is not required.
+	Unprotected string
+	Checks      []CheckResult // of the environment's checks
+	Now         time.Time
+	// CommandPrefix begins the commands in suggestions: "sluice" on a terminal, "/sluice" (the default) in a chat.
+	CommandPrefix string
+}
+
+// command is a command that a text advises.
+func (s Situation) command(words ...string) string {
+	return strings.Join(append([]string{cmp.Or(s.CommandPrefix, "/sluice")}, words...), " ")
+}
+
+// Changes lists the apps of each hold whose manifests a source changes on all clusters of the hold, compared with the
+// held ones.
+type Changes struct {
+	Source Source
+	Holds  []HoldChange
+}
+
+// HoldChange describes what a source changes in one hold.
+type HoldChange struct {
+	Hold Hold
+	Apps []string
+}
+
+// Running describes the content of the environment branch.
+type Running struct {
+	Source Source // zero: the branch does not exist
+	Tree   string
+	Commit string // tip of the branch
+	// Overtakes means that --now promoted the source, according to the trailer of the tip's commit.
+	Overtakes bool
+	// Restores means that the tip's commit is a rollback, according to its trailer; Restored are the clusters that it
+	// names, empty for all.
+	Restores bool
+	Restored []string
+	// TakesBack means that the tip's commit takes workspaces back alone, according to its trailer.
+	TakesBack bool
+	Foreign   string // why the tip is foreign; "" if it is not
+	// Authors are the authors of the commits in the current rollout; only set if another person must agree to
+	// expedite it.
+	Authors []string
+	// AuthorsUnknown is the reason why Authors may be incomplete.
+	AuthorsUnknown string
+}
+
+// ClusterState is a cluster, with the actual and the desired content of its branch.
+type ClusterState struct {
+	Cluster
+	Tree            string   // of the cluster branch; empty if it does not exist
+	Desired         string   // the cluster's subtree of the environment branch; empty if it does not exist
+	Statuses        []Status // on the tip of the cluster branch
+	Apps            []string // on the tip of the cluster branch; nil: not read
+	StatusesUnknown string   // why the statuses could not be read; empty if they were
+	Foreign         string   // why the branch is not Sluice's to move; empty if it is
+}
+
+// behind reports whether the cluster branch differs from the desired state.
+func (c ClusterState) behind() bool { return c.Tree != c.Desired && c.Desired != "" }
+
+// Upstream is an environment that promotions come from.
+type Upstream struct {
+	Name     string
+	Source   Source
+	Since    time.Time // when it began to run Source, if that is recorded
+	Complete bool      // all its clusters run Source: its waves are complete
+	Foreign  string    // why the tip of its branch is not Sluice's own; then Source is empty
+	Clusters []ClusterState
+}
+
+// idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment shows nothing about
+// Source.
+func (b Upstream) idle() bool {
+	return len(living(b.Clusters)) == 0 && slices.ContainsFunc(b.Clusters, func(c ClusterState) bool { return c.State == "frozen" && c.behind() })
+}
+
+// Candidate is a source that was rendered for the environment, on top of a tip of its branch.
+type Candidate struct {
+	Source  Source // what the environment runs afterwards
+	Tree    string
+	Same    bool   // every cluster gets the manifests that the environment branch has: only records differ
+	Base    string // the tip of the environment branch that it was rendered on
+	Policy  State  // red with a reason if rendering or policy refuse it
+	Reason  string
+	Blocked string   // why it must not land although it renders; empty if it may
+	Authors []string // of the commits that it brings; only where somebody else must agree
+	// AuthorsUnknown says why Authors may be incomplete.
+	AuthorsUnknown string
+	// OthersUnknown says why Authors may lack authors of changes in other repositories; "" if Authors has them. If it is set, approvals of a
+	// workspace's approvers do not count, because they may have written these changes.
+	OthersUnknown string
+}
+
+// MergeRequest is the open merge request of a promotion.
+type MergeRequest struct {
+	Source Source
+	Tree   string
+}
+
+// Status is one commit status, in the words of forges: success, pending, failure, error.
+type Status struct {
+	Name  string
+	State string
+}
+
+// CheckResult is the result of a check.
+type CheckResult struct {
+	Name   string
+	State  State
+	Reason string
+	At     time.Time // when the check ran
+}
+
+// ActionKind is the kind of an Action.
+type ActionKind string
+
+// The actions. Each is idempotent, and must fail if the branches have changed since the Situation was read.
+const (
+	MoveEnvironment ActionKind = "moveEnvironment" // commit Tree to the environment branch, or nothing
+	MoveWave        ActionKind = "moveWave"        // bring the branches of Clusters to the environment's state
+	DoRollback      ActionKind = "rollback"        // commit an earlier tree or a part of it, and move its clusters at once
+	DoHalt          ActionKind = "halt"            // the record has it already; to be reported
+	OpenRequest     ActionKind = "openRequest"     // open the merge request, or bring it up to date
+	CloseRequest    ActionKind = "closeRequest"
+	Nothing         ActionKind = "nothing"
+)
+
+// Action is one step that a caller carries out.
+type Action struct {
+	Kind       ActionKind
+	Source     Source   // moveEnvironment, openRequest: what the environment runs afterwards; rollback: likewise
+	Tree       string   // moveEnvironment, openRequest: exactly this tree; rollback: the tree to take from
+	Base       string   // the tip of the environment branch it holds for
+	Wave       string   // moveWave
+	Clusters   []string // moveWave; rollback of clusters
+	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
+	Stopped    []string // rollback: clusters that keep what they run, and shall run it
+	Continues  string   // rollback of workspaces: exactly this tree, with which the rollout continues
+	Later      []string // rollback of workspaces: clusters that move with their waves
+	Apps       []string // promotion or rollback of apps
+	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
+	Without    []string // promotion: workspaces that it leaves out, because they are red in an environment before
+	Overtakes  bool     // by --now: to be written in the trailer
+	By         string   // who asked for it; empty: Sluice
+	ApprovedBy []string
+	Reason     string
+}
+
+// WaveProgress is the progress of one wave.
+type WaveProgress struct {
+	Name   string
+	State  WaveState
+	Moved  int // clusters that have what the environment branch asks for
+	Total  int
+	Frozen []string
+	Since  time.Time
+	Until  time.Time
+	Reason string
+}
+
+// WaveState is the state of a wave.
+type WaveState string
+
+// The states of a wave.
+const (
+	WavePending WaveState = "pending"
+	WaveMoving  WaveState = "moving"
+	WaveBaking  WaveState = "baking"
+	WaveDone    WaveState = "done"
+	WaveFailed  WaveState = "failed"
+)
+
+// Decision is what to do next, and what prevents more.
+type Decision struct {
+	Actions   []Action
+	Proposal  *Proposal // the next promotion, if there is one
+	Gates     []Gate    // of Proposal
+	WaveGates []Gate    // of the next move of cluster branches
+	Waves     []WaveProgress
+	Silent    []Silence // clusters with apps that have posted no commit status for a while
+	Frozen    []string  // clusters that stay behind because they are frozen
+	LeftOut   []string  // workspaces that are behind what else runs, because they are or were red in an environment before
+	Freezes   []Freeze  // that are in force, of the environment and of its clusters
+	Events    []Event   // what was observed; Record contains them
+	Record    Record    // a caller stores it before it carries out Actions
+	WaitsFor  string    // one sentence; empty if nothing is pending
+	Next      time.Time // when something may change without an event; zero if unknown
+}
+
+// Proposal is a promotion that is due or was requested.
+type Proposal struct {
+	Source   Source   // what the environment runs afterwards
+	Promoted Source   // what is promoted
+	Apps     []string // only these of it; all if empty
+	// Workspaces are those whose apps were asked for. Apps contains them.
+	Workspaces []string
+	Overtakes  bool
+	By         string // empty: nobody asked, the mode is auto or request
+	Reason     string
+	Held       []string // apps, or clusters, that holds keep out of it
+	Released   []string // held apps that it changes
+	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment runs, unless Refused says
+	// why that is not possible or not known yet. Whole is what the environment would run with them.
+	Without []string
+	Whole   Source
+	Refused string
+}
