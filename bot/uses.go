@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // use is a fleet that takes content from a repository and shows reviews there.
@@ -70,7 +69,7 @@ func (u *uses) of(p hint.Place) []use {
 			out = append(out, one)
 		}
 	}
-	sorting.Func(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
+	slices.SortStableFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
 	return out[:min(len(out), maxUses)]
 }
 

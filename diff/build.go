@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -35,7 +34,7 @@ func alike(targets []Target) [][]Target {
 		}
 		out[n] = append(out[n], *t)
 	}
-	sorting.Func(out, func(a, b []Target) int { return cmp.Compare(a[0].App, b[0].App) })
+	slices.SortStableFunc(out, func(a, b []Target) int { return cmp.Compare(a[0].App, b[0].App) })
 	return out
 }
 
@@ -137,8 +136,8 @@ func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet)
 	for _, m := range b.order {
 		out.Groups = append(out.Groups, m.group(environments, f))
 	}
-	sorting.Func(out.Groups, compareGroups)
-	sorting.Func(out.Withheld, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster)) })
+	slices.SortStableFunc(out.Groups, compareGroups)
+	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster)) })
 	out.sum()
 	return out
 }
@@ -175,7 +174,7 @@ func (b *Builder) changes(t *Target) []*ObjectChange {
 			out = append(out, c)
 		}
 	}
-	sorting.Func(out, byRisk)
+	slices.SortStableFunc(out, byRisk)
 	return out
 }
 

@@ -7,7 +7,6 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -43,8 +42,8 @@ func compare(before, after manifest.Object, by applying) *ObjectChange {
 		return nil // only the order differs
 	}
 	byPath := func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) }
-	sorting.Func(out.Fields, byPath)
-	sorting.Func(out.Noise, byPath)
+	slices.SortStableFunc(out.Fields, byPath)
+	slices.SortStableFunc(out.Noise, byPath)
 	if len(out.Fields) > 0 {
 		shown, _ := alignAll("", map[string]any(before), quiet("", before, after)).(map[string]any)
 		out.Context = lines(before)

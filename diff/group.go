@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -141,7 +140,7 @@ func gravest(objects []ObjectChange) []Effect {
 			out = append(out, e)
 		}
 	}
-	sorting.Func(out, func(a, b Effect) int { return cmp.Compare(a.Risk.Rank(), b.Risk.Rank()) })
+	slices.SortStableFunc(out, func(a, b Effect) int { return cmp.Compare(a.Risk.Rank(), b.Risk.Rank()) })
 	return out
 }
 

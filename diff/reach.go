@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // String returns the pattern, followed by the number of clusters if it matches several.
@@ -61,7 +59,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 		}
 		out = append(out, Reach{Environment: environment, Pattern: pattern, Clusters: len(names), Names: names})
 	}
-	sorting.Func(out, func(a, b Reach) int { return cmp.Compare(a.Pattern, b.Pattern) })
+	slices.SortStableFunc(out, func(a, b Reach) int { return cmp.Compare(a.Pattern, b.Pattern) })
 	return out
 }
 

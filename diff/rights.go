@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -75,7 +74,7 @@ func listRights(before, after []permission) []Right {
 	}
 	add(after, func(r *Right) { r.Has = true })
 	add(before, func(r *Right) { r.Had = true })
-	sorting.Func(out, func(a, b Right) int {
+	slices.SortStableFunc(out, func(a, b Right) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
 	})
 	return out

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // template hashes changes with the cluster's own values replaced by their references. Changes that differ only in
@@ -23,7 +21,7 @@ type template struct {
 
 func newTemplate(facts []Fact) *template {
 	facts = slices.Clone(facts)
-	sorting.Func(facts, func(a, b Fact) int {
+	slices.SortStableFunc(facts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Reference, b.Reference))
 	})
 	return &template{h: sha256.New(), facts: facts, hits: map[string]bool{}}

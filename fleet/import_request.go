@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
+	"slices"
 )
 
 // ImportRequest is one entry of spec.import, with the trunk and the clusters of the fleet.
@@ -40,7 +39,7 @@ func importRequest(f *Fleet, entry Import) ImportRequest {
 	for _, c := range f.Clusters {
 		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
 	}
-	sorting.Func(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

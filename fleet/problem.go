@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Severity of a problem.
@@ -102,7 +100,7 @@ func (p Problems) Warnings() Problems {
 // sorted returns the problems by place, each once. p stays as it is.
 func (p Problems) sorted() Problems {
 	p = slices.Clone(p)
-	sorting.Func(p, func(a, b Problem) int {
+	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(p)

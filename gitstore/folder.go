@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/cache"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // maxObject is the most bytes that are read of one object, whatever its declared size.
@@ -314,7 +312,7 @@ func packBases(dir string) ([]string, error) {
 			packs = append(packs, found{filepath.Join(dir, base), info.ModTime()})
 		}
 	}
-	sorting.Func(packs, func(a, b found) int { return b.at.Compare(a.at) })
+	slices.SortStableFunc(packs, func(a, b found) int { return b.at.Compare(a.at) })
 	out := make([]string, len(packs))
 	for i, p := range packs {
 		out[i] = p.base

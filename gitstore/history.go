@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // IsAncestor reports whether old is new or an ancestor of it. It fetches history that a shallow clone lacks. It
@@ -52,7 +50,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	case len(bases) == 0:
 		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrUnrelated, a.Short(), b.Short())
 	}
-	sorting.Func(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
+	slices.SortStableFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
 	best := bases[:0:0]
 	for _, candidate := range bases { // with wrong commit dates, bases can contain ancestors of better ones
 		redundant := false
@@ -105,7 +103,7 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 			return nil, fmt.Errorf("there are more than %d commits between %s and %s", most, from.Short(), to.Short())
 		}
 	}
-	sorting.Func(out, func(a, b Commit) int {
+	slices.SortStableFunc(out, func(a, b Commit) int {
 		return cmp.Or(b.Committer.When.Compare(a.Committer.When), bytes.Compare(a.Hash[:], b.Hash[:]))
 	})
 	return out, nil

@@ -9,11 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // seal completes the packfile: it writes the number of objects into the header, and the checksum at the end.
@@ -177,7 +176,7 @@ func sortedHashes(list []Hash) []Hash {
 		part := out[begin:end]
 		begin = int(end)
 		if len(part) > few {
-			sorting.Func(part, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+			slices.SortStableFunc(part, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
 			continue
 		}
 		for i := range part {

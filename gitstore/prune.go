@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Each fetch adds a pack, and a search must look into the index of every pack. tidyPacks merges small packs when
@@ -183,7 +181,7 @@ func prunePacks(dir string, d disk) error {
 	if err != nil || len(packs) < manyPacks {
 		return err
 	}
-	sorting.Func(packs, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	slices.SortStableFunc(packs, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	return removePacks(dir, d, packs[:len(packs)/2])
 }
 

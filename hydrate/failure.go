@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Failure is a target that could not be rendered.
@@ -53,7 +52,7 @@ func failures(environment string, outcomes []*render.Outcome) []Failure {
 }
 
 func sortFailures(list []Failure) {
-	sorting.Func(list, func(a, b Failure) int {
+	slices.SortStableFunc(list, func(a, b Failure) int {
 		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.App, b.App))
 	})
 }
@@ -106,7 +105,7 @@ func MergeNotes(list []Note) []Note {
 // list returns the notes, sorted by app and message.
 func (n notes) list() []Note {
 	var out []Note
-	for _, key := range sorting.Collect(maps.Keys(n), func(a, b [2]string) int {
+	for _, key := range slices.SortedStableFunc(maps.Keys(n), func(a, b [2]string) int {
 		return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
 	}) {
 		out = append(out, Note{App: key[0], Message: key[1], Clusters: slices.Sorted(maps.Keys(n[key]))})

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
@@ -202,7 +201,7 @@ func (t *askedTree) entries(name string) ([]dirEntry, error) {
 		return nil, err
 	}
 	for dir, entries := range found { // JSON replaces what is not UTF-8, which can change the order
-		sorting.Func(entries, func(a, b dirEntry) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(entries, func(a, b dirEntry) int { return cmp.Compare(a.Name, b.Name) })
 		t.dirs[dir] = entries
 	}
 	return t.dirs[name], nil

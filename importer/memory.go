@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/importer/internal/wire"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Memory keeps imports of one repository in files of a folder, between runs of the command line: whole imports by the tree of the commit,
@@ -101,7 +100,7 @@ func (m *Memory) prune() error {
 			files = append(files, info)
 		}
 	}
-	sorting.Func(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	total := int64(0)
 	for _, f := range files {
 		if total += f.Size(); total > maxKept || m.now().Sub(f.ModTime()) > maxKeptAge {
@@ -182,7 +181,7 @@ func (p parts) encode(today uint32) []byte {
 		all = append(all, entry{key, one})
 		size += len(key) + len(one.data) + maxHead
 	}
-	sorting.Func(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
 	out := make([]byte, 0, min(size, maxKeptFile))
 	for _, one := range all {
 		if len(out)+len(one.key)+len(one.data)+maxHead > maxKeptFile || today > one.day+uint32(maxPartAge) {

@@ -16,7 +16,6 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/policy/confine"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -311,7 +310,7 @@ func (l *loader) finish(ctx context.Context) error {
 			l.errorf(l.at[id].file, l.at[id].line, message, id)
 		}
 	}
-	sorting.Func(l.problems, func(a, b Problem) int {
+	slices.SortStableFunc(l.problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
 	})
 	return nil
@@ -326,7 +325,7 @@ func (e *Engine) Rules() []Rule {
 		}
 		out = append(out, r)
 	}
-	sorting.Func(out, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(out, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 

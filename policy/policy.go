@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -132,7 +131,7 @@ type breach struct {
 }
 
 func sortFindings(list []Finding) {
-	sorting.Func(list, func(a, b Finding) int {
+	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity.rank(), b.Severity.rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App),
 			manifest.Compare(a.Object, b.Object), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message),

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/tester"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // TestResult is the result of one test.
@@ -74,6 +73,6 @@ func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 		}
 		out = append(out, one)
 	}
-	sorting.Func(out, func(a, b TestResult) int { return strings.Compare(a.File+a.Name, b.File+b.Name) })
+	slices.SortStableFunc(out, func(a, b TestResult) int { return strings.Compare(a.File+a.Name, b.File+b.Name) })
 	return out, nil
 }

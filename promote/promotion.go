@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -204,7 +203,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	var out []Status
 	var failed []error
 	order := slices.Clone(p.fleet.Spec.Environments)
-	sorting.Func(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
+	slices.SortStableFunc(order, func(a, b fleet.Environment) int { return stopsFirst(r, a, b) })
 	for _, e := range order {
 		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
@@ -223,7 +222,7 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 	place := func(s Status) int {
 		return slices.IndexFunc(p.fleet.Spec.Environments, func(e fleet.Environment) bool { return e.Name == s.Environment })
 	}
-	sorting.Func(out, func(a, b Status) int { return place(a) - place(b) })
+	slices.SortStableFunc(out, func(a, b Status) int { return place(a) - place(b) })
 	return out, errors.Join(failed...)
 }
 

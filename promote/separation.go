@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -243,7 +242,7 @@ func mayContain(file string) bool {
 
 // ordered returns objects in an order that is always the same, so that the record is.
 func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
-	return sorting.Collect(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
+	return slices.SortedStableFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // first returns the wanted object whose text sorts first. It looks at each object once, because sorting very many would take long.

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -147,7 +146,7 @@ func (m *movedObjects) between(cluster string, own, others [2]side) {
 
 // moved records the objects that own has in one tree and others has in the other tree.
 func (m *movedObjects) moved(cluster string, own, others side, format string) {
-	for _, id := range sorting.Collect(maps.Keys(own), manifest.Compare) {
+	for _, id := range slices.SortedStableFunc(maps.Keys(own), manifest.Compare) {
 		app, ok := others[id]
 		if !ok {
 			continue

@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -137,7 +137,7 @@ func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, erro
 		}
 		out.mayChange = out.mayChange || mayChange
 	}
-	sorting.Func(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
+	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
 	return out, e.within(out.objects, b.Light)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // FindingGroup is one message of one rule, with every object that it concerns.
@@ -32,7 +31,7 @@ func GroupFindings(list []Finding) []*FindingGroup {
 		severity                  Severity
 	}
 	sorted := slices.Clone(list)
-	sorting.Func(sorted, bySeverity)
+	slices.SortStableFunc(sorted, bySeverity)
 	find := map[key]*FindingGroup{}
 	var out []*FindingGroup
 	for i := range sorted {

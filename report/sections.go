@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const (
@@ -243,7 +242,7 @@ func when(t time.Time) string {
 
 func (m *markdown) log() *part {
 	list := slices.Clone(m.r.Log)
-	sorting.Func(list, func(a, b CommandEntry) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(list, func(a, b CommandEntry) int { return b.At.Compare(a.At) })
 	p := &part{
 		head: "\n<details><summary>" + Count(len(list), "command") + "</summary>\n\n" + row("Command", "By", "Outcome", "At") + "|---|---|---|---|\n",
 		tail: "\n</details>\n",

@@ -3,11 +3,11 @@ package review
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/report"
@@ -167,7 +167,7 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 			out[n].Clusters = append(clusters, f.Cluster)
 		}
 	}
-	sorting.Func(out, func(a, b report.Finding) int {
+	slices.SortStableFunc(out, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App))
 	})
 	return out

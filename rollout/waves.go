@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Cluster is a member of an environment.
@@ -37,7 +36,7 @@ func (w Wave) Clusters() []string {
 // belongs to its wave, so that unfreezing it changes no other wave; a retired one belongs to none.
 func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 	active := slices.DeleteFunc(slices.Clone(clusters), func(c Cluster) bool { return c.State == "retired" })
-	sorting.Func(active, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(active, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(active); i++ {
 		if active[i].Name == active[i-1].Name {
 			return nil, fmt.Errorf("environment %s has two clusters %s: rename one", env.Name, active[i].Name)

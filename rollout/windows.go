@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Freeze is a span of time without promotions.
@@ -230,7 +229,7 @@ func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 			}
 		}
 	}
-	sorting.Func(out, time.Time.Compare)
+	slices.SortStableFunc(out, time.Time.Compare)
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 

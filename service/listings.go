@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // notFleetFor is the time for which sweeps skip a repository whose trunk has no sluice.yaml.
@@ -36,7 +35,7 @@ func (s *Service) places() []hint.Place {
 			out = append(out, p)
 		}
 	}
-	sorting.Func(out, func(a, b hint.Place) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortStableFunc(out, func(a, b hint.Place) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(out)
 }
 

@@ -3,10 +3,9 @@ package site
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // MergeRequest is a merge request with what is known of its heads.
@@ -79,10 +78,10 @@ func newMergeRequests(f *Fleet) *mergeRequests {
 			out.Done = append(out.Done, *m)
 		}
 	}
-	sorting.Func(out.Open, func(a, b MergeRequest) int {
+	slices.SortStableFunc(out.Open, func(a, b MergeRequest) int {
 		return cmp.Or(cmp.Compare(gravity(&a), gravity(&b)), b.Updated.Compare(a.Updated), cmp.Compare(b.Number, a.Number))
 	})
-	sorting.Func(out.Done, func(a, b MergeRequest) int {
+	slices.SortStableFunc(out.Done, func(a, b MergeRequest) int {
 		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(b.Number, a.Number))
 	})
 	out.Done = out.Done[:min(len(out.Done), doneRequests)]

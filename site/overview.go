@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const (
@@ -128,7 +126,7 @@ func newCell(e *Environment, a *App, list []*Placed) cell {
 		out.Variants = addVariant(out.Variants, p)
 		out.Health.addOf(p)
 	}
-	sorting.Func(out.Variants, func(a, b variant) int { return cmp.Compare(b.Clusters, a.Clusters) })
+	slices.SortStableFunc(out.Variants, func(a, b variant) int { return cmp.Compare(b.Clusters, a.Clusters) })
 	out.More = max(0, len(out.Variants)-cellVariants)
 	out.Variants = out.Variants[:len(out.Variants)-out.More]
 	if e.Status != nil {
@@ -177,7 +175,7 @@ func newFold(f *Fleet, label string, dots int) fold {
 	for _, r := range rows {
 		out.Rows = append(out.Rows, *r)
 	}
-	sorting.Func(out.Rows, func(a, b foldRow) int {
+	slices.SortStableFunc(out.Rows, func(a, b foldRow) int {
 		return cmp.Or(cmp.Compare(b.Bad(), a.Bad()), strings.Compare(a.Value, b.Value))
 	})
 	out.More = max(0, len(out.Rows)-foldRows)

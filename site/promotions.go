@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -119,7 +118,7 @@ func gates(list []rollout.Gate) []gate {
 	for _, g := range list {
 		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, unsaid(g.Reason, g.Until)})
 	}
-	sorting.Func(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
+	slices.SortStableFunc(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
 	return out
 }
 

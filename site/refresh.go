@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
 )
@@ -50,14 +49,14 @@ func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitst
 			missing = append(missing, tip)
 		}
 	}
-	sorting.Func(missing, func(x, y gitstore.Hash) int {
+	slices.SortStableFunc(missing, func(x, y gitstore.Hash) int {
 		return cmp.Or(known[x].tried.Compare(known[y].tried), cmp.Compare(x.String(), y.String()))
 	})
 	s.of = known
 	s.mu.Unlock()
 	alone, over, failed := s.readMany(ctx, from, missing, now)
 	s.mu.Lock()
-	sorting.Func(alone, func(x, y gitstore.Hash) int { return s.of[x].tried.Compare(s.of[y].tried) })
+	slices.SortStableFunc(alone, func(x, y gitstore.Hash) int { return s.of[x].tried.Compare(s.of[y].tried) })
 	ask := min(len(alone), s.left(from, false, now))
 	s.asked += ask
 	s.over = over + len(alone) - ask

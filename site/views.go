@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/site/conform"
 )
 
@@ -90,7 +89,7 @@ func newAppView(f *Fleet, a *App) *appView {
 			}
 		}
 		if len(one.Variants) > 0 {
-			sorting.Func(one.Variants, func(a, b placedVariant) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
+			slices.SortStableFunc(one.Variants, func(a, b placedVariant) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
 			out.Places = append(out.Places, one)
 		}
 		var changes []Event
@@ -104,7 +103,7 @@ func newAppView(f *Fleet, a *App) *appView {
 			out.Leads = append(out.Leads, l)
 		}
 	}
-	sorting.Func(out.Events, func(a, b Event) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(out.Events, func(a, b Event) int { return b.At.Compare(a.At) })
 	out.Events = out.Events[:min(len(out.Events), appEvents)]
 	return out
 }
@@ -135,7 +134,7 @@ func newClusterView(c *Cluster) *clusterView {
 	for k, v := range c.Labels {
 		out.Labels = append(out.Labels, conform.Label{Key: k, Value: v})
 	}
-	sorting.Func(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
 	out.Commands = []action{
 		{"Show what the branch should hold", command{Terminal: "sluice render --cluster " + shell(c.Name)}},
 		{"Print the objects that sync the branch", command{Terminal: "sluice bootstrap flux --cluster " + shell(c.Name)}},
@@ -200,7 +199,7 @@ func newConformance(f *Fleet) *conformance {
 		}
 		out.Groups = append(out.Groups, g)
 	}
-	sorting.Func(out.Groups, func(a, b conformGroup) int { return cmp.Compare(len(b.Deviate), len(a.Deviate)) })
+	slices.SortStableFunc(out.Groups, func(a, b conformGroup) int { return cmp.Compare(len(b.Deviate), len(a.Deviate)) })
 	return out
 }
 

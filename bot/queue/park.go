@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const maxError = 8 << 10 // characters
@@ -170,7 +170,7 @@ func (q *Queue) Parked(ctx context.Context) ([]Parked, error) {
 		}
 		list = append(list, p)
 	}
-	sorting.Func(list, func(a, b Parked) int {
+	slices.SortStableFunc(list, func(a, b Parked) int {
 		if c := a.Since.Compare(b.Since); c != 0 {
 			return c
 		}

@@ -17,7 +17,7 @@ done_with() { echo "sluice=$1"; exit 0; }
 
 from_source() {
   command -v go >/dev/null || fail "building from source needs Go: add actions/setup-go before, or name a release"
-  (cd "$SLUICE_SOURCE" && CGO_ENABLED=0 go build -trimpath -tags nomsgpack -ldflags '-s -w -funcalign=16' -o "$into/sluice" ./cmd/sluice)
+  (cd "$SLUICE_SOURCE" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$into/sluice" ./cmd/sluice)
   done_with "$into/sluice"
 }
 

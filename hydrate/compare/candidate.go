@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // candidate is a target that may differ. The arrays have the side before and the side after.
@@ -171,7 +170,7 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 			delete(held, key)
 		}
 	}
-	keys := sorting.Collect(maps.Keys(held), func(a, b [2]string) int {
+	keys := slices.SortedStableFunc(maps.Keys(held), func(a, b [2]string) int {
 		return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
 	})
 	var before *fleet.Fleet

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -49,7 +48,7 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 			out = append(out, one)
 		}
 	}
-	sorting.Func(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
+	slices.SortStableFunc(out, func(a, b Emptied) int { return cmp.Compare(a.Cluster.Name, b.Cluster.Name) })
 	return out, nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/internal/parallel"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // findTargets finds the targets whose trees differ. It registers the secrets of all trees, so that they are masked in every object that is
@@ -145,7 +144,7 @@ func alike(c *run) [][]*Target {
 		}
 		out[n] = append(out[n], t)
 	}
-	sorting.Func(out, func(a, b []*Target) int { return cmp.Compare(a[0].Target.App.Name, b[0].Target.App.Name) })
+	slices.SortStableFunc(out, func(a, b []*Target) int { return cmp.Compare(a[0].Target.App.Name, b[0].Target.App.Name) })
 	return out
 }
 

@@ -78,7 +78,7 @@ func (r *renderings) keep(key string, work *rendering) {
 	}
 	r.bytes += work.kept
 	for r.bytes > maxObjectBytes {
-		if !r.byBundle.RemoveOldest() {
+		if _, _, ok := r.byBundle.RemoveOldest(); !ok {
 			return
 		}
 	}

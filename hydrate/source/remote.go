@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -53,7 +53,7 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	for ref := range seen {
 		out = append(out, ref)
 	}
-	sorting.Func(out, func(a, b fetch.Ref) int {
+	slices.SortStableFunc(out, func(a, b fetch.Ref) int {
 		return strings.Compare(a.Repo+a.Chart+"\x00"+a.Version, b.Repo+b.Chart+"\x00"+b.Version)
 	})
 	if len(failed) == 0 {
@@ -63,7 +63,7 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	for app, err := range failed {
 		unresolved.Apps = append(unresolved.Apps, Unresolved{app, err})
 	}
-	sorting.Func(unresolved.Apps, func(a, b Unresolved) int { return cmp.Compare(a.App, b.App) })
+	slices.SortStableFunc(unresolved.Apps, func(a, b Unresolved) int { return cmp.Compare(a.App, b.App) })
 	return out, v.contents.lock, unresolved
 }
 

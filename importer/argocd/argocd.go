@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/importer/internal/reach"
 	"github.com/sluice-gitops/sluice/importer/internal/templates"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -372,5 +371,5 @@ func Servers(ctx context.Context, o Options) ([]Cluster, error) {
 			}
 		}
 	}
-	return sorting.Collect(maps.Values(out), func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) }), nil
+	return slices.SortedStableFunc(maps.Values(out), func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) }), nil
 }

@@ -8,7 +8,6 @@ import (
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -34,7 +33,7 @@ func (i *Importer) Detect() ([]Root, error) {
 			out = append(out, Root{Cluster: clusterName(r.Dir), Path: r.Dir, Origin: i.place(r.Name, name)})
 		}
 	}
-	sorting.Func(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(out, func(a, b Root) bool { return a.Path == b.Path }), nil
 }
 

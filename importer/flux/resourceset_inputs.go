@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -137,7 +136,7 @@ func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 		}
 	}
 	s.selections = append(s.selections, selections...)
-	return sorting.Collect(maps.Keys(found), compareKeys), nil
+	return slices.SortedStableFunc(maps.Keys(found), compareKeys), nil
 }
 
 // selection is the outcome of a selector, which may be another one when all objects of the cluster are known.

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	"github.com/sluice-gitops/sluice/internal/giturl"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -136,7 +136,7 @@ func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 	if a, ok := c.artifacts[key]; ok {
 		return a, nil
 	}
-	for _, k := range sorting.Collect(maps.Keys(c.objects), compareKeys) {
+	for _, k := range slices.SortedStableFunc(maps.Keys(c.objects), compareKeys) {
 		if k.Group != groupArtifacts || k.Kind != kindArtifactGenerator || k.Namespace != namespace {
 			continue
 		}

@@ -25,12 +25,12 @@ func TestCache(t *testing.T) {
 	if keys := c.Keys(); !slices.Equal(keys, []string{"a", "c"}) || c.Len() != 2 {
 		t.Errorf("keys %v of %d values", keys, c.Len())
 	}
-	if !c.RemoveOldest() {
+	if _, _, ok := c.RemoveOldest(); !ok {
 		t.Error("RemoveOldest removed nothing")
 	}
 	c.Remove("c")
 	c.Remove("unknown")
-	if c.RemoveOldest() {
+	if _, _, ok := c.RemoveOldest(); ok {
 		t.Error("RemoveOldest removed a value of an empty cache")
 	}
 	c.Add("d", 4)

@@ -10,11 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Key names a result.
@@ -246,7 +245,7 @@ func (f *File) entries() []entry {
 	if len(unused) < len(used) || left+len(unused)*entrySize < size+f.size { // a list is one result, and has many
 		used = append(used, unused...)
 	}
-	sorting.Func(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
+	slices.SortStableFunc(used, func(a, b entry) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return used
 }
 

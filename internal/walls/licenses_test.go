@@ -27,7 +27,7 @@ func TestLicenses(t *testing.T) {
 	used := map[string]bool{}
 	for _, system := range []string{"linux", "darwin"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", module+"cmd/sluice")
-		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=-tags=nomsgpack")
+		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)

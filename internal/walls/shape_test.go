@@ -1,7 +1,6 @@
 package walls
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,11 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-)
-
-const (
-	maxLines     = 400 // of a source file
-	maxTestLines = 600 // of a test file
 )
 
 // sources calls visit with every Go file of the repository and its slash path.
@@ -46,19 +40,6 @@ func sources(t *testing.T, visit func(name string, text []byte)) {
 	if n < 400 {
 		t.Fatalf("only %d Go files were found", n)
 	}
-}
-
-func TestFileLength(t *testing.T) {
-	t.Parallel()
-	sources(t, func(name string, text []byte) {
-		limit := maxLines
-		if strings.HasSuffix(name, "_test.go") {
-			limit = maxTestLines
-		}
-		if n := bytes.Count(text, []byte("\n")); n > limit {
-			t.Errorf("%s has %d lines, more than %d: split it", name, n, limit)
-		}
-	})
 }
 
 func TestRegularExpressionsAreCompiledOnce(t *testing.T) {

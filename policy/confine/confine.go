@@ -12,7 +12,6 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -72,7 +71,7 @@ func (b *Bounds) Check(o Object) []Breach {
 			c.walk(v, key, 0)
 		}
 	}
-	sorting.Func(c.out, func(x, y Breach) int { return strings.Compare(x.Rule+x.Path+x.Message, y.Rule+y.Path+y.Message) })
+	slices.SortStableFunc(c.out, func(x, y Breach) int { return strings.Compare(x.Rule+x.Path+x.Message, y.Rule+y.Path+y.Message) })
 	return slices.Compact(c.out)
 }
 

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // LockFile is the name of the lock file, at the root of the source repository.
@@ -68,7 +66,7 @@ func (l *Lock) Clone() *Lock {
 }
 
 // Refs lists the locked references in the order of the file.
-func (l *Lock) Refs() []Ref { return sorting.Collect(maps.Keys(l.entries), compareRefs) }
+func (l *Lock) Refs() []Ref { return slices.SortedStableFunc(maps.Keys(l.entries), compareRefs) }
 
 // Prune drops every entry that is not in keep, and returns what it dropped.
 func (l *Lock) Prune(keep []Ref) []Ref {

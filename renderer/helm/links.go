@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/ignore"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Link is a symbolic link in a chart's directory.
@@ -41,7 +39,7 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sorted := sorting.Collect(slices.Values(links), func(a, b Link) int { return strings.Compare(a.Path, b.Path) })
+	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int { return strings.Compare(a.Path, b.Path) })
 	for _, l := range sorted {
 		if ignored(rules, File{Path: l.Path}) || rules.Ignore(l.Path, info{name: path.Base(l.Path), dir: true}) {
 			continue
@@ -50,7 +48,7 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 			return nil, err
 		}
 	}
-	sorting.Func(t.out, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(t.out, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return t.out, nil
 }
 

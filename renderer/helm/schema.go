@@ -14,8 +14,6 @@ import (
 	"golang.org/x/text/message"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
-
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // schemaCache compiles each schema once. Charts are copied for each rendering, but the copies share the texts of the schemas, so that the
@@ -32,7 +30,7 @@ func (c *Chart) validate(work *chart.Chart, values chartutil.Values, shared *def
 	if len(out.Failures) == 0 {
 		return nil
 	}
-	sorting.Func(out.Failures, func(a, b SchemaFailure) int { // the validator's order differs between runs
+	slices.SortStableFunc(out.Failures, func(a, b SchemaFailure) int { // the validator's order differs between runs
 		return cmp.Or(slices.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
 	return &out

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/xml"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/report"
 )
 
@@ -97,7 +97,7 @@ func JUnit(w io.Writer, r *report.Review) error {
 		out.Suites = append(out.Suites, *s)
 		out.Tests, out.Failures, out.Errors = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors
 	}
-	sorting.Func(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Suites, func(a, b testSuite) int { return strings.Compare(a.Name, b.Name) })
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -272,7 +271,7 @@ func (s *Store) shrink() error {
 			}
 		}
 	}
-	sorting.Func(all, func(a, b stored) int {
+	slices.SortStableFunc(all, func(a, b stored) int {
 		return cmp.Or(a.head.At.Compare(b.head.At), cmp.Compare(a.head.Commit, b.head.Commit))
 	})
 	for _, one := range all {

@@ -25,7 +25,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/report/page"
 	"github.com/sluice-gitops/sluice/site"
@@ -266,7 +265,7 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 			out = append(out, one)
 		}
 	}
-	sorting.Func(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortStableFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Shared is what the replicas of a service share: pages and lists by name. Both are caches that forget the oldest entries. All methods are
@@ -222,7 +221,7 @@ func add(s *Store, folder string, e *entry, heads []head) bool {
 		changed = true
 	}
 	if changed {
-		sorting.Func(e.Heads, func(a, b head) int { return b.At.Compare(a.At) })
+		slices.SortStableFunc(e.Heads, func(a, b head) int { return b.At.Compare(a.At) })
 		limitHeads(s, folder, e)
 	}
 	return changed

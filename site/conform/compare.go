@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // comparison compares the renderings of apps.
@@ -94,7 +93,7 @@ func (c *comparison) against(ctx context.Context, reader *objects.Reader, name s
 	for ref, n := range variables {
 		out.Variables = append(out.Variables, Reference{ref, n})
 	}
-	sorting.Func(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out.Variables, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -144,7 +143,7 @@ func (c *comparison) renderings(members []Member) []rendering {
 		}
 		out[i].members = append(out[i].members, m)
 	}
-	sorting.Func(out, func(a, b rendering) int {
+	slices.SortStableFunc(out, func(a, b rendering) int {
 		return cmp.Or(cmp.Compare(len(b.members), len(a.members)), cmp.Compare(c.own(a.members[0].Target), c.own(b.members[0].Target)), cmp.Compare(a.members[0].Target.Cluster.Name, b.members[0].Target.Cluster.Name))
 	})
 	return out
@@ -199,7 +198,7 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 			}
 		}
 	}
-	sorting.Func(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
+	slices.SortStableFunc(v.Objects, func(a, b Object) int { return cmp.Compare(a.Object, b.Object) })
 	v.Causes = c.causes(before, after)
 	return v, facts.names(), nil
 }
@@ -269,7 +268,7 @@ func newFacts(norm, variant []fleet.Fact) *facts {
 // replacer puts references in the place of values, the longest first.
 func replacer(all []fact, value func(fact) string) *strings.Replacer {
 	list := slices.Clone(all)
-	sorting.Func(list, func(a, b fact) int { return cmp.Compare(len(value(b)), len(value(a))) })
+	slices.SortStableFunc(list, func(a, b fact) int { return cmp.Compare(len(value(b)), len(value(a))) })
 	var pairs []string
 	for _, f := range list {
 		pairs = append(pairs, value(f), "${"+f.name+"}")

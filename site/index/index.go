@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Kind is what a fact of a target is.
@@ -242,12 +241,12 @@ func (x *Index) Inventory(most int, of ...Kind) (list []Count, more int) {
 			c.Apps = append(c.Apps, AppCount{app, n})
 			c.Targets += n
 		}
-		sorting.Func(c.Apps, func(a, b AppCount) int { return cmp.Or(cmp.Compare(b.Targets, a.Targets), cmp.Compare(a.App, b.App)) })
+		slices.SortStableFunc(c.Apps, func(a, b AppCount) int { return cmp.Or(cmp.Compare(b.Targets, a.Targets), cmp.Compare(a.App, b.App)) })
 		byKind[c.Kind] = append(byKind[c.Kind], c)
 	}
 	for _, kind := range of {
 		one := byKind[kind]
-		sorting.Func(one, func(a, b Count) int {
+		slices.SortStableFunc(one, func(a, b Count) int {
 			return cmp.Or(cmp.Compare(b.Targets, a.Targets), cmp.Compare(a.Text, b.Text))
 		})
 		list = append(list, one[:min(most, len(one))]...)

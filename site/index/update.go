@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Objects reads Git objects. *gitstore.Store implements it.
@@ -68,7 +67,7 @@ func (x *Index) Update(ctx context.Context, objects Objects, clusters []Cluster,
 		}
 		u.out.clusters = append(u.out.clusters, one)
 	}
-	sorting.Func(u.out.clusters, func(a, b cluster) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(u.out.clusters, func(a, b cluster) int { return strings.Compare(a.name, b.name) })
 	stats.Trees, stats.Objects = u.trees, u.objects
 	u.out.drop()
 	return u.out, stats, nil

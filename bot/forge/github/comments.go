@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const commentLimit = 65536
@@ -36,7 +35,7 @@ func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int)
 	for _, c := range all {
 		out = append(out, comment(c))
 	}
-	sorting.Func(out, func(a, b forge.Comment) int {
+	slices.SortStableFunc(out, func(a, b forge.Comment) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	return slices.CompactFunc(out, func(a, b forge.Comment) bool { return a.ID == b.ID }), nil

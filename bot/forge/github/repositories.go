@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Repositories implements forge.Repositories. It lists the repositories that the token may push to, or those of all
@@ -59,6 +58,6 @@ func repositories(all []*github.Repository, writes func(*github.Repository) bool
 			out = append(out, forge.Repository{Path: r.GetFullName()})
 		}
 	}
-	sorting.Func(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
+	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
 	return slices.Compact(out)
 }

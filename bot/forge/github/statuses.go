@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const maxDescription = 140
@@ -92,7 +91,7 @@ func (f *Forge) CommitStatuses(ctx context.Context, repo forge.Repository, commi
 // lists the newest first.
 func newest(all []forge.Status) []forge.Status {
 	fold := func(s forge.Status) string { return strings.ToLower(s.Context) } // GitHub ignores case
-	sorting.Func(all, func(a, b forge.Status) int {
+	slices.SortStableFunc(all, func(a, b forge.Status) int {
 		return cmp.Or(strings.Compare(fold(a), fold(b)), b.Updated.Compare(a.Updated))
 	})
 	return slices.CompactFunc(all, func(a, b forge.Status) bool { return fold(a) == fold(b) })

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // GitLab refuses queries above a complexity of 250 (https://docs.gitlab.com/api/graphql/#maximum-query-complexity). A connection costs what
@@ -149,7 +149,7 @@ func (p *graphPipelines) statuses() ([]forge.Status, bool) {
 	for _, s := range newest {
 		out = append(out, s)
 	}
-	sorting.Func(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
+	slices.SortStableFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
 	return out, true
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // Repositories implements forge.Repositories: the projects in which the user of the token is at least a
@@ -32,6 +31,6 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	for _, p := range all {
 		out = append(out, forge.Repository{Path: p.PathWithNamespace})
 	}
-	sorting.Func(out, func(a, b forge.Repository) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.Compact(out), nil
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 const maxDescription = 255 // characters
@@ -65,7 +65,7 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 			Author:  forge.User{ID: int64(s.Author.ID), Login: s.Author.Username, Bot: machine(s.Author.Username)},
 		})
 	}
-	sorting.Func(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
+	slices.SortStableFunc(out, func(a, b forge.Status) int { return strings.Compare(a.Context, b.Context) })
 	return out, nil
 }
 

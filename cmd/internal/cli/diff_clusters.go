@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -215,7 +214,7 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 			c.out.Objects = append(c.out.Objects, objectDiff{App: g.App, Verb: one.Verb, Object: one.Title(), Fields: slices.Concat(one.Fields, one.Noise)})
 		}
 	}
-	sorting.Func(c.out.Objects, func(a, b objectDiff) int {
+	slices.SortStableFunc(c.out.Objects, func(a, b objectDiff) int {
 		return strings.Compare(a.App+"\x00"+a.Object, b.App+"\x00"+b.Object)
 	})
 	return nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 type explainOptions struct {
@@ -242,7 +242,7 @@ func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *
 	case len(list) == 0 && last != nil:
 		return last
 	}
-	sorting.Func(list, func(a, b outcomes) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(list, func(a, b outcomes) int { return strings.Compare(a.Path, b.Path) })
 	if e.structured() {
 		return e.encode(o.Out, list)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 )
 
 // failureLines is the number of lines printed of one message. -o json has all of them.
@@ -57,7 +56,7 @@ func printViolations(w io.Writer, list []hydrate.Violation) {
 		}
 		order[i].Clusters = append(order[i].Clusters, v.Clusters...)
 	}
-	sorting.Func(order, func(a, b hydrate.Violation) int { return strings.Compare(a.Rule, b.Rule) })
+	slices.SortStableFunc(order, func(a, b hydrate.Violation) int { return strings.Compare(a.Rule, b.Rule) })
 	hint := ""
 	for _, v := range order[:min(limit, len(order))] {
 		fmt.Fprintf(w, "refused %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App, some(v.Clusters), safetext.Line(v.Message))

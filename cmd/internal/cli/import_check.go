@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/safetext"
-	"github.com/sluice-gitops/sluice/internal/sorting"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -285,7 +284,7 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 			c.Objects++
 		}
 	}
-	for _, id := range sorting.Collect(maps.Keys(left), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, id := range slices.SortedStableFunc(maps.Keys(left), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) }) {
 		c.differ("%s: Sluice renders %s, %s does not apply it", at, id, c.tool)
 	}
 }

@@ -214,8 +214,8 @@ func TestReleaseSteps(t *testing.T) {
 		{"no SBOM", "  - artifacts: archive\n    cmd: syft\n    documents: ['{{ .ArtifactName }}.spdx.json']\n", ""},
 		{"SBOM under another name", ".spdx.json']", ".cdx.json']"},
 		{"no signature", "    cmd: cosign\n", "    cmd: 'true'\n"},
-		{"other build tags", ", -tags=nomsgpack]", "]"},
-		{"another linker", "ldflags: [-s -w -funcalign=16]", "ldflags: [-s -w]"},
+		{"other build tags", "flags: [-trimpath]", "flags: [-trimpath, -tags=x]"},
+		{"another linker", "ldflags: [-s -w]", "ldflags: [-s]"},
 		{"a hook after the build", "    binary: sluice\n", "    binary: sluice\n    hooks: {post: upx dist/sluice}\n"},
 	} {
 		in := [2]string{strings.Replace(workflow, change[1], change[2], 1), strings.Replace(goreleaser, change[1], change[2], 1)}
