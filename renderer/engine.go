@@ -69,7 +69,7 @@ func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	return out, nil
 }
 
-// outcome is the result of one pass over a bundle.
+// outcome is the result of one pass over a bundle, or over one of its sources.
 type outcome struct {
 	objects   []Object
 	notes     []string
@@ -119,52 +119,55 @@ func (o *Object) origin() string { return cmp.Or(o.Source, "a component") }
 func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, error) {
 	var out outcome
 	for i := range b.Sources {
-		objects, mayChange, err := e.source(ctx, b, &b.Sources[i], probe)
+		one, err := e.source(ctx, b, &b.Sources[i], probe)
 		if err != nil {
 			return outcome{}, err
 		}
-		out.objects = append(out.objects, objects...)
-		out.mayChange = out.mayChange || mayChange
+		out.objects = append(out.objects, one.objects...)
+		out.notes = append(out.notes, one.notes...)
+		out.mayChange = out.mayChange || one.mayChange
 	}
-	var err error
-	if out.objects, out.notes, err = merge(out.objects); err != nil {
+	objects, notes, err := merge(out.objects)
+	if err != nil {
 		return outcome{}, err
 	}
+	out.objects, out.notes = objects, append(out.notes, notes...)
 	if len(b.Components) > 0 {
-		mayChange := false
-		if out.objects, mayChange, err = e.components(ctx, out.objects, b, probe); err != nil {
+		patched, err := e.components(ctx, out.objects, b, probe)
+		if err != nil {
 			return outcome{}, err
 		}
-		out.mayChange = out.mayChange || mayChange
+		out.objects, out.notes = patched.objects, append(out.notes, patched.notes...)
+		out.mayChange = out.mayChange || patched.mayChange
 	}
 	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
 	return out, e.within(out.objects, b.Light)
 }
 
-func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) ([]Object, bool, error) {
+func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) (outcome, error) {
 	switch {
 	case s.Helm != nil:
 		return e.helm(ctx, b, s.Helm, probe)
 	case s.Kustomize != nil:
 		return e.root(ctx, b, s.Kustomize, probe)
 	case s.Manifests != nil:
-		out, err := e.manifests(s.Manifests.Files)
-		return out, false, err
+		objects, err := e.manifests(s.Manifests.Files)
+		return outcome{objects: objects}, err
 	default:
-		return nil, false, fmt.Errorf("a source needs helm, kustomize or manifests")
+		return outcome{}, fmt.Errorf("a source needs helm, kustomize or manifests")
 	}
 }
 
-func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool) ([]Object, bool, error) {
+func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool) (outcome, error) {
 	values := map[string]any{}
 	if len(s.Values) > 0 {
 		if err := json.Unmarshal(s.Values, &values); err != nil {
-			return nil, false, fmt.Errorf("values of chart %s: %w", s.Chart.Name, err)
+			return outcome{}, fmt.Errorf("values of chart %s: %w", s.Chart.Name, err)
 		}
 	}
 	chart, err := e.chart(s)
 	if err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	return e.release(ctx, s, chart, helm.Options{
 		Namespace:   cmp.Or(s.Namespace, b.Namespace),
@@ -186,27 +189,30 @@ func firstList(lists ...[]string) []string {
 }
 
 // release renders a loaded chart. o has what does not come from s. Of hooks, it keeps those for which keep is true.
-func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options, keep func(helm.Hook) bool) ([]Object, bool, error) {
+func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options, keep func(helm.Hook) bool) (outcome, error) {
 	o.ReleaseName, o.IncludeCRDs, o.SkipSchema, o.MaxOutput = s.Release, s.IncludeCRDs, s.SkipSchema, e.limits.MaxOutput
 	result, err := chart.Render(ctx, o)
 	if err != nil {
-		return nil, false, s.helmError(chart.Name(), err)
+		return outcome{}, s.helmError(chart.Name(), err)
 	}
-	var out []Object
+	out := outcome{mayChange: result.Unstable}
 	for _, doc := range result.Documents {
 		source := s.sourceName(chart.Name(), doc.Source)
 		objects, err := e.docs.decode(doc.Text, doc.Sum)
 		if err != nil {
-			return nil, false, &InputError{File: source, Message: err.Error()}
+			return outcome{}, &InputError{File: source, Message: err.Error()}
 		}
 		for _, o := range objects {
-			if doc.CRD || o.hook == helm.NoHook || keep(o.hook) {
+			switch {
+			case doc.CRD || o.hook == helm.NoHook || keep(o.hook):
 				o.Source = source
-				out = append(out, o)
+				out.objects = append(out.objects, o)
+			case o.hook == helm.NeverHook:
+				out.notes = append(out.notes, fmt.Sprintf("%s from %s is left out, as Helm does: it is a hook of an event that Helm does not know (correct its annotation %s)", o.ID, source, helm.HookAnnotation))
 			}
 		}
 	}
-	return out, result.Unstable, nil
+	return out, nil
 }
 
 func (e *Engine) manifests(c Content) ([]Object, error) {
@@ -228,12 +234,12 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, probe bool) ([]Object, bool, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, probe bool) (outcome, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
 		if err != nil {
-			return nil, false, err
+			return outcome{}, err
 		}
 		base = append(base, decoded...)
 	}
@@ -244,7 +250,7 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, pr
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	sources := make(map[manifest.Identity]string, len(objects))
 	for i := range objects {
@@ -254,7 +260,7 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, pr
 	for i := range out {
 		out[i].Source = sources[out[i].ID]
 	}
-	return out, charts.mayChange, err
+	return outcome{objects: out, notes: charts.notes, mayChange: charts.mayChange}, err
 }
 
 // sourceName returns the name in the repository of a template that Helm calls `CHART/templates/FILE`. For a packed

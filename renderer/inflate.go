@@ -13,19 +13,19 @@ import (
 )
 
 // root builds a Kustomize root, with the charts of its helmCharts.
-func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe bool) ([]Object, bool, error) {
+func (e *Engine) root(ctx context.Context, b *Bundle, s *KustomizeSource, probe bool) (outcome, error) {
 	seen := *b
 	seen.KubeVersion, seen.APIVersions = cmp.Or(s.KubeVersion, b.KubeVersion), firstList(s.APIVersions, b.APIVersions)
 	charts := inflation{engine: e, bundle: &seen, probe: probe, left: e.limits.MaxOutput}
 	objects, err := e.kustomize.BuildCharts(ctx, kustomizeFiles(s.Files.Files), s.Root, charts.of(s.Charts))
 	if err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	out, err := encodeAll(objects, e.limits.MaxOutput)
 	for i := range out {
 		out[i].Source = "Kustomize root " + s.Root
 	}
-	return out, charts.mayChange, err
+	return outcome{objects: out, notes: charts.notes, mayChange: charts.mayChange}, err
 }
 
 // inflation renders the charts of one Kustomize root, or of all components.
@@ -34,24 +34,26 @@ type inflation struct {
 	bundle *Bundle
 	probe  bool
 
-	left      int  // bytes that the charts may still produce
-	mayChange bool // one of them calls a function whose result changes
+	left      int      // bytes that the charts may still produce
+	notes     []string // of the charts
+	mayChange bool     // one of them calls a function whose result changes
 }
 
 // of returns a function that renders charts of a list.
 func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
 	return func(ctx context.Context, r *kustomize.Release) ([]manifest.Object, error) {
-		objects, unstable, err := n.engine.inflate(ctx, n.bundle, charts, r, n.probe)
+		chart, err := n.engine.inflate(ctx, n.bundle, charts, r, n.probe)
 		if err != nil {
 			return nil, inflateError(r, err)
 		}
-		n.mayChange = n.mayChange || unstable
+		n.notes = append(n.notes, chart.notes...)
+		n.mayChange = n.mayChange || chart.mayChange
 		var out []manifest.Object
-		for i := range objects {
-			if n.left -= len(objects[i].YAML); n.left < 0 {
+		for i := range chart.objects {
+			if n.left -= len(chart.objects[i].YAML); n.left < 0 {
 				return nil, r.Error(fmt.Errorf("the charts produce more than %d MiB of text", n.engine.limits.MaxOutput>>20))
 			}
-			decoded, err := manifest.Decode(objects[i].YAML, n.engine.limits.Budget)
+			decoded, err := manifest.Decode(chart.objects[i].YAML, n.engine.limits.Budget)
 			if err != nil {
 				return nil, r.Error(err)
 			}
@@ -63,23 +65,23 @@ func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
 
 // inflate renders an entry of helmCharts like `kustomize build --enable-helm --helm-kube-version VERSION
 // --helm-api-versions APIS` with the versions of the cluster.
-func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release, probe bool) ([]Object, bool, error) {
+func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release, probe bool) (outcome, error) {
 	i := slices.IndexFunc(charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
 	if i < 0 {
-		return nil, false, errors.New("the bundle does not have the chart")
+		return outcome{}, errors.New("the bundle does not have the chart")
 	}
 	of := &HelmSource{Chart: charts[i].Chart, Dependencies: charts[i].Dependencies, IncludeCRDs: r.IncludeCRDs}
 	var err error
 	if of.Release, err = helm.ReleaseName(r.Name, r.NameTemplate); err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	chart, err := e.chart(of)
 	if err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	values, err := r.Values(chart.Defaults())
 	if err != nil {
-		return nil, false, err
+		return outcome{}, err
 	}
 	o := helm.Options{
 		Namespace: r.Namespace, KubeVersion: cmp.Or(r.KubeVersion, b.KubeVersion), APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe,

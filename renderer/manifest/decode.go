@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +18,8 @@ import (
 )
 
 // Decode reads every object of a YAML or JSON stream as Kubernetes does (YAML 1.1, like sigs.k8s.io/yaml), but with
-// integers exact to 64 bits. It skips empty documents and returns the items of lists. An error names the number of the
-// document in the stream.
+// integers exact to 64 bits. It returns the items of lists in place of the list. Nothing but empty documents and lists
+// without items vanishes: each other document is at least one object, or an error that names its number in the stream.
 func Decode(data []byte, b Budget) ([]Object, error) {
 	if len(data) <= b.Bytes {
 		if m, ok := quickly(data, b.Depth); ok {
@@ -83,13 +85,14 @@ func take(m map[string]any) ([]Object, error) {
 // itemsOf returns the items of a list, or the object itself.
 func itemsOf(o Object, depth int) ([]Object, error) {
 	const most = 8 // levels of lists
-	items, isList := o["items"].([]any)
-	if !isList || !strings.HasSuffix(o.Kind(), "List") || o.Name() != "" {
-		if o.Kind() == "List" && o.APIVersion() == "v1" {
-			return nil, nil // a List without items
+	if o.Kind() == "List" && o.APIVersion() == "v1" {
+		if err := listOnly(o); err != nil {
+			return nil, err
 		}
+	} else if !isListOfKind(o) {
 		return []Object{o}, complete(o)
 	}
+	items, _ := o["items"].([]any)
 	if depth > most {
 		return nil, errors.New("lists are nested too deep")
 	}
@@ -111,6 +114,34 @@ func itemsOf(o Object, depth int) ([]Object, error) {
 		out = append(out, objects...)
 	}
 	return out, nil
+}
+
+// listOnly checks that a v1 List has nothing but metadata and items, so that taking it apart loses nothing. It may have no
+// items: templates print such a list after a loop over nothing.
+func listOnly(o Object) error {
+	switch items := o["items"].(type) {
+	case nil, []any:
+	default:
+		return fmt.Errorf("items of the List must be a list, not %s", describe(items))
+	}
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		switch key {
+		case "apiVersion", "kind", "metadata", "items":
+		default:
+			return fmt.Errorf("the List has the key %s, which would be lost (a List has only items)", describe(key))
+		}
+	}
+	return nil
+}
+
+// isListOfKind reports whether an object is a list of objects of one kind, such as a ConfigMapList. Custom kinds may end
+// in List too and have items of their own; they have a name, which lists of built-in kinds may have as well.
+func isListOfKind(o Object) bool {
+	kind, ok := strings.CutSuffix(o.Kind(), "List")
+	if _, hasItems := o["items"].([]any); !ok || !hasItems {
+		return false
+	}
+	return o.Name() == "" || BuiltinScope(GroupKind{GroupOf(o.APIVersion()), kind}) != ScopeUnknown
 }
 
 func setDefault(o Object, key, value string) {

@@ -69,6 +69,15 @@ items:
 	if got := objects[0].Identity(); got != (Identity{Kind: "ConfigMap", Name: "a"}) {
 		t.Errorf("got %v", got)
 	}
+	for _, in := range []string{
+		"{apiVersion: v1, kind: List, metadata: {name: all}, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}",
+		"{apiVersion: v1, kind: ConfigMapList, metadata: {name: all}, items: [{metadata: {name: a}}]}",
+		"{apiVersion: apps/v1, kind: DeploymentList, metadata: {name: all}, items: [{metadata: {name: a}}]}",
+	} {
+		if objects, err := Decode([]byte(in), DefaultBudget()); err != nil || len(objects) != 1 || objects[0].Name() != "a" {
+			t.Errorf("a list with a name: got %v, %v, want its item a of\n%s", objects, err, in)
+		}
+	}
 	named := "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\nitems: [1]\n"
 	if objects, err := Decode([]byte(named), DefaultBudget()); err != nil || len(objects) != 1 {
 		t.Errorf("a kind of one's own that ends in List: %v %v", objects, err)
@@ -86,7 +95,11 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 		"- a":                                    "must be a mapping, not a list",
 		"hello":                                  `not "hello"`,
 		"apiVersion: v1\nkind: List\nitems: [1]": "items[0]",
-		"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: .nan": "cannot represent",
+		"apiVersion: v1\nkind: List\nitems: {a: b}":                                             "items of the List must be a list, not a mapping",
+		"apiVersion: v1\nkind: List\nresources: []":                                             `has the key "resources"`,
+		"apiVersion: v1\nkind: A\nmetadata:\n  name:":                                           "A needs metadata.name",
+		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata: {name: }": "items[0]: A needs metadata.name",
+		"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: .nan":                                 "cannot represent",
 	} {
 		_, err := Decode([]byte(in), DefaultBudget())
 		if err == nil || !strings.Contains(err.Error(), want) {
