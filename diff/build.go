@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -197,11 +198,14 @@ func shortID(parts ...string) string {
 }
 
 // commonFacts returns the facts that have the same value on the clusters of all targets.
-func commonFacts(targets []Target) []Fact {
-	shared := slices.Clone(targets[0].facts())
+func commonFacts(targets []Target) map[string]string {
+	shared := maps.Clone(targets[0].facts())
 	for i := 1; i < len(targets) && len(shared) > 0; i++ { // most changes of a whole fleet: the facts of the other targets do not matter
 		own := targets[i].facts()
-		shared = slices.DeleteFunc(shared, func(f Fact) bool { return !slices.Contains(own, f) })
+		maps.DeleteFunc(shared, func(reference, value string) bool {
+			have, ok := own[reference]
+			return !ok || have != value
+		})
 	}
 	return shared
 }

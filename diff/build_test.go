@@ -25,7 +25,7 @@ func varied(app string, n, size int) Target {
 	}
 	return Target{
 		App: app, Cluster: fmt.Sprintf("c-%03d", n), Environment: "prod", Before: object("old"), After: object(fmt.Sprintf("new on c-%03d", n)),
-		Facts: func() []Fact { return []Fact{{"cluster.name", fmt.Sprintf("c-%03d", n)}} },
+		Facts: func() map[string]string { return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", n)} },
 	}
 }
 

@@ -274,8 +274,8 @@ func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target
 		}
 		out = append(out, diff.Target{
 			App: "shop", Cluster: fmt.Sprintf("c-%03d", i), Environment: environment,
-			Facts: func() []diff.Fact {
-				return []diff.Fact{{Reference: "cluster.name", Value: fmt.Sprintf("c-%03d", i)}, {Reference: "cluster.vars.domain", Value: fmt.Sprintf("d%03d.example.com", i)}}
+			Facts: func() map[string]string {
+				return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", i), "cluster.vars.domain": fmt.Sprintf("d%03d.example.com", i)}
 			},
 			Before: objects(tb, before(i)), After: objects(tb, after(i)),
 		})
@@ -325,7 +325,7 @@ func TestFewFactsOfAnIdenticalChange(t *testing.T) {
 	asked := 0
 	for i := range targets {
 		facts := targets[i].Facts
-		targets[i].Facts = func() []diff.Fact { asked++; return facts() }
+		targets[i].Facts = func() map[string]string { asked++; return facts() }
 	}
 	if set := diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 1 || asked != 2 {
 		t.Errorf("%d groups, the facts of %d clusters", len(set.Groups), asked)

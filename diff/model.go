@@ -21,21 +21,16 @@ type Target struct {
 	Before, After             []Object // objects that are equal on both sides may be omitted
 }
 
-func (t *Target) facts() []Fact {
+func (t *Target) facts() map[string]string {
 	if t.Facts == nil {
 		return nil
 	}
 	return t.Facts()
 }
 
-// Facts returns the values of a cluster that an app's files refer to. Compare calls it only for targets with changes, and not for all of them.
-type Facts func() []Fact
-
-// Fact is a reference and its value for a cluster. Changes that differ only in such values stay in one group.
-type Fact struct {
-	Reference string // cluster.vars.domain
-	Value     string
-}
+// Facts maps the references in an app's files (cluster.vars.domain) to their values for a cluster. Changes that differ
+// only in such values stay in one group. Compare calls it only for targets with changes, and not for all of them.
+type Facts func() map[string]string
 
 // Object is one object with a key for its content.
 type Object struct {

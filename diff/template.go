@@ -14,17 +14,17 @@ import (
 // template hashes changes with the cluster's own values replaced by their references. Changes that differ only in
 // these values have equal sums.
 type template struct {
-	h     hash.Hash
-	facts []Fact          // longest values first
-	hits  map[string]bool // references that were replaced
+	h          hash.Hash
+	facts      map[string]string // values by reference
+	references []string          // of facts, those with the longest values first
+	hits       map[string]bool   // references that were replaced
 }
 
-func newTemplate(facts []Fact) *template {
-	facts = slices.Clone(facts)
-	slices.SortStableFunc(facts, func(a, b Fact) int {
-		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Reference, b.Reference))
+func newTemplate(facts map[string]string) *template {
+	references := slices.SortedFunc(maps.Keys(facts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(facts[b]), len(facts[a])), cmp.Compare(a, b))
 	})
-	return &template{h: sha256.New(), facts: facts, hits: map[string]bool{}}
+	return &template{h: sha256.New(), facts: facts, references: references, hits: map[string]bool{}}
 }
 
 func (t *template) sum() string { return string(t.h.Sum(nil)) }
@@ -88,18 +88,19 @@ func (t *template) value(v any) {
 
 // text replaces the cluster's own values: the whole text, or a part that is not next to letters or digits.
 func (t *template) text(s string) string {
-	for _, f := range t.facts {
-		if f.Value == "" {
+	for _, reference := range t.references {
+		value := t.facts[reference]
+		if value == "" {
 			continue
 		}
-		if s == f.Value {
-			t.hits[f.Reference] = true
-			return "\x02" + f.Reference + "\x03"
+		if s == value {
+			t.hits[reference] = true
+			return "\x02" + reference + "\x03"
 		}
 		const part = 2 // bytes: a single character inside a text may match by coincidence
-		if len(f.Value) >= part && strings.Contains(s, f.Value) {
-			if out := replaceWords(s, f.Value, "\x02"+f.Reference+"\x03"); out != s {
-				t.hits[f.Reference] = true
+		if len(value) >= part && strings.Contains(s, value) {
+			if out := replaceWords(s, value, "\x02"+reference+"\x03"); out != s {
+				t.hits[reference] = true
 				s = out
 			}
 		}

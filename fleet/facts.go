@@ -1,19 +1,8 @@
 package fleet
 
-import (
-	"maps"
-	"slices"
-)
-
-// Fact is a reference in a target's files or its app, with its value in the registry.
-type Fact struct {
-	Reference string // cluster.vars.domain
-	Value     string
-}
-
-// Facts lists the references that a target's rendering uses, with their values as text, sorted by reference. It
-// leaves out references to mappings, lists and booleans, and files that cannot be read.
-func (f *Fleet) Facts(t Target) []Fact {
+// Facts maps the references that a target's rendering uses (cluster.vars.domain) to their values in the registry, as
+// text. It leaves out references to mappings, lists and booleans, and files that cannot be read.
+func (f *Fleet) Facts(t Target) map[string]string {
 	found := map[string]string{}
 	add := func(refs []reference) {
 		for _, ref := range refs {
@@ -42,9 +31,5 @@ func (f *Fleet) Facts(t Target) []Fact {
 		}
 	}
 	add(t.App.refs)
-	out := make([]Fact, 0, len(found))
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, Fact{Reference: name, Value: found[name]})
-	}
-	return out
+	return found
 }

@@ -180,23 +180,18 @@ func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
 		targets[i] = diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
 			Before: sides[0], After: sides[1], Keeps: c.keeps(t), Force: forces(head, t),
-			Facts: func() []diff.Fact { return factsOf(head, t.Target) },
+			Facts: func() map[string]string { return factsOf(head, t.Target) },
 		}
 	}
 	return targets
 }
 
 // factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have the app.
-func factsOf(f *fleet.Fleet, t fleet.Target) []diff.Fact {
+func factsOf(f *fleet.Fleet, t fleet.Target) map[string]string {
 	if _, ok := f.App(t.App.Name); !ok {
 		return nil
 	}
-	list := f.Facts(t)
-	out := make([]diff.Fact, len(list))
-	for i, one := range list {
-		out[i] = diff.Fact(one)
-	}
-	return out
+	return f.Facts(t)
 }
 
 // keeps returns the reason why the tool of an imported repository leaves in the cluster the objects that a target

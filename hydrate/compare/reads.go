@@ -36,8 +36,8 @@ func (r *Reads) sync(environment string) diff.Sync {
 	return diff.Sync(r.fleet.SyncOf(environment))
 }
 
-// factsOf lists the values of a cluster that the files of an app refer to; nil if the fleet lacks one of them.
-func (r *Reads) factsOf(cluster, app string) []diff.Fact {
+// factsOf maps references to the values of a cluster that the files of an app refer to; nil if the fleet lacks one of them.
+func (r *Reads) factsOf(cluster, app string) map[string]string {
 	a, known := r.fleet.App(app)
 	c, there := r.fleet.Cluster(cluster)
 	if !known || !there {
@@ -77,8 +77,9 @@ func (r *Reads) factsDigest(cluster, app string) [sha256.Size]byte {
 	out, ok := r.facts[key]
 	if !ok {
 		sum := sha256.New()
-		for _, f := range r.factsOf(cluster, app) {
-			write(sum, f.Reference, f.Value)
+		facts := r.factsOf(cluster, app)
+		for _, reference := range slices.Sorted(maps.Keys(facts)) {
+			write(sum, reference, facts[reference])
 		}
 		out = [sha256.Size]byte(sum.Sum(nil))
 		r.facts[key] = out

@@ -154,7 +154,7 @@ func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 		one := diff.Target{
 			App: t.app, Cluster: t.cluster, Environment: environment, Sync: sync,
 			Before: sides[0], After: sides[1],
-			Facts: func() []diff.Fact { return s.reads.factsOf(t.cluster, t.app) },
+			Facts: func() map[string]string { return s.reads.factsOf(t.cluster, t.app) },
 		}
 		out = append(out, one)
 	}

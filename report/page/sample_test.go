@@ -115,7 +115,7 @@ func fleetReview(tb testing.TB) *report.Review {
 				fill := strings.NewReplacer("${REGION}", region)
 				targets = append(targets, diff.Target{
 					App: app, Cluster: fmt.Sprintf("%s-%s-%02d", env, region, i), Environment: env, Sync: diff.SyncArgoCD,
-					Facts:  func() []diff.Fact { return []diff.Fact{{Reference: "cluster.labels.region", Value: region}} },
+					Facts:  func() map[string]string { return map[string]string{"cluster.labels.region": region} },
 					Before: objects(tb, fill.Replace(before)), After: objects(tb, fill.Replace(after)),
 				})
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -249,15 +250,12 @@ type facts struct {
 
 type fact struct{ name, norm, variant string }
 
-func newFacts(norm, variant []fleet.Fact) *facts {
+func newFacts(norm, variant map[string]string) *facts {
 	out := &facts{used: map[string]bool{}}
-	values := map[string]string{}
-	for _, f := range norm {
-		values[f.Reference] = f.Value
-	}
-	for _, f := range variant {
-		if old, ok := values[f.Reference]; ok && old != f.Value && old != "" && f.Value != "" {
-			out.all = append(out.all, fact{f.Reference, old, f.Value})
+	for _, reference := range slices.Sorted(maps.Keys(variant)) {
+		value := variant[reference]
+		if old := norm[reference]; old != value && old != "" && value != "" {
+			out.all = append(out.all, fact{reference, old, value})
 		}
 	}
 	out.norm = replacer(out.all, func(f fact) string { return f.norm })
