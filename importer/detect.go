@@ -43,7 +43,8 @@ type detected struct {
 	argocd *fleet.ArgoCDImport              // nil if there are clusters of Flux
 }
 
-// fluxClusters names clusters. Those that would share a name get their path in it.
+// fluxClusters names clusters. Those that would share a name get their path in it. Each is in an environment of its own, unless its path names one
+// that several clusters can share.
 func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 	named := map[string]int{}
 	for _, r := range roots {
@@ -54,9 +55,16 @@ func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 		name := r.Cluster
 		if named[name] > 1 {
 			name = strings.ReplaceAll(r.Path, "/", "-")
+			if r.Environment != "" {
+				name = r.Environment + "-" + r.Cluster
+			}
 		}
 		name = freeName(clusters, name)
-		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: name}
+		environment := name
+		if fleet.ValidName(r.Environment) {
+			environment = r.Environment
+		}
+		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: environment}
 	}
 	return clusters
 }
@@ -89,7 +97,12 @@ const maxClusterName = 50
 // fleet writes sluice.yaml.
 func (d detected) fleet() ([]byte, error) {
 	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
-	environments := slices.Sorted(maps.Keys(d.flux))
+	var environments []string
+	for _, c := range d.flux {
+		environments = append(environments, c.Environment)
+	}
+	slices.Sort(environments)
+	environments = slices.Compact(environments)
 	if len(d.flux) == 0 {
 		sync, entry = "argocd", map[string]any{"argocd": d.argocd}
 		environments = slices.Sorted(maps.Keys(d.argocd.Clusters))

@@ -90,7 +90,8 @@ type Unit struct {
 // cluster is the state of one Import.
 type cluster struct {
 	*Importer
-	self      Key // the GitRepository that is this repository
+	self      Key      // the source that is this repository
+	sync      *syncing // what a FluxInstance says about self; nil if none does
 	objects   map[Key]manifest.Object
 	artifacts map[Key]*artifact
 	units     map[Key]*Unit
@@ -220,8 +221,8 @@ type expansion struct {
 	children []pending
 }
 
-// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, the path
-// is built as it is.
+// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, it is the one that
+// the Flux Operator makes for a FluxInstance. Without both, the path is built as it is.
 func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
 	m, err := c.produce(ctx, Key{Kind: "directory", Name: dir}, a, dir, "", &kustomizev1.KustomizationSpec{Path: dir})
 	if err != nil {
@@ -229,6 +230,10 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	}
 	objects, reads := m.objects(), m.Reads
 	c.remember(objects, reads)
+	var from Origin
+	if c.sync, from, err = c.syncOf(dir); err != nil {
+		return pending{}, err
+	}
 	for _, o := range objects {
 		k := keyOf(o)
 		if k.Group != groupKustomize || k.Kind != kindKustomization {
@@ -238,14 +243,28 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 		if err := decode(o, &ks); err != nil {
 			continue // the unit reports it
 		}
-		if clean(ks.Spec.Path) == dir && ks.Spec.SourceRef.Kind == kindGitRepository {
-			c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace, k.Namespace), Name: ks.Spec.SourceRef.Name}
+		if clean(ks.Spec.Path) == dir && c.mayBeOwn(sourceKey(k.Namespace, ks.Spec.SourceRef)) {
+			c.self = sourceKey(k.Namespace, ks.Spec.SourceRef)
 			return pending{object: o, reads: reads}, nil
 		}
+	}
+	if c.sync != nil {
+		o, err := c.sync.kustomization(ctx, c.builder, dir)
+		if err != nil {
+			return pending{}, fmt.Errorf("%s: spec.kustomize.patches: %w", from, err)
+		}
+		c.self = c.sync.source()
+		return pending{object: o, reads: union(reads, []string{from.File}), origin: from}, nil
 	}
 	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
 	c.guessSelf(objects)
 	return pending{reads: reads, object: synthetic(dir, c.self), origin: Origin{File: dir}}, nil
+}
+
+// mayBeOwn reports whether the source of the cluster's root can be this repository. An OCIRepository or a Bucket is only if something says so.
+func (c *cluster) mayBeOwn(key Key) bool {
+	return key.Kind == kindGitRepository || c.sync != nil && c.sync.Kind == key.Kind ||
+		slices.Contains(sourceKinds(), key.Kind) && c.objects[key].Annotation(AnnotationPushedFrom) == "."
 }
 
 // synthetic is the Kustomization that applies a cluster's directory where the directory has none.

@@ -2,6 +2,7 @@ package flux
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,14 @@ type mention struct {
 // facts are what an import has to know of every file of a commit.
 type facts struct {
 	Mentions []mention
-	Roots    []facing
+	more
+}
+
+// more are the facts that only some files have.
+type more struct {
+	Applies []applying `json:",omitempty"`
+	Sources []string   `json:",omitempty"` // kinds and names of the sources in the file
+	Syncs   []syncing  `json:",omitempty"`
 }
 
 // facts reads a file, or recalls what it says.
@@ -93,14 +101,19 @@ func (i *Importer) facts(name string) (facts, error) {
 	if err != nil {
 		return out, err
 	}
-	out = facts{Mentions: mentions(data), Roots: roots(name, data)}
+	out = facts{Mentions: mentions(data), more: more{Syncs: syncs(data)}}
+	out.Applies, out.Sources = applications(data)
 	if i.Memory != nil {
-		i.Memory.Put(key, out.append(nil))
+		text, err := out.append(nil)
+		if err != nil {
+			return out, err
+		}
+		i.Memory.Put(key, text)
 	}
 	return out, nil
 }
 
-func (f *facts) append(out []byte) []byte {
+func (f *facts) append(out []byte) ([]byte, error) {
 	out = wire.AppendUint(out, uint64(len(f.Mentions)))
 	for _, m := range f.Mentions {
 		for _, part := range []string{m.Key.Group, m.Key.Kind, m.Key.Namespace, m.Key.Name} {
@@ -108,11 +121,11 @@ func (f *facts) append(out []byte) []byte {
 		}
 		out = wire.AppendUint(out, uint64(m.Line)) //nolint:gosec // positive
 	}
-	out = wire.AppendUint(out, uint64(len(f.Roots)))
-	for _, r := range f.Roots {
-		out = wire.AppendText(wire.AppendText(out, r.Dir), r.Name)
+	if len(f.Applies)+len(f.Sources)+len(f.Syncs) == 0 {
+		return wire.AppendText(out, ""), nil
 	}
-	return out
+	text, err := json.Marshal(f.more)
+	return wire.AppendText(out, text), err
 }
 
 func (f *facts) read(r *wire.Reader) {
@@ -121,8 +134,8 @@ func (f *facts) read(r *wire.Reader) {
 		k := Key{Group: r.Text(), Kind: r.Text(), Namespace: r.Text(), Name: r.Text()}
 		f.Mentions = append(f.Mentions, mention{k, int(r.Uint())}) //nolint:gosec // a wrong line is only shown
 	}
-	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
-		f.Roots = append(f.Roots, facing{Dir: r.Text(), Name: r.Text()})
+	if text := r.Bytes(); len(text) > 0 && json.Unmarshal(text, &f.more) != nil {
+		r.Fail()
 	}
 }
 

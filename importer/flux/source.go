@@ -30,13 +30,17 @@ func sourceKey(namespace string, ref kustomizev1.CrossNamespaceSourceReference) 
 	return Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name}
 }
 
-// artifactOf gives the files of a GitRepository, if it is this repository or one that the fleet declares.
+// artifactOf gives the files of a source, if it is this repository or one that the fleet declares.
 func (c *cluster) artifactOf(key Key) (*artifact, error) {
 	if a, ok := c.artifacts[key]; ok {
 		return a, nil
 	}
 	if key.Kind != kindGitRepository {
-		return nil, fmt.Errorf("%s %w (to keep the object on the branch as it is, list its file in spec.import[].ignore)", key, errElsewhere)
+		a, err := c.pushed(key)
+		if err == nil {
+			c.artifacts[key] = a
+		}
+		return a, err
 	}
 	repo, err := gitRepository(c, key)
 	if err != nil {
@@ -86,6 +90,50 @@ func contentBehind(c *cluster, key Key) (*content, error) {
 	return out, nil
 }
 
+// AnnotationPushedFrom on an OCIRepository or a Bucket says that its content is pushed from a directory of this repository, such as "." for all of it.
+const AnnotationPushedFrom = "sluice.dev/pushed-from"
+
+// pushed gives the files of an OCIRepository or a Bucket that is pushed from this repository: the cluster's own, one with the same address and ref,
+// or one with AnnotationPushedFrom.
+func (c *cluster) pushed(key Key) (*artifact, error) {
+	o, known := c.objects[key]
+	var repo struct {
+		Spec struct {
+			Ignore *string `json:"ignore"`
+		} `json:"spec"`
+	}
+	if known {
+		if err := decode(o, &repo); err != nil {
+			return nil, err
+		}
+	}
+	from := o.Annotation(AnnotationPushedFrom)
+	switch {
+	case from != "":
+	case key == c.self, known && c.sync != nil && c.sync.same(o):
+		from = "."
+	case !known:
+		return nil, &missingError{key: key}
+	default:
+		return nil, fmt.Errorf("%s %w (if it is pushed from a directory of this repository, name the directory in its annotation %s, such as %q; to keep the object on the branch as it is, list its file in spec.import[].ignore)", key, errElsewhere, AnnotationPushedFrom, ".")
+	}
+	whole, err := c.repository(c.commit, &sourcev1.GitRepositorySpec{Ignore: repo.Spec.Ignore})
+	if err != nil || clean(from) == "." {
+		return whole, err
+	}
+	from = clean(from)
+	if !whole.isDir(from) {
+		return nil, fmt.Errorf("%s: the annotation %s names %q, which is not a directory of the repository", key, AnnotationPushedFrom, from)
+	}
+	files := map[string]string{}
+	for name, original := range whole.files {
+		if inside, ok := strings.CutPrefix(name, from+"/"); ok {
+			files[inside] = original
+		}
+	}
+	return newArtifact(c.tree, files), nil
+}
+
 // own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization names, or one with
 // the same address and branch.
 func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
@@ -94,13 +142,32 @@ func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
 	}
 	o, ok := c.objects[c.self]
 	if !ok {
-		return false
+		of, known := c.objects[key]
+		return known && c.sync != nil && c.sync.same(of)
 	}
 	var self sourcev1.GitRepository
 	if decode(o, &self) != nil { // the cluster's own repository reports that error
 		return false
 	}
 	return giturl.Key(repo.Spec.URL) == giturl.Key(self.Spec.URL) && branch(repo) == branch(&self)
+}
+
+// refName is the full name of the branch or tag that a GitRepository fetches; "" if it is another kind of reference.
+func refName(repo *sourcev1.GitRepository) string {
+	switch r := repo.Spec.Reference; {
+	case r == nil:
+		return branchPrefix + "master" // Flux's default
+	case r.Commit != "":
+		return ""
+	case r.Name != "":
+		return r.Name
+	case r.SemVer != "":
+		return ""
+	case r.Tag != "":
+		return tagPrefix + r.Tag
+	default:
+		return branchPrefix + orDefault(r.Branch, "master")
+	}
 }
 
 func branch(repo *sourcev1.GitRepository) string {

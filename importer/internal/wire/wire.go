@@ -118,6 +118,9 @@ func (r *Reader) More() bool { return len(r.data) > 0 }
 // Rest returns what was not read.
 func (r *Reader) Rest() []byte { return r.data }
 
+// Fail makes Err return ErrDamaged: what was read says nothing to the caller.
+func (r *Reader) Fail() { r.fail() }
+
 func (r *Reader) fail() {
 	r.data, r.err = nil, ErrDamaged
 }
