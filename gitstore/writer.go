@@ -203,7 +203,7 @@ func (w *Writer) addPacked(h Hash, data []byte, crc uint32) (bool, error) {
 	return true, nil
 }
 
-// added notes an object whose bytes were written. The caller holds mu.
+// added records an object whose bytes were written. The caller holds mu.
 func (w *Writer) added(h Hash, p packed, length int) {
 	p.offset = w.offset
 	w.objects[h] = p
@@ -243,6 +243,22 @@ func writeObjectHeader(buf *bytes.Buffer, kind byte, size int) {
 		b = byte(size & 0x7f)
 	}
 	buf.WriteByte(b)
+}
+
+// objectHeader reads what writeObjectHeader wrote. It returns the number of its bytes, 0 if there is no header.
+func objectHeader(data []byte) (kind byte, size, length int) {
+	const most = 5 // bytes: 4 + 4×7 bits of a size
+	for i, b := range data[:min(most, len(data))] {
+		if i == 0 {
+			kind, size = b>>4&7, int(b&0x0f)
+		} else {
+			size |= int(b&0x7f) << (7*i - 3)
+		}
+		if b&0x80 == 0 {
+			return kind, size, i + 1
+		}
+	}
+	return 0, 0, 0
 }
 
 // read returns an object of the Writer, pushed or not.

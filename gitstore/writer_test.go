@@ -1,6 +1,7 @@
 package gitstore
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -154,4 +155,71 @@ func TestIdleWriterKeepsNoCompressors(t *testing.T) {
 		t.Errorf("%d bytes more than before", after-before)
 	}
 	runtime.KeepAlive(w)
+}
+
+// A Writer reads its trees from memory, and those above the limit from its packfile.
+func TestWriterHoldsTrees(t *testing.T) {
+	s := supplied()
+	w := writer(t, s)
+	blob, err := w.Blob([]byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := w.Tree([]Entry{{"a", ModeFile, blob}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.held = heldTrees
+	second, err := w.Tree([]Entry{{"b", ModeFile, blob}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.trees[first] == nil || w.trees[second] != nil {
+		t.Error("the wrong trees are held")
+	}
+	for name, h := range map[string]Hash{"a": first, "b": second} {
+		if got, err := s.Tree(t.Context(), h); err != nil || len(got) != 1 || got[0].Name != name {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// A task that ends late may still have a Writer that was closed. It holds no trees, not even the empty one.
+func TestClosedWriterHoldsNothing(t *testing.T) {
+	w, err := supplied().NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Tree(nil); err != nil || len(w.trees) > 0 {
+		t.Errorf("%d trees, %v", len(w.trees), err)
+	}
+}
+
+// Who lists the Writers before one of them is closed may ask it afterwards. An object that was only in its buffer is one that it does not have.
+func TestClosedWriterIsAsked(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*Store{"memory": supplied(), "disk": open(t, Options{Dir: source(t)})} {
+		w, err := s.NewWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := w.Blob([]byte("new"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if o, ok, err := w.read(h); ok || err != nil {
+			t.Errorf("%s: %q, %t, %v", name, o.data, ok, err)
+		}
+	}
+}
+
+// supplied returns a store that keeps no files, and to which nobody supplies objects.
+func supplied() *Store {
+	return OpenSupplied(func(context.Context, []Hash) ([]Raw, error) { return nil, ErrNotFound })
 }

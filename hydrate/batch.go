@@ -44,9 +44,5 @@ func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer)
 
 // render renders jobs of an environment and reports the progress.
 func (h *Hydrator) render(ctx context.Context, environment string, jobs []render.Job, w *gitstore.Writer) ([]*render.Outcome, error) {
-	return h.targets.Finish(ctx, nil, jobs, w, progressOf(h, environment))
-}
-
-func progressOf(h *Hydrator, environment string) func(done, total int) {
-	return func(done, total int) { h.Progress("render "+environment, done, total) }
+	return h.targets.Render(ctx, jobs, w, func(done int) { h.Progress("render "+environment, done, len(jobs)) })
 }

@@ -145,7 +145,7 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 	if err != nil {
 		return nil, err
 	}
-	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All, held: r.held, w: w})
+	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All, held: r.held})
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -29,8 +28,7 @@ type environmentPlan struct {
 	before   *fleet.Fleet            // of the commit that the branch holds; nil if it is not needed, or cannot be read
 	failures []Failure
 	notes    notes
-	held     holds         // workspaces that keep what the branch has
-	begun    *render.Begun // jobs that are not in clusters any more
+	held     holds // workspaces that keep what the branch has
 }
 
 // clusterPlan lists the changes to one cluster.
@@ -48,13 +46,12 @@ type planRequest struct {
 	view        *source.View
 	environment string
 	state       *branch.State
-	touched     *source.Touched  // what may have changed; nil for everything
-	all         bool             // render every target, even if the branch has its digest
-	held        holds            // workspaces that keep what the branch has
-	w           *gitstore.Writer // for the jobs of the first clusters, which other machines may render while the rest is planned
+	touched     *source.Touched // what may have changed; nil for everything
+	all         bool            // render every target, even if the branch has its digest
+	held        holds           // workspaces that keep what the branch has
 }
 
-// plan compares an environment's targets with what its branch holds. execute must follow.
+// plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
 	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
 	clusters := r.view.Fleet.ClustersOf(r.environment)
@@ -92,7 +89,7 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	if r.view.Fleet.Uncertain() && r.state.Exists() {
 		p.before = h.Rendered(ctx, r.state)
 	}
-	if err := p.planClusters(ctx, h, r); err != nil {
+	if err := p.planClusters(ctx, h.Store, r.all); err != nil {
 		return nil, err
 	}
 	sortFailures(p.failures)
@@ -124,35 +121,12 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 	return false, nil
 }
 
-// planClusters plans all clusters. While it plans most of them, other machines render the first ones.
-func (p *environmentPlan) planClusters(ctx context.Context, h *Hydrator, r planRequest) error {
-	names, first := slices.Sorted(maps.Keys(p.clusters)), 0
-	if r.touched == nil {
-		first = h.targets.First(len(names), p.total)
-	}
-	if err := p.planSome(ctx, h.Store, names[:first], r.all); err != nil || first == len(names) {
-		return err
-	}
-	if first > 0 {
-		p.begun = h.targets.Begin(ctx, p.jobs(), r.w, progressOf(h, p.name))
-	}
-	planned := false
-	defer func() { // after a panic too, because a task's end is not the end of the service
-		if !planned {
-			p.begun.Stop()
-		}
-	}()
-	err := p.planSome(ctx, h.Store, names[first:], r.all)
-	planned = err == nil
-	return err
-}
-
-func (p *environmentPlan) planSome(ctx context.Context, store *gitstore.Store, names []string, all bool) error {
+// planClusters plans all clusters.
+func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Store, all bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
-	for _, name := range names {
-		c := p.clusters[name]
+	for _, c := range p.clusters {
 		group.Go(func() error {
 			failures, err := p.planCluster(ctx, store, c, all)
 			failures = append(failures, p.lost(c)...)
@@ -271,11 +245,11 @@ func (h *Hydrator) Rendered(ctx context.Context, st *branch.State) *fleet.Fleet 
 	return v.Fleet
 }
 
-// jobs takes the jobs of all clusters, sorted.
+// jobs returns the jobs of all clusters, sorted.
 func (p *environmentPlan) jobs() []render.Job {
 	var out []render.Job
 	for _, c := range p.clusters {
-		out, c.jobs = append(out, c.jobs...), nil
+		out = append(out, c.jobs...)
 	}
 	render.Sort(out)
 	return out

@@ -272,5 +272,5 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held, w: w})
+	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held})
 }

@@ -137,15 +137,12 @@ type Rendering struct {
 }
 
 // Light reports whether the rendering of a light bundle may be this large.
-func (r *Rendering) Light() bool { return r.Size() <= LightBytes }
-
-// Size returns the bytes of the YAML of all objects.
-func (r *Rendering) Size() int {
+func (r *Rendering) Light() bool {
 	total := 0
 	for i := range r.Objects {
 		total += len(r.Objects[i].YAML)
 	}
-	return total
+	return total <= LightBytes
 }
 
 // Object is one rendered object in canonical YAML.

@@ -17,6 +17,9 @@ var (
 	ErrCrashed = worker.ErrCrashed
 )
 
+// ErrNoWorkers means that a renderer has no worker processes for Caller.
+var ErrNoWorkers = errors.New("the renderer has no worker processes")
+
 // PoolOptions configure how children start and their limits.
 type PoolOptions struct {
 	Command     []string        // the program that calls worker.Serve with Jobs

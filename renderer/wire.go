@@ -54,24 +54,6 @@ func newCodec() (codec, error) {
 	return codec{enc, dec}, err
 }
 
-// Encode returns a message for another machine, with bundles or renderings, as CBOR.
-func Encode(message any) ([]byte, error) {
-	c, err := newCodec()
-	if err != nil {
-		return nil, err
-	}
-	return c.enc.Marshal(message)
-}
-
-// Decode reads a message that Encode made, within the limits of an answer.
-func Decode(data []byte, message any) error {
-	c, err := newCodec()
-	if err != nil {
-		return err
-	}
-	return c.dec.Unmarshal(data, message)
-}
-
 // validate refuses an answer that no engine gives, so that a compromised child cannot insert objects.
 func (a *answer) validate() error {
 	set := 0

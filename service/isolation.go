@@ -92,11 +92,6 @@ func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer
 	return i.pool(p, trust).AtOnce(n)
 }
 
-// shard returns the renderer for one shard of another replica's hydration. Several shards are rendered at once.
-func (i *isolation) shard(p hint.Place) renderer.Renderer {
-	return i.pool(p, worker.Trusted).AtOnce(1)
-}
-
 // pool returns the workers of a repository's trunk, or of its merge requests.
 func (i *isolation) pool(p hint.Place, trust worker.Trust) *renderer.Pool {
 	owner := worker.Owner{Repository: p.String(), Trust: trust}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/config"
@@ -73,16 +72,13 @@ func TestRenderersOfAServiceHaveWorkers(t *testing.T) {
 	defer i.host.Close()
 	s := &Service{isolation: i, clock: time.Now, metrics: &metrics{}, initial: &config.Config{}}
 	for _, trust := range []worker.Trust{worker.Trusted, worker.Untrusted} {
-		near := s.renderer("acme", trust)
-		for name, r := range map[string]renderer.Renderer{"alone": near, "with other replicas": render.NewFarm(near, nil, "test", "acme", time.Now)} {
-			workers, ok := renderer.CallerOf(r)
-			if !ok {
-				t.Errorf("%s, %s: no worker processes", trust, name)
-				continue
-			}
-			if _, err := workers.Call(t.Context(), worker.Call{Job: "policy"}); err == nil || errors.Is(err, renderer.ErrNoWorkers) {
-				t.Errorf("%s, %s: %v", trust, name, err) // the process does not start
-			}
+		workers, ok := renderer.CallerOf(s.renderer("acme", trust))
+		if !ok {
+			t.Errorf("%s: the renderer has no worker processes", trust)
+			continue
+		}
+		if _, err := workers.Call(t.Context(), worker.Call{Job: "policy"}); err == nil || errors.Is(err, renderer.ErrNoWorkers) {
+			t.Errorf("%s: got %v, want the error of a process that does not start", trust, err)
 		}
 	}
 }

@@ -37,7 +37,6 @@ type metrics struct {
 	renders  *prometheus.HistogramVec
 	targets  *prometheus.CounterVec
 	pushes   *prometheus.CounterVec
-	shards   *prometheus.CounterVec
 	notified *prometheus.CounterVec
 	stretch  *prometheus.GaugeVec
 	tracer   oteltrace.Tracer
@@ -73,9 +72,6 @@ func newMetrics(s *Service) *metrics {
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first.",
 	}, []string{"result"})
-	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result.",
-	}, []string{"result"})
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
 	}, []string{"result"})
@@ -94,7 +90,7 @@ func newMetrics(s *Service) *metrics {
 	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode", Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
 	mode.WithLabelValues(string(s.initial.Isolation)).Set(1)
 	m.registry.MustRegister(mode)
-	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes, m.shards)
+	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes)
 	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m
 }
@@ -156,8 +152,7 @@ func (c *queueCollector) descs() map[string]*prometheus.Desc {
 	}
 	return map[string]*prometheus.Desc{
 		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Tasks that a worker works on."),
-		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "shards": d("shards", "Shards waiting or being rendered."), "bytes": d("bytes", "Size of the hints in the queue in bytes."),
-		"shardBytes": d("shard_bytes", "Size of the jobs of large hydrations and of their results in bytes."),
+		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "bytes": d("bytes", "Size of the hints in the queue in bytes."),
 	}
 }
 
@@ -180,7 +175,7 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 		return // /readyz reports it
 	}
 	for name, value := range map[string]float64{
-		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "shards": float64(st.Shards), "bytes": float64(st.Bytes), "shardBytes": float64(st.ShardBytes),
+		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "bytes": float64(st.Bytes),
 	} {
 		out <- prometheus.MustNewConstMetric(c.descs()[name], prometheus.GaugeValue, value)
 	}

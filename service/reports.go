@@ -22,9 +22,9 @@ func newReports(s *Service) bot.Reports {
 	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/"), s.initial.Pages.Auth.Forge.Name}
 }
 
-// shareReports has the replicas of the service share reports, if content may be in the queue.
+// shareReports has the replicas of the service share reports, unless the configuration keeps content out of the NATS cluster.
 func shareReports(s *Service) {
-	if s.reviews != nil && s.shared() {
+	if share := s.initial.Queue.Reports; s.reviews != nil && (share == nil || *share) {
 		s.reviews.Share(queue.NewReports(s.queue))
 	}
 }

@@ -28,8 +28,6 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/kept"
-	"github.com/sluice-gitops/sluice/hydrate/render"
-	"github.com/sluice-gitops/sluice/internal/retry"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -66,8 +64,6 @@ type Service struct {
 	clock      func() time.Time
 	jobs       int // render processes
 	isolation  *isolation
-	machine    *render.Machine // renders shards of other replicas
-	farms      sync.Map        // hint.Place → *render.Farm: renderers that share work with other replicas
 	queue      *queue.Queue
 	bot        *bot.Bot
 	metrics    *metrics
@@ -143,12 +139,6 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 // wire connects renderer, workspaces and bot.
 func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
-	s.machine = render.NewMachine(render.MachineOptions{
-		Version: s.shardVersion(), Parallel: s.jobs, Clock: s.clock,
-		Renderers: func(place string) renderer.Renderer {
-			return observedRenderer{s.isolation.shard(hint.Place(place)), s.clock, s.metrics}
-		},
-	})
 	s.workspaces = workspace.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
 		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
@@ -182,71 +172,16 @@ func (s *Service) isolate(ctx context.Context, c *config.Config, command []strin
 	return nil
 }
 
-// renderer returns the renderer for the content of a repository. Replicas share the rendering of trunks, not of merge
-// requests.
+// renderer returns the renderer for the content of a repository.
 func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
-	near := observedRenderer{s.isolation.renderer(p, trust), s.clock, s.metrics}
-	if trust != worker.Trusted || !s.shared() {
-		return near
-	}
-	farm, _ := s.farms.LoadOrStore(p, render.NewFarm(near, s.queue, s.shardVersion(), p.String(), s.clock)) // an existing farm is as good
-	return farm.(*render.Farm)                                                                              //nolint:forcetypeassert // only farms are stored
-}
-
-// shared reports whether replicas render large hydrations together.
-func (s *Service) shared() bool {
-	if s.initial.Queue.Shards != nil {
-		return *s.initial.Queue.Shards
-	}
-	return s.initial.Queue.URL != ""
-}
-
-// shardVersion identifies what a rendering depends on apart from its bundle. Replicas with another version do not
-// share renderings.
-func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Runtime.Version }
-
-// shard renders a part of a replica's hydration.
-func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
-	out, err := s.machine.Shard(ctx, job)
-	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
-	return out, err
-}
-
-// helpful waits until no hydration of this replica has targets for other replicas: then the replica has time for theirs.
-func helpful(ctx context.Context, s *Service) error {
-	const pause = 50 * time.Millisecond
-	for {
-		busy := false
-		s.farms.Range(func(_, farm any) bool {
-			busy = farm.(*render.Farm).Busy() //nolint:forcetypeassert // only farms are stored
-			return !busy
-		})
-		if !busy {
-			return ctx.Err()
-		}
-		if err := retry.Sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
+	return observedRenderer{s.isolation.renderer(p, trust), s.clock, s.metrics}
 }
 
 // Run processes hints until the context ends, then drains. It returns an error if the queue is stuck: restart the
 // process; the hints are on disk.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	shards, drained := context.WithCancel(context.WithoutCancel(ctx)) // tasks that drain may wait for a shard
-	group.Go(func() error {
-		defer drained()
-		return s.queue.Run(ctx, s.initial.Workers, s.do)
-	})
-	if s.shared() {
-		const travelling = 2 // one shard arrives and one result leaves
-		for range s.jobs + travelling {
-			group.Go(func() error {
-				return s.queue.RunShards(shards, func(ctx context.Context) error { return helpful(ctx, s) }, s.shard)
-			})
-		}
-	}
+	group.Go(func() error { return s.queue.Run(ctx, s.initial.Workers, s.do) })
 	group.Go(func() error { return followReports(ctx, s) })
 	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { s.every(ctx, s.initial.Sweep, s.sweep); return nil })

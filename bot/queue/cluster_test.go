@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -95,7 +94,7 @@ func (a *acknowledged) write(t *testing.T, q *Queue, p, numbers int) {
 }
 
 // TestNodeLost kills one of three nodes, the leader of the stream of hints, while two replicas put hints and
-// work on them, and a Fan runs. Every acknowledged hint must be worked on in its newest form.
+// work on them. Every acknowledged hint must be worked on in its newest form.
 func TestNodeLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -108,10 +107,6 @@ func TestNodeLost(t *testing.T) {
 	seen := newObserved(t)
 	for _, q := range []*Queue{one, two} {
 		running(t, q, 4, seen.work)
-		rendering(t, q, func(ctx context.Context, job []byte) ([]byte, error) {
-			time.Sleep(30 * time.Millisecond)
-			return upper(ctx, job)
-		})
 	}
 
 	want := &acknowledged{began: time.Now(), latest: map[string]int{}, commands: map[string]bool{}}
@@ -120,23 +115,6 @@ func TestNodeLost(t *testing.T) {
 		q := []*Queue{one, two}[p%2]
 		writers.Go(func() { want.write(t, q, p, numbers) })
 	}
-	fanned := make(chan error, 1)
-	writers.Go(func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // a busy machine takes a minute
-		defer cancel()
-		var jobs [][]byte
-		for i := range 60 {
-			jobs = append(jobs, fmt.Appendf(nil, "job %d", i))
-		}
-		results, err := one.Fan(ctx, jobs, func(bool) {})
-		for i := range results {
-			if !bytes.Equal(results[i], bytes.ToUpper(jobs[i])) {
-				err = fmt.Errorf("result %d is %q", i, results[i])
-			}
-		}
-		fanned <- err
-	})
-
 	eventually(t, "hints of all places are acknowledged", func() bool {
 		return want.count() >= 3*places
 	})
@@ -149,9 +127,6 @@ func TestNodeLost(t *testing.T) {
 	leader.Shutdown()
 	leader.WaitForShutdown()
 	writers.Wait()
-	if err := <-fanned; err != nil {
-		t.Errorf("fan: %v", err)
-	}
 	empty(t, one)
 	seen.mu.Lock()
 	defer seen.mu.Unlock()

@@ -51,11 +51,6 @@ func contract(t *testing.T, o opener) {
 		"reports":        testReports,
 		"drain":          testDrain,
 		"full":           testFull,
-		"fan":            testFan,
-		"fan lost":       testFanLostWorker,
-		"fan given up":   testFanGivenUp,
-		"shards wait":    testShardsWaitUntilReady,
-		"fan failing":    testFanFailing,
 		"foreign":        testForeign,
 		"counted deaths": testCountedDeaths,
 	} {

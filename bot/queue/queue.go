@@ -1,13 +1,13 @@
 // Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them,
-// allows one worker at a time per merge request and one for everything else of a repository, and distributes renderings over replicas. It runs on NATS
-// JetStream: inside this process with a directory, or on a cluster by URL, with the same code.
+// and allows one worker at a time per merge request and one for everything else of a repository. It runs on NATS JetStream: inside this
+// process with a directory, or on a cluster by URL, with the same code.
 //
 // The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the
 // compare-and-swap of Git is the fence. If all its data is deleted, a sweep finds everything again.
 //
 // # What is stored
 //
-// With the prefix `sluice`, ten streams and an object store:
+// With the prefix `sluice`, nine streams:
 //
 //	stream            subjects                                            holds
 //	sluice-hints      sluice.hint.<lane>.<kind>.<number>[.force]          one message per key, the newest
@@ -21,12 +21,9 @@
 //	sluice-outcomes   sluice.outcome.<place>-<number>-<comment>           what the commands of a comment did, see Outcomes
 //	sluice-reports    sluice.report.<name>[.<piece>]                      pages of reviewed heads, see Reports
 //	sluice-lists      sluice.list.<name>                                  lists of these heads
-//	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
-//	OBJ_sluice-blobs  job-<sha256>, result-<sha256>                       the jobs' and the results' bytes
 //
-// A lane (see hint.Hint.Lane), a place, a key, a command and a hash are hexadecimal digests. Every stream except that of the shards has
-// one message per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence),
-// and changes by compare-and-swap. All reads go to the stream's leader.
+// A lane (see hint.Hint.Lane), a place, a key, a command and a hash are hexadecimal digests. Every stream has one message
+// per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All reads go to the stream's leader.
 //
 // # How a hint is worked on
 //
@@ -90,11 +87,10 @@ type Config struct {
 	Crashes    int           // vanished workers of a hint after which it is parked; default 10
 	Backoff    time.Duration // wait after the first failure, doubled each time; default 2 s
 	BackoffMax time.Duration // default 5 min
-	Lease      time.Duration // how long a worker that does not answer keeps its lane or shard; default 15 s
+	Lease      time.Duration // how long a worker that does not answer keeps its lane; default 15 s
 	Reviews    int           // in one lane that this replica works on at once; default 2
 	Grace      time.Duration // how long running work may continue after the end of Run's context; default 25 s
 	SeenTTL    time.Duration // default 72 h
-	ShardTTL   time.Duration // how long results are kept; default 24 h
 	MaxBytes   int64         // of all streams together; default 1 GiB, at least 16 MiB
 
 	OnPark func(Hint, error) // called when a hint is parked, possibly twice for the same
@@ -118,9 +114,6 @@ type Queue struct {
 	outcomes *bucket
 	reports  *bucket
 	lists    *bucket
-	shards   jetstream.Stream
-	workers  jetstream.Consumer
-	blobs    jetstream.ObjectStore
 
 	mu     sync.Mutex
 	index  *index // of the running Run, or nil
@@ -151,8 +144,8 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Close closes the connection and stops the server inside this process. End Run and RunShards first. Hints
-// that are not done stay on disk.
+// Close closes the connection and stops the server inside this process. End Run first. Hints that are not done
+// stay on disk.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -203,7 +196,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Backoff, c.BackoffMax = or(c.Backoff, 2*time.Second), or(c.BackoffMax, 5*time.Minute)
 	c.Lease, c.Grace = or(c.Lease, 15*time.Second), or(c.Grace, 25*time.Second)
 	c.Reviews = or(c.Reviews, 2)
-	c.SeenTTL, c.ShardTTL = or(c.SeenTTL, 72*time.Hour), or(c.ShardTTL, 24*time.Hour)
+	c.SeenTTL = or(c.SeenTTL, 72*time.Hour)
 	c.MaxBytes = or(c.MaxBytes, 1<<30)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -252,8 +245,8 @@ func (c Config) checkLimits() error {
 	if c.MaxBytes < 16<<20 {
 		bad("MaxBytes is %d, less than 16 MiB", c.MaxBytes)
 	}
-	if c.Lease < 500*time.Millisecond || c.SeenTTL < c.Lease || c.ShardTTL < c.Lease {
-		bad("Lease is %s, SeenTTL %s, ShardTTL %s; a lease is at least 500 ms and shorter than the others", c.Lease, c.SeenTTL, c.ShardTTL)
+	if c.Lease < 500*time.Millisecond || c.SeenTTL < c.Lease {
+		bad("Lease is %s, SeenTTL %s; a lease is at least 500 ms and shorter than SeenTTL", c.Lease, c.SeenTTL)
 	}
 	if c.Reviews < 1 {
 		bad("Reviews is %d, less than 1", c.Reviews)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxPayload    = 1 << 20  // of a message; jobs and results go to the object store in pieces
+	maxPayload    = 1 << 20  // bytes of a message
 	serverMemory  = 64 << 20 // for consumers that live in memory
 	serverStartup = 30 * time.Second
 )

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,13 +9,11 @@ import (
 
 // Stats has numbers about the queue of all replicas.
 type Stats struct {
-	Depth      int           // hints that are not done, including those in progress
-	Oldest     time.Duration // age of the oldest of them
-	InFlight   int           // hints that a worker has
-	Parked     int
-	Shards     int   // jobs that wait for a renderer or are in progress
-	Bytes      int64 // of hints; at the limit, the queue refuses new ones
-	ShardBytes int64 // of jobs and their results, which stay for Config.ShardTTL
+	Depth    int           // hints that are not done, including those in progress
+	Oldest   time.Duration // age of the oldest of them
+	InFlight int           // hints that a worker has
+	Parked   int
+	Bytes    int64 // of hints; at the limit, the queue refuses new ones
 }
 
 // Stats reads the numbers from the server.
@@ -34,21 +31,11 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	shards, err := q.shards.Info(ctx)
-	if err != nil {
-		return Stats{}, fmt.Errorf("state of the shards: %w", err)
-	}
-	blobs, err := q.blobs.Status(ctx)
-	if err != nil {
-		return Stats{}, fmt.Errorf("state of the shards' bytes: %w", err)
-	}
 	s := Stats{
-		Depth:      int(hints.Msgs), //nolint:gosec // bounded by the stream's bytes
-		InFlight:   len(leases),
-		Parked:     int(parked.Msgs),       //nolint:gosec // bounded by the stream's bytes
-		Shards:     int(shards.State.Msgs), //nolint:gosec // bounded by the stream's bytes
-		Bytes:      int64(hints.Bytes),     //nolint:gosec // bounded by the settings
-		ShardBytes: int64(blobs.Size()),    //nolint:gosec // bounded by the settings
+		Depth:    int(hints.Msgs), //nolint:gosec // bounded by the stream's bytes
+		InFlight: len(leases),
+		Parked:   int(parked.Msgs),   //nolint:gosec // bounded by the stream's bytes
+		Bytes:    int64(hints.Bytes), //nolint:gosec // bounded by the settings
 	}
 	if s.Depth > 0 {
 		s.Oldest = max(q.cfg.Clock().Sub(q.oldest(hints.FirstTime)), 0)

@@ -50,9 +50,6 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.lists, err = q.makeBucket(ctx, "lists", p+".list.", reportBytes(q.cfg.MaxBytes)/3, verdictTTL, forgetOldest, large); err != nil {
 		return err
 	}
-	if err := q.makeShards(ctx, part); err != nil {
-		return err
-	}
 	if q.srv == nil {
 		return nil
 	}
@@ -87,54 +84,6 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 		return nil, fmt.Errorf("make the stream %s: %w", cfg.Name, err)
 	}
 	return &bucket{js: q.js, stream: s, prefix: prefix, clock: q.cfg.Clock, health: &health{}}, nil
-}
-
-func (q *Queue) makeShards(ctx context.Context, part int64) error {
-	p := q.cfg.Prefix
-	var err error
-	q.shards, err = persist(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-			Name:              p + "-shards",
-			Subjects:          []string{p + ".shard.>"},
-			Storage:           jetstream.FileStorage,
-			Replicas:          q.cfg.Replicas,
-			Retention:         jetstream.WorkQueuePolicy,
-			MaxMsgsPerSubject: 1,
-			MaxBytes:          part,
-			MaxMsgSize:        64 << 10,
-			MaxAge:            q.cfg.ShardTTL,
-			Discard:           jetstream.DiscardNew,
-			Duplicates:        100 * time.Millisecond,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("make the stream of shards: %w", err)
-	}
-	q.workers, err = persist(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return q.shards.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable:       "workers",
-			AckPolicy:     jetstream.AckExplicitPolicy,
-			AckWait:       q.cfg.Lease,
-			MaxAckPending: 4096,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("make the consumer of shards: %w", err)
-	}
-	q.blobs, err = persist(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
-		return q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket:      p + "-blobs",
-			Storage:     jetstream.FileStorage,
-			Replicas:    q.cfg.Replicas,
-			MaxBytes:    16 * part,
-			TTL:         q.cfg.ShardTTL,
-			Compression: true,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("make the store of shards: %w", err)
-	}
-	return nil
 }
 
 // persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started

@@ -4,25 +4,20 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// rendering is shared by all targets with equal bundles. Whoever claims it first renders it. One that another machine renders may be taken
-// over, so that this process never waits for another machine when it has nothing else to do; the first result counts. Equal bundles give
-// equal results.
+// rendering is the result for a bundle, shared by all targets with equal bundles: equal bundles give equal results.
 type rendering struct {
 	done chan struct{} // closed when rendered is set
-	set  sync.Once
-	here atomic.Bool // this process renders it
 
 	rendered
-	cancelled bool // the caller that rendered it was cancelled: err says nothing of the bundle
+	cancelled bool // the caller that rendered it was cancelled: err says nothing about the bundle
 
-	kept int // bytes of objects; renderings.mu guards it
+	size int // bytes of objects; renderings.mu guards it
 }
 
 // rendered is the result of rendering a bundle.
@@ -61,22 +56,22 @@ type renderings struct {
 func newRenderings(store *gitstore.Store) *renderings {
 	r := &renderings{store: store}
 	// The cache calls this function only while mu is held, so it may change bytes.
-	r.byBundle = lru.NewWithEvict(maxRenderings, func(old *rendering) { r.bytes -= old.kept })
+	r.byBundle = lru.NewWithEvict(maxRenderings, func(old *rendering) { r.bytes -= old.size })
 	return r
 }
 
-// keep adds the objects of a rendering to the total, and evicts the oldest renderings while the total exceeds the
+// account adds the objects of a rendering to the total, and evicts the oldest renderings while the total exceeds the
 // limit.
-func (r *renderings) keep(key string, work *rendering) {
+func (r *renderings) account(key string, work *rendering) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.byBundle.Peek(key); !ok || known != work {
 		return
 	}
 	for _, o := range work.objects {
-		work.kept += len(o.YAML)
+		work.size += len(o.YAML)
 	}
-	r.bytes += work.kept
+	r.bytes += work.size
 	for r.bytes > maxObjectBytes {
 		if _, _, ok := r.byBundle.RemoveOldest(); !ok {
 			return
@@ -84,7 +79,7 @@ func (r *renderings) keep(key string, work *rendering) {
 	}
 }
 
-// get returns the rendering for a bundle. It reports true if the rendering is new: then the caller must have it rendered.
+// get returns the rendering for a bundle. It reports true if the rendering is new: then the caller must render it.
 func (r *renderings) get(key string) (*rendering, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,57 +99,37 @@ func (r *renderings) forget(key string, work *rendering) {
 	}
 }
 
-// claim returns the rendering for a bundle. It reports true if the caller must have it rendered: there is none yet, or the writer that
-// holds it was closed without a push.
-func (r *renderings) claim(ctx context.Context, key string) (*rendering, bool) {
-	for {
-		work, fresh := r.get(key)
-		if fresh || !work.ended() || work.result == nil || r.holds(ctx, work.result.hash) {
-			return work, fresh
-		}
-		r.forget(key, work)
-	}
-}
-
-// do returns the rendering for a bundle. It calls render if nobody in this process has rendered it or does so. The rendering has ended,
-// unless ctx has.
+// do returns the rendering for a bundle. It calls render unless the result is cached or another caller renders the bundle. The rendering
+// has ended, unless ctx has.
 func (r *renderings) do(ctx context.Context, key string, render func() rendered) *rendering {
 	for {
-		work, _ := r.claim(ctx, key)
-		r.await(ctx, key, work, render)
+		work, fresh := r.get(key)
+		switch {
+		case fresh:
+			r.finish(ctx, key, work, render())
+		case work.ended() && work.result != nil && !r.holds(ctx, work.result.hash): // the writer that held it was closed without a push
+			r.forget(key, work)
+			continue
+		default:
+			select {
+			case <-work.done:
+			case <-ctx.Done():
+			}
+		}
 		if !work.ended() || !work.cancelled || ctx.Err() != nil {
 			return work
 		}
 	}
 }
 
-// await renders in this process if nobody here does so, and waits until the rendering or ctx has ended. Whoever claimed the rendering waits
-// too: another one may have taken it over in between.
-func (r *renderings) await(ctx context.Context, key string, work *rendering, render func() rendered) {
-	r.takeOver(ctx, key, work, render)
-	select {
-	case <-work.done:
-	case <-ctx.Done():
-	}
-}
-
-// takeOver renders in this process, unless this process does so already or the result is there.
-func (r *renderings) takeOver(ctx context.Context, key string, work *rendering, render func() rendered) {
-	if !work.ended() && work.here.CompareAndSwap(false, true) {
-		r.finish(ctx, key, work, render())
-	}
-}
-
-// finish sets the result of a rendering, unless it has one.
+// finish sets the result of a rendering, once.
 func (r *renderings) finish(ctx context.Context, key string, work *rendering, result rendered) {
-	work.set.Do(func() {
-		work.rendered = result
-		if work.cancelled = result.err != nil && ctx.Err() != nil; work.cancelled {
-			r.forget(key, work)
-		}
-		close(work.done)
-		r.keep(key, work)
-	})
+	work.rendered = result
+	if work.cancelled = result.err != nil && ctx.Err() != nil; work.cancelled {
+		r.forget(key, work)
+	}
+	close(work.done)
+	r.account(key, work)
 }
 
 // holds reports whether the store, or an open writer, has a target's tree and all its files.

@@ -11,14 +11,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// Whoever claims a rendering may find that another one already renders it: it must wait like everybody else.
+// A caller waits for the rendering of another one, and does not render the bundle again.
 func TestEveryoneWaitsForARendering(t *testing.T) {
 	t.Parallel()
 	r := newRenderings(nil)
-	work, fresh := r.claim(t.Context(), "key")
-	if !fresh {
-		t.Fatal("the first one must have it rendered")
-	}
 	begun, end := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -30,9 +26,9 @@ func TestEveryoneWaitsForARendering(t *testing.T) {
 	})
 	<-begun
 	time.AfterFunc(10*time.Millisecond, func() { close(end) })
-	r.await(t.Context(), "key", work, func() rendered { return rendered{notes: []string{"mine"}} })
+	work := r.do(t.Context(), "key", func() rendered { return rendered{notes: []string{"mine"}} })
 	if !work.ended() || work.notes[0] != "theirs" {
-		t.Errorf("the one that claimed it got %v", work.rendered)
+		t.Errorf("the second caller got %v, want the result of the first one", work.rendered)
 	}
 	all.Wait()
 }

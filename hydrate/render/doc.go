@@ -3,8 +3,4 @@
 // Render calls a renderer.Renderer for each bundle that is not cached, and writes each rendering at once, so memory does not
 // grow with the fleet. An object of a custom kind gets a namespace only if the kind is namespaced, and only the definitions
 // of the whole environment say that. Such objects wait in memory until Complete gets the scopes.
-//
-// A Farm has other machines render a part of a large number of targets. The machine that renders a shard (Machine.Shard) also writes the
-// trees of its targets and compresses their files; the sender adds the packfile that it gets to its own, and checks it. It never waits for
-// another machine when it has nothing else to do.
 package render

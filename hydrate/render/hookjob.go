@@ -14,7 +14,7 @@ const fluxForce = "kustomize.toolkit.fluxcd.io/force"
 // force annotation: Flux applies hooks as ordinary objects, and the API server refuses a changed Job unless Flux
 // recreates it.
 func hookJob(o renderer.Object, p place) ([]byte, error) {
-	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !p.ForceHookJobs {
+	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !p.forceHookJobs {
 		return o.YAML, nil
 	}
 	object, err := objects.DecodeOne(o.YAML)

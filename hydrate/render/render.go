@@ -1,9 +1,11 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -26,7 +28,6 @@ type Job struct {
 type Targets struct {
 	store      *gitstore.Store
 	renderer   renderer.Renderer
-	farm       *Farm         // other machines; nil if there are none
 	parallel   int           // processes that the renderer may use
 	heavy      chan struct{} // places of targets that are not light, from the rendering to its writing
 	renderings *renderings
@@ -35,11 +36,10 @@ type Targets struct {
 	light map[string]bool // apps with a rendered target: whether all were light
 }
 
-// New returns a Targets without cached renderings. If the renderer is a Farm, its machines render a part of a large number of targets.
+// New returns a Targets without cached renderings.
 func New(store *gitstore.Store, r renderer.Renderer, parallel int) *Targets {
-	farm, _ := r.(*Farm)
 	return &Targets{
-		store: store, renderer: r, farm: farm, parallel: parallel, renderings: newRenderings(store),
+		store: store, renderer: r, parallel: parallel, renderings: newRenderings(store),
 		heavy: make(chan struct{}, parallel+1), // one more than the processes, so that no process waits for a bundle
 		light: map[string]bool{},
 	}
@@ -120,12 +120,19 @@ func (o *Outcome) Defines() branch.Kinds {
 	return out
 }
 
-// Render renders jobs in parallel, a part of a large number of them on the machines of a Farm, and writes their trees into w. It renders equal
-// targets once: a change of a whole fleet has thousands of them. Each outcome has the error of its job; Render itself returns only the error
-// of the context. Several goroutines call progress with the number of jobs that are done. Complete must follow.
+// Render renders jobs in parallel and writes their trees into w. It renders equal targets once: a change of a whole fleet has thousands of
+// them. The outcomes are in the order of the jobs. Each has the error of its job; Render itself returns only the error of the context.
+// Several goroutines call progress with the number of jobs that are done. Complete must follow.
 func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
 	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
 	return r.out, r.run(ctx)
+}
+
+// Sort sorts jobs by apps, because those of one app share a chart, and by clusters.
+func Sort(jobs []Job) {
+	slices.SortFunc(jobs, func(a, b Job) int {
+		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name), strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
+	})
 }
 
 // alike returns the index of the first job with the same rendering, for each job.
@@ -154,9 +161,7 @@ type round struct {
 	w        *gitstore.Writer
 	out      []*Outcome
 	progress func(done int)
-	wanted   <-chan struct{} // until it is closed, only other machines render a large number of jobs; nil: this one renders, too
-	begun    func()          // called when each of a large number of jobs has begun; may be nil
-	ended    atomic.Int64    // jobs
+	ended    atomic.Int64 // jobs
 }
 
 // run renders all jobs.
@@ -186,9 +191,6 @@ func (r *round) run(ctx context.Context) error {
 
 // each renders some of the jobs.
 func (r *round) each(ctx context.Context, jobs []int) error {
-	if r.t.farm != nil && len(jobs) >= minShared {
-		return newSharing(r, jobs).run(ctx)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(inFlight(r.t.parallel))
 	for _, i := range jobs {
@@ -278,14 +280,6 @@ func (t *Targets) isLight(app string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.light[app]
-}
-
-// isHeavy reports whether the app is known to have a target that is not light.
-func (t *Targets) isHeavy(app string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	light, known := t.light[app]
-	return known && !light
 }
 
 func (t *Targets) noteLight(app string, light bool) {

@@ -18,20 +18,19 @@ import (
 
 // place is what the files of a target depend on beside its objects and the scopes of custom kinds.
 type place struct {
-	Namespace     string
-	AsRendered    bool
-	ForceHookJobs bool
-
-	scope func(manifest.GroupKind) manifest.Scope // of a kind that no definition in the environment has; not on another machine
+	namespace     string
+	asRendered    bool
+	forceHookJobs bool
+	scope         func(manifest.GroupKind) manifest.Scope // of a kind that no definition in the environment has
 }
 
 func placeOf(t *source.Target) place {
-	return place{Namespace: t.Namespace, AsRendered: t.AsRendered(), ForceHookJobs: t.ForcesHookJobs(), scope: t.Scope}
+	return place{namespace: t.Namespace, asRendered: t.AsRendered(), forceHookJobs: t.ForcesHookJobs(), scope: t.Scope}
 }
 
 // waits reports whether the objects cannot be written before the scopes of custom kinds are known.
 func (p place) waits(list []renderer.Object) bool {
-	return !p.AsRendered && slices.ContainsFunc(list, scopeUnknown)
+	return !p.asRendered && slices.ContainsFunc(list, scopeUnknown)
 }
 
 // writeObjects returns objects their namespaces and file names and writes them as a tree. scopes are the scopes of
@@ -54,15 +53,15 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes br
 			out.defines[o.Defines.Kind] = o.Defines.Scope
 		}
 		scope := o.Scope
-		if scopeUnknown(o) && !p.AsRendered {
+		if scopeUnknown(o) && !p.asRendered {
 			out.assumes = append(out.assumes, kind.String())
 			scope = cmp.Or(scopes[kind], p.scope(kind), manifest.ScopeNamespaced)
 		}
-		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !p.AsRendered {
-			if text, err = objects.WithNamespace(text, p.Namespace); err != nil {
+		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !p.asRendered {
+			if text, err = objects.WithNamespace(text, p.namespace); err != nil {
 				return nil, err
 			}
-			id.Namespace = p.Namespace
+			id.Namespace = p.namespace
 		}
 		blob, err := w.Blob(text)
 		if err != nil {
@@ -81,7 +80,7 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes br
 		ids = append(ids, id)
 		entries = append(entries, gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob})
 	}
-	for i, name := range manifest.FileNames(ids, p.Namespace) {
+	for i, name := range manifest.FileNames(ids, p.namespace) {
 		entries[i].Name = name
 	}
 	slices.Sort(out.assumes)

@@ -50,7 +50,7 @@ type Queue struct {
 	URL         string `yaml:"url"`         // of a NATS cluster; "" runs the queue in this process
 	Credentials string `yaml:"credentials"` // file of NATS credentials
 	Replicas    int    `yaml:"replicas"`    // copies of each message. Default: 1, or 3 with a URL
-	Shards      *bool  `yaml:"shards"`      // render large hydrations on all replicas together. Default: true with a URL
+	Reports     *bool  `yaml:"reports"`     // share reports of merge requests with the other replicas. Default: true with a URL
 }
 
 var sizePattern = regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`)

@@ -109,7 +109,7 @@ func run(ctx context.Context, o options) error {
 		"day":        func() error { return simulate(b, o.day) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
-		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
+		"replicas":   func() error { return b.replicas(o.day.repositories) },
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 		"pages":      func() error { return pages(b) },
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,17 +17,16 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// fan measures the first hydration of a large fleet by one `sluice serve`, by two and by four that share a NATS server, in turn. Each is on one
-// processor, or on an equal share of one if the machine has too few: see parts. The forge, Git and NATS run in this process, in a part of
-// their own.
-func (b *bench) fan(clusters, apps int) error {
-	const rounds = 3
+// replicas measures the first hydration of many repositories by one `sluice serve`, by two and by four that share a NATS server, in turn. Each
+// is on one processor, or on an equal share of one if the machine has too few: see parts. The forge, Git and NATS run in this process, in a
+// part of their own.
+func (b *bench) replicas(repositories int) error {
 	goals := map[int]float64{2: 1.8, 4: 3.2}
 	if _, err := exec.LookPath("taskset"); err != nil {
 		fmt.Println("\n== replicas: left out, there is no taskset(1) here")
 		return nil
 	}
-	fmt.Printf("\n== %d targets rendered and pushed by `sluice serve`\n", clusters*apps)
+	fmt.Printf("\n== %d repositories rendered and pushed by `sluice serve`\n", repositories)
 	sizes := []int{1, 2, 4}
 	machine, err := newParts(slices.Max(sizes) + 1)
 	if err == nil {
@@ -36,40 +36,33 @@ func (b *bench) fan(clusters, apps int) error {
 		machine, sizes = nil, slices.DeleteFunc(sizes, func(n int) bool { return n > runtime.NumCPU() })
 		fmt.Printf("each process has a processor; forge, Git and NATS run beside them: there are no control groups to write (%v)\n", err)
 	}
-	least, alone := map[int]time.Duration{}, map[int]time.Duration{}
-	for range rounds {
-		for _, replicas := range sizes {
-			f, err := b.replicas(clusters, apps, replicas, machine)
-			if err != nil {
-				return fmt.Errorf("%d replicas: %w", replicas, err)
-			}
-			fmt.Printf("%d process(es): %.1f s from the start to the branch on the server; processor time %s s, and %.1f s of forge, Git server and NATS; shards rendered: %s\n   %s\n",
-				replicas, f.wall.Seconds(), strings.Join(f.cpu, " and "), f.servers.Seconds(), strings.Join(f.shards, " and "), f.times)
-			if have := least[replicas]; have == 0 || f.wall < have {
-				least[replicas], alone[replicas] = f.wall, f.wall-f.times.server()
-			}
+	walls := map[int]time.Duration{}
+	for _, n := range sizes {
+		r, err := b.replicated(repositories, n, machine)
+		if err != nil {
+			return fmt.Errorf("%d replicas: %w", n, err)
 		}
+		walls[n] = r.wall
+		fmt.Printf("%d process(es): %.1f s from the start to the last branch on the server; processor time %s s, and %.1f s of forge, Git server and NATS\n",
+			n, r.wall.Seconds(), strings.Join(r.cpu, " and "), r.servers.Seconds())
 	}
-	for _, replicas := range sizes[1:] {
-		fmt.Printf("%d against one: %.2f × (to reach: %.1f), least of %d; %.2f × without the time in which the Git server takes the packfile\n",
-			replicas, ratio(least[1], least[replicas]), goals[replicas], rounds, ratio(alone[1], alone[replicas]))
+	for _, n := range sizes[1:] {
+		fmt.Printf("%d against one: %.2f × (to reach: %.1f)\n", n, ratio(walls[1], walls[n]), goals[n])
 	}
 	return nil
 }
 
-// fanned is the cost of a hydration by several replicas.
-type fanned struct {
+// replicated is the cost of the first hydrations by several replicas.
+type replicated struct {
 	wall    time.Duration
 	cpu     []string      // seconds of each replica with its render processes
-	shards  []string      // that each replica rendered
 	servers time.Duration // processor time of this process and of Git's
-	times   *timeline
 }
 
-// replicas hydrates a fleet that has no rendered branches.
-func (b *bench) replicas(clusters, apps, replicas int, machine *parts) (out fanned, err error) {
-	name := fmt.Sprintf("replicas-%d", replicas)
-	s, err := b.site(name)
+// replicated hydrates repositories that have no rendered branches, with n replicas.
+func (b *bench) replicated(repositories, n int, machine *parts) (out replicated, err error) {
+	const clusters, apps = 10, 3
+	s, err := b.site(fmt.Sprintf("replicas-%d", n))
 	if err != nil {
 		return out, err
 	}
@@ -80,16 +73,17 @@ func (b *bench) replicas(clusters, apps, replicas int, machine *parts) (out fann
 		return out, err
 	}
 	defer func() { nats.Shutdown(); nats.WaitForShutdown() }()
-	const repo = "acme/large"
-	src := s.work(repo)
-	if err := generate(src, clusters, apps, globalValues); err != nil {
-		return out, err
+	missing := map[string]bool{} // files of branches
+	for i := range repositories {
+		repo := fmt.Sprintf("acme/fleet-%d", i)
+		if err := generate(s.work(repo), clusters, apps, globalValues); err != nil {
+			return out, err
+		}
+		if err := s.add(repo, s.work(repo)); err != nil {
+			return out, err
+		}
+		missing[filepath.Join(s.bare(repo), "refs", "heads", "env", "prod")] = true
 	}
-	if err := s.add(repo, src); err != nil {
-		return out, err
-	}
-	ids := make([]int, replicas)
-	metrics := make([]string, replicas)
 	if machine != nil {
 		if err := machine.enter(0); err != nil {
 			return out, err
@@ -97,25 +91,21 @@ func (b *bench) replicas(clusters, apps, replicas int, machine *parts) (out fann
 		defer func() { err = errors.Join(err, machine.leave()) }()
 	}
 	before, began := ownTime(), time.Now()
-	out.times = &timeline{now: func() time.Duration { return time.Since(began) }}
-	s.git.Config.Handler = out.times.git(s.git.Config.Handler)
-	stop, err := out.times.queue(nats.ClientURL())
-	if err != nil {
-		return out, err
-	}
-	defer stop()
-	for i := range replicas {
-		r, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo, machine) // a single replica needs no shards
+	ids := make([]int, n)
+	for i := range n {
+		r, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1}", nats.ClientURL()), machine)
 		if err != nil {
 			return out, err
 		}
 		defer r.stop()
-		ids[i], metrics[i] = r.id, r.metrics
+		ids[i] = r.id
 	}
-	ref := filepath.Join(s.bare(repo), "refs", "heads", "env", "prod")
-	if err := s.until("the branch is there", 10*time.Minute, func() bool {
-		_, err := os.Stat(ref)
-		return err == nil
+	if err := s.until("all branches are there", 10*time.Minute, func() bool {
+		maps.DeleteFunc(missing, func(file string, _ bool) bool {
+			_, err := os.Stat(file)
+			return err == nil
+		})
+		return len(missing) == 0
 	}); err != nil {
 		return out, err
 	}
@@ -125,8 +115,7 @@ func (b *bench) replicas(clusters, apps, replicas int, machine *parts) (out fann
 	}
 	time.Sleep(time.Second / 2) // the server's Git ends after it has moved the branch
 	out.servers = ownTime() - before
-	out.shards, err = shardsOf(s, metrics)
-	return out, err
+	return out, nil
 }
 
 // natsOf starts a NATS server that keeps its files in the folder of a site.
@@ -142,19 +131,6 @@ func natsOf(s *site) (*server.Server, error) {
 		return nil, errors.New("the NATS server does not start")
 	}
 	return nats, nil
-}
-
-// shardsOf returns the numbers of shards that services rendered, by the addresses of their metrics.
-func shardsOf(s *site, metrics []string) ([]string, error) {
-	var out []string
-	for _, s.metrics = range metrics {
-		n, err := s.metric("sluice_shards_total", `result="ok"`)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, fmt.Sprint(n))
-	}
-	return out, nil
 }
 
 // ownTime returns the processor time of this process and of the children that have ended.
@@ -221,26 +197,21 @@ func treeTime(root int) (time.Duration, error) {
 
 // pinned is a service on one processor.
 type pinned struct {
-	id      int    // of its process
-	metrics string // address
-	stop    func()
+	id   int // of its process
+	stop func()
 }
 
 // replica starts a service, pinned to one processor together with its render processes, in its part of the machine.
-func (s *site) replica(i int, queue, repo string, machine *parts) (*pinned, error) {
+func (s *site) replica(i int, queue string, machine *parts) (*pinned, error) {
 	listen, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	metrics, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	name := fmt.Sprint("replica-", i)
 	file := filepath.Join(s.dir, name+".yaml")
-	text := fmt.Sprintf("listen: %s\nmetrics: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: %s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
-		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [%s]}\n",
-		listen, metrics, filepath.Join(s.dir, name), queue, s.api.URL, s.git.URL, repo)
+	text := fmt.Sprintf("listen: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: %s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
+		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [acme/*]}\n",
+		listen, filepath.Join(s.dir, name), queue, s.api.URL, s.git.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -258,7 +229,7 @@ func (s *site) replica(i int, queue, repo string, machine *parts) (*pinned, erro
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &pinned{cmd.Process.Pid, metrics, func() {
+	return &pinned{cmd.Process.Pid, func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait() // it has drained
 		_ = log.Close()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	client "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -38,14 +34,6 @@ func nats(t *testing.T) string {
 		t.Fatal("the NATS server does not start")
 	}
 	return s.ClientURL()
-}
-
-// replica runs another service of the same story, with a data folder of its own. It returns a server of its metrics.
-func (s *story) replica(name string) *httptest.Server {
-	s.t.Helper()
-	probes := httptest.NewServer(s.another(name).MetricsHandler())
-	s.t.Cleanup(probes.Close)
-	return probes
 }
 
 // another runs another service of the same story, with a data folder of its own.
@@ -139,76 +127,16 @@ func (s *story) hydratedByCLI() string {
 	return strings.TrimSpace(string(out))
 }
 
-// Two replicas render the targets of a large hydration together. The commit that one of them pushes is the one that a single process makes.
-func TestReplicasShareALargeHydration(t *testing.T) {
+// Two replicas take turns on a repository. The commit that one of them pushes is the one that a single process makes.
+func TestReplicasMakeTheCommitOfOneProcess(t *testing.T) {
 	url := nats(t) // ends after those who use it
 	s := newStory(t, "github")
 	s.config += "jobs: 1\nqueue: {url: \"" + url + "\", replicas: 1}\n"
-	s.addClusters(150)
-	second := s.replica("second")
+	s.addClusters(10)
+	s.another("second")
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 	if got, want := s.ref("env/dev"), s.hydratedByCLI(); got != want {
 		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
 	}
-	const all = "sluice_shards_total"
-	s.until("a shard is rendered", func() bool { // by the replica without the lease, perhaps later than by the other one, which then took it back
-		return s.metric(all, `result="ok"`)+metric(t, second.URL, all, `result="ok"`) > 0
-	})
-	targets := s.metric("sluice_targets_total", "rendered") + metric(t, second.URL, "sluice_targets_total", "rendered")
-	moves := s.metric("sluice_branch_moves_total", "updated") + metric(t, second.URL, "sluice_branch_moves_total", "updated")
-	if targets < 600 || moves < 151 {
-		t.Errorf("%v targets rendered, %v branches moved", targets, moves)
-	}
-}
-
-// A replica that takes every shard and is lost with them costs only these shards: the replica that planned renders them when it has nothing else
-// to do, and need not wait until the lease of a shard ends.
-func TestLostReplicaTakesNoHydrationWithIt(t *testing.T) {
-	url := nats(t)
-	s := newStory(t, "github")
-	s.config += "jobs: 1\nqueue: {url: \"" + url + "\", replicas: 1}\n"
-	s.addClusters(150)
-	lost := make(chan int, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { lost <- takeShards(ctx, url) }()
-	s.start()
-	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	cancel()
-	n := <-lost
-	t.Logf("%d shards were taken", n)
-	if n < 2 {
-		t.Errorf("%d shards were taken", n)
-	}
-	if got, want := s.ref("env/dev"), s.hydratedByCLI(); got != want {
-		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
-	}
-}
-
-// takeShards takes shards from the queue until ctx ends, and renders none. It returns their number.
-func takeShards(ctx context.Context, url string) int {
-	nc, err := client.Connect(url)
-	if err != nil {
-		return 0
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return 0
-	}
-	n := 0
-	for ctx.Err() == nil {
-		workers, err := js.Consumer(ctx, "sluice-shards", "workers")
-		if err != nil {
-			time.Sleep(time.Millisecond) // the service has not started yet
-			continue
-		}
-		for ctx.Err() == nil {
-			if _, err := workers.Next(jetstream.FetchMaxWait(time.Second)); err == nil {
-				n++
-			}
-		}
-	}
-	return n
 }
