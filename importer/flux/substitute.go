@@ -136,9 +136,17 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	if err != nil {
 		return nil, fmt.Errorf("%s: variable substitution: %w", keyOf(o), err)
 	}
-	out := manifest.Object{}
-	if err := yaml.Unmarshal([]byte(replaced), &out); err != nil {
+	asJSON, err := yaml.YAMLToJSON([]byte(replaced)) // what kustomize-controller reads: 3.0 is 3
+	if err != nil {
 		return nil, fmt.Errorf("%s is not YAML after variable substitution (quote the value that has the variable): %w", keyOf(o), err)
+	}
+	value, err := manifest.Value(asJSON, manifest.DefaultBudget())
+	if err != nil {
+		return nil, fmt.Errorf("%s after variable substitution: %w", keyOf(o), err)
+	}
+	out, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no mapping after variable substitution (quote the value that has the variable)", keyOf(o))
 	}
 	return out, nil
 }

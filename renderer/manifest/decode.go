@@ -62,6 +62,27 @@ func decodeAny(data []byte, b Budget) ([]Object, error) {
 	}
 }
 
+// Value decodes the first document of a YAML or JSON text to plain data, whose types are those of Object. Unlike
+// sigs.k8s.io/yaml, which makes every number a float64, it keeps integers exact to 64 bits. An empty document is nil.
+func Value(data []byte, b Budget) (any, error) {
+	if err := Check(data, b); err != nil {
+		return nil, err
+	}
+	var raw any
+	err := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))).Decode(&raw)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := plain(raw, b.Depth)
+	if errors.Is(err, errDepth) {
+		return nil, &BudgetError{"levels of nesting", b.Depth + 1, b.Depth}
+	}
+	return v, err
+}
+
 func objectsOf(raw any, depth int) ([]Object, error) {
 	value, err := plain(raw, depth)
 	if err != nil {

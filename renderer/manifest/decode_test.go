@@ -33,6 +33,26 @@ func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
 	}
 }
 
+func TestValueKeepsTypes(t *testing.T) {
+	got, err := Value([]byte("\xef\xbb\xbf{a: 3, b: 0.5, c: '3', d: 18446744073709551615, e: on, f: 0644, 1: [2]}\n---\nx: y\n"), DefaultBudget())
+	want := map[string]any{"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true, "f": int64(420), "1": []any{int64(2)}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %#v, %v, want %#v", got, err, want)
+	}
+	if got, err := Value([]byte("# nothing\n"), DefaultBudget()); err != nil || got != nil {
+		t.Errorf("an empty text: got %v, %v, want nil", got, err)
+	}
+	if _, err := Value([]byte("a: ["), DefaultBudget()); err == nil {
+		t.Error("a text that is no YAML is no error")
+	}
+	if budget, ok := errors.AsType[*BudgetError](func() error {
+		_, err := Value([]byte(strings.Repeat("[", 300)+strings.Repeat("]", 300)), DefaultBudget())
+		return err
+	}()); !ok {
+		t.Errorf("300 levels of nesting: got %v, want an error of the budget", budget)
+	}
+}
+
 func TestDecodeSplitsStreams(t *testing.T) {
 	doc := func(n int) string { return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: n%d}\n", n) }
 	for name, in := range map[string]string{

@@ -10,12 +10,12 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 type renderOptions struct {
@@ -140,11 +140,13 @@ func (r *renderOptions) write(o IO, manifests []hydrate.Manifest) error {
 func printList(w io.Writer, manifests []hydrate.Manifest) error {
 	items := make([]any, 0, len(manifests))
 	for _, m := range manifests {
-		var object any
-		if err := yaml.Unmarshal(m.Data, &object); err != nil {
+		objects, err := manifest.Decode(m.Data, manifest.DefaultBudget())
+		if err != nil {
 			return fmt.Errorf("%s: %w", m.Path, err)
 		}
-		items = append(items, object)
+		for _, o := range objects {
+			items = append(items, o)
+		}
 	}
 	return printJSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 }
