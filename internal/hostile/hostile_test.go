@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table into docs/security.md")
+var update = flag.Bool("update", false, "write the table into docs/hostile-cases.md")
 
 const (
 	tables = "../../testdata/hostile"
-	doc    = "../../docs/security.md"
+	doc    = "../../docs/hostile-cases.md"
 	begin  = "<!-- begin of the table of hostile cases: go test ./internal/hostile -update -->\n"
 	end    = "<!-- end of the table of hostile cases -->\n"
 )
 
-// TestTable holds the table in docs/security.md to the cases: every class has some, and all together are 200 or more.
+// TestTable holds the table in docs/hostile-cases.md to the cases: every class has some, and all together are 200 or more.
 func TestTable(t *testing.T) {
 	rows, err := Rows(tables)
 	if err != nil {
