@@ -69,7 +69,7 @@ func TestAudit(t *testing.T) {
 	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 || staging.Lead < 3*time.Hour {
 		t.Errorf("lead time of dev %d × %s, of staging %d × %s", dev.LeadOf, dev.Lead, staging.LeadOf, staging.Lead)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits Time from the oldest commit of the trunk") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits How old the oldest change was when it reached the environment") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
 		t.Errorf("the app: %s", app)
 	}
 }
