@@ -21,42 +21,48 @@ func compare(before, after manifest.Object, by applying) *ObjectChange {
 	case before == nil:
 		out := &ObjectChange{Verb: Added, ID: after.Identity(), APIVersion: after.APIVersion()}
 		out.Hunks = hunks(nil, lines(after))
-		return finish(out, nil, after, by)
+		return finish(out, nil, after, by, nil)
 	case after == nil:
 		out := &ObjectChange{Verb: Removed, ID: before.Identity(), APIVersion: before.APIVersion()}
 		out.Hunks = hunks(lines(before), nil)
-		return finish(out, before, nil, by)
+		return finish(out, before, nil, by, nil)
 	}
 	out := &ObjectChange{Verb: Changed, ID: after.Identity(), APIVersion: after.APIVersion()}
 	if old := before.Identity(); old != out.ID {
 		out.Verb, out.OldID = Renamed, old
 	}
-	for _, f := range fields("", "", map[string]any(before), map[string]any(after), nil) {
+	now := settled(before, after)
+	real := fields("", "", map[string]any(before), map[string]any(now), nil)
+	for _, f := range real {
 		if noisy(f) {
 			out.Noise = append(out.Noise, f)
 		} else {
 			out.Fields = append(out.Fields, f)
 		}
 	}
+	rolling := len(out.Noise) // what follows changes nothing in the cluster
+	out.Noise = append(out.Noise, without(fields("", "", map[string]any(before), map[string]any(after), nil), real)...)
 	if len(out.Fields)+len(out.Noise) == 0 {
 		return nil // only the order differs
 	}
+	stored := slices.Concat(out.Fields, out.Noise[:rolling])
 	byPath := func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) }
 	slices.SortStableFunc(out.Fields, byPath)
 	slices.SortStableFunc(out.Noise, byPath)
 	if len(out.Fields) > 0 {
-		shown, _ := alignAll("", map[string]any(before), quiet("", before, after)).(map[string]any)
+		shown, _ := alignAll("", map[string]any(before), quiet("", before, now)).(map[string]any)
 		out.Context = lines(before)
 		out.Hunks = hunks(out.Context, lines(shown))
 	}
-	return finish(out, before, after, by)
+	return finish(out, before, after, by, stored)
 }
 
-func finish(out *ObjectChange, before, after manifest.Object, by applying) *ObjectChange {
+// finish counts the lines and judges the change. stored has the changes of fields that reach the cluster, those of noise among them.
+func finish(out *ObjectChange, before, after manifest.Object, by applying, stored []FieldChange) *ObjectChange {
 	for _, h := range out.Hunks {
 		out.Lines += len(h.Lines)
 	}
-	judge(out, before, after, by)
+	judge(out, before, after, by, stored)
 	return out
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// judge sets the effects, the images, the rights and the risk of a change. by says how it is applied.
-func judge(c *ObjectChange, before, after manifest.Object, by applying) {
-	j := &judgement{change: c, before: before, after: after, applying: by}
+// judge sets the effects, the images, the rights and the risk of a change. by says how it is applied, stored which changes of fields reach
+// the cluster.
+func judge(c *ObjectChange, before, after manifest.Object, by applying, stored []FieldChange) {
+	j := &judgement{change: c, before: before, after: after, applying: by, stored: stored}
 	switch c.Verb {
 	case Added:
 		c.Risk = RiskMedium
@@ -46,6 +47,7 @@ type judgement struct {
 	change        *ObjectChange
 	before, after manifest.Object
 	applying
+	stored []FieldChange // changes of fields that reach the cluster; noise counts, another form of the same value does not
 }
 
 // applying is how a tool applies the objects of a target.
@@ -179,7 +181,7 @@ func (j *judgement) rolls() {
 	in := func(f FieldChange) bool {
 		return f.Path == "spec.template" || strings.HasPrefix(f.Path, "spec.template.")
 	}
-	if !slices.ContainsFunc(j.change.Fields, in) && !slices.ContainsFunc(j.change.Noise, in) {
+	if !slices.ContainsFunc(j.stored, in) {
 		return
 	}
 	if strategy, _ := get(j.after, "spec", "updateStrategy", "type").(string); strategy == "OnDelete" {

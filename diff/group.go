@@ -201,7 +201,7 @@ func plainSummary(objects []ObjectChange) string {
 	}
 	switch {
 	case quiet:
-		return "only version labels and checksums"
+		return "only version labels, checksums and equal values"
 	case len(distinct) == 1 && o.Verb == Changed && len(paths) == 1:
 		return o.Title() + ": " + o.Fields[0].Path
 	case len(distinct) == 1:

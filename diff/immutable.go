@@ -3,41 +3,62 @@ package diff
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// immutableFields lists the fields of a kind that the API server refuses to change, from the API server's validation
-// of updates (Kubernetes 1.35, pkg/apis/*/validation).
+// immutableFields lists the fields of a kind that the API server refuses to change.
 type immutableFields struct {
 	fields []string // immutable paths
 	except []string // if set: everything below spec is immutable except these paths
+	images bool     // the images of containers can change
+}
+
+// immutableOf returns the immutable fields of the built-in kinds in which they do not depend on the object, by group and kind. The source is
+// the validation of updates in Kubernetes 1.36 (pkg/apis/*/validation) and, for resource.k8s.io, the markers in k8s.io/api.
+func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
+	i, ok := map[manifest.GroupKind]immutableFields{
+		{Group: "apps", Kind: "Deployment"}:         {fields: []string{"spec.selector"}},
+		{Group: "apps", Kind: "DaemonSet"}:          {fields: []string{"spec.selector"}},
+		{Group: "apps", Kind: "ReplicaSet"}:         {fields: []string{"spec.selector"}},
+		{Group: "apps", Kind: "ControllerRevision"}: {fields: []string{"data"}},
+		{Group: "apps", Kind: "StatefulSet"}: {except: []string{
+			"spec.replicas", "spec.ordinals", "spec.template", "spec.updateStrategy", "spec.revisionHistoryLimit",
+			"spec.persistentVolumeClaimRetentionPolicy", "spec.minReadySeconds",
+		}},
+		{Group: "batch", Kind: "Job"}: {fields: []string{
+			"spec.template", "spec.selector", "spec.completions", "spec.completionMode", "spec.podFailurePolicy",
+			"spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy",
+		}},
+		{Kind: "PersistentVolumeClaim"}:                                     {except: []string{"spec.resources", "spec.volumeAttributesClassName"}},
+		{Kind: "ResourceQuota"}:                                             {fields: []string{"spec.scopes"}},
+		{Group: "storage.k8s.io", Kind: "StorageClass"}:                     {fields: []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"}},
+		{Group: "storage.k8s.io", Kind: "CSIDriver"}:                        {fields: []string{"spec.attachRequired", "spec.volumeLifecycleModes"}},
+		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}:               {fields: []string{"nodeTopology", "storageClassName"}},
+		{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:                 {fields: []string{"spec"}},
+		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:            {fields: []string{"driverName", "parameters"}},
+		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:           {fields: []string{"roleRef"}},
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:    {fields: []string{"roleRef"}},
+		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:                 {fields: []string{"value", "preemptionPolicy"}},
+		{Group: "node.k8s.io", Kind: "RuntimeClass"}:                        {fields: []string{"handler"}},
+		{Group: "networking.k8s.io", Kind: "IngressClass"}:                  {fields: []string{"spec.controller"}},
+		{Group: "networking.k8s.io", Kind: "IPAddress"}:                     {fields: []string{"spec.parentRef"}},
+		{Group: "networking.k8s.io", Kind: "ServiceCIDR"}:                   {fields: []string{"spec.cidrs[0]"}},
+		{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:                  {fields: []string{"addressType"}},
+		{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:   {fields: []string{"spec"}},
+		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:          {fields: []string{"spec.signerName"}},
+		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                   {fields: []string{"spec"}},
+		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:           {fields: []string{"spec"}},
+		{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                   {fields: []string{"spec.pool.name", "spec.driver", "spec.nodeName"}},
+		{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: {fields: []string{"spec"}},
+		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:   {fields: []string{"spec.scope", "spec.group", "spec.names.kind", "spec.names.plural"}},
+	}[k]
+	return i, ok
 }
 
 func (j *judgement) immutableFields() immutableFields {
-	switch {
-	case j.is("apps", "Deployment", "DaemonSet", "ReplicaSet"):
-		return immutableFields{fields: []string{"spec.selector"}}
-	case j.is("apps", "StatefulSet"):
-		return immutableFields{except: []string{
-			"spec.replicas", "spec.ordinals", "spec.template", "spec.updateStrategy", "spec.revisionHistoryLimit",
-			"spec.persistentVolumeClaimRetentionPolicy", "spec.minReadySeconds",
-		}}
-	case j.is("batch", "Job"):
-		return immutableFields{fields: []string{
-			"spec.template", "spec.selector", "spec.completions", "spec.completionMode", "spec.podFailurePolicy",
-			"spec.backoffLimitPerIndex", "spec.managedBy",
-		}}
-	case j.is("", "PersistentVolumeClaim"):
-		return immutableFields{except: []string{"spec.resources", "spec.volumeAttributesClassName"}}
-	case j.is("storage.k8s.io", "StorageClass"):
-		return immutableFields{fields: []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode", "mountOptions"}}
-	case j.is("rbac.authorization.k8s.io", "RoleBinding", "ClusterRoleBinding"):
-		return immutableFields{fields: []string{"roleRef"}}
-	case j.is("scheduling.k8s.io", "PriorityClass"):
-		return immutableFields{fields: []string{"value", "preemptionPolicy"}}
-	case j.is("networking.k8s.io", "IngressClass"):
-		return immutableFields{fields: []string{"spec.controller"}}
-	case j.is("apiextensions.k8s.io", "CustomResourceDefinition"):
-		return immutableFields{fields: []string{"spec.scope", "spec.group", "spec.names.kind", "spec.names.plural"}}
+	if i, ok := immutableOf(manifest.GroupKind{Group: j.change.ID.Group, Kind: j.change.ID.Kind}); ok {
+		return i
 	}
 	return j.conditionallyImmutable()
 }
@@ -50,7 +71,11 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 		if t, _ := get(j.before, "spec", "type").(string); t == "ExternalName" {
 			return immutableFields{} // such a Service has no cluster IP yet
 		}
-		return immutableFields{fields: []string{"spec.clusterIP", "spec.clusterIPs"}}
+		return immutableFields{fields: j.serviceFields()}
+	case j.is("", "PersistentVolume"):
+		return j.volumeFields()
+	case j.is("", "Pod"):
+		return immutableFields{images: true, except: []string{"spec.activeDeadlineSeconds", "spec.terminationGracePeriodSeconds", "spec.tolerations"}}
 	case j.is("", "Secret") && frozen:
 		return immutableFields{fields: []string{"type", "data", "stringData", "immutable"}}
 	case j.is("", "Secret"):
@@ -61,7 +86,35 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 	return immutableFields{}
 }
 
+// serviceFields lists the immutable fields of a Service that is not of type ExternalName.
+func (j *judgement) serviceFields() []string {
+	out := []string{"spec.clusterIP", "spec.clusterIPs"}
+	t, _ := get(j.before, "spec", "type").(string)
+	if now, _ := get(j.after, "spec", "type").(string); t == "LoadBalancer" && now == t { // another type drops both fields
+		out = append(out, "spec.loadBalancerClass", "spec.healthCheckNodePort")
+	}
+	return out
+}
+
+// volumeFields returns the immutable fields of a PersistentVolume: its source, its mode, and a node affinity that it has.
+func (j *judgement) volumeFields() immutableFields {
+	out := immutableFields{except: []string{
+		"spec.capacity", "spec.accessModes", "spec.claimRef", "spec.persistentVolumeReclaimPolicy", "spec.storageClassName", "spec.mountOptions",
+		"spec.volumeAttributesClassName",
+	}}
+	if get(j.before, "spec", "nodeAffinity") == nil {
+		out.except = append(out.except, "spec.nodeAffinity")
+	}
+	if get(j.before, "spec", "csi", "controllerExpandSecretRef") == nil {
+		out.except = append(out.except, "spec.csi.controllerExpandSecretRef")
+	}
+	return out
+}
+
 func (i immutableFields) has(path string) bool {
+	if i.images && strings.HasSuffix(path, ".image") {
+		return false
+	}
 	if i.except != nil {
 		return strings.HasPrefix(path, "spec.") && !under(path, i.except)
 	}

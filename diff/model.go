@@ -141,7 +141,7 @@ type ObjectChange struct {
 	OldID      manifest.Identity `json:"oldId,omitzero"` // of a renamed object
 	APIVersion string            `json:"apiVersion"`
 	Fields     []FieldChange     `json:"fields,omitempty"` // of a changed or renamed object, by path
-	Noise      []FieldChange     `json:"noise,omitempty"`  // changed version labels and checksums
+	Noise      []FieldChange     `json:"noise,omitempty"`  // changed version labels and checksums, and fields that the API server stores as before
 	Effects    []Effect          `json:"effects,omitempty"`
 	Images     []Image           `json:"images,omitempty"`
 	Risk       Risk              `json:"risk"`

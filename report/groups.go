@@ -88,7 +88,7 @@ func noiseLine(g *diff.Group, name naming) string {
 	if n == 0 {
 		return ""
 	}
-	out := "Folded noise: " + Count(n, "object") + " with only new version labels or checksums"
+	out := "Folded noise: " + Count(n, "object") + " with only new version labels, checksums or equal values"
 	if len(rolling) == 0 {
 		return out + "."
 	}

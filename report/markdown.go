@@ -304,7 +304,7 @@ func (m *markdown) noise() string {
 		return ""
 	}
 	s := scopeOf(c)
-	out := "Folded noise: " + Count(c.Totals.Noise, "object") + " on " + Count(s.noisy, "cluster") + " with only new version labels or checksums"
+	out := "Folded noise: " + Count(c.Totals.Noise, "object") + " on " + Count(s.noisy, "cluster") + " with only new version labels, checksums or equal values"
 	if len(s.quiet) > 0 {
 		const most = 5
 		names := make([]string, 0, most+1)

@@ -160,7 +160,7 @@ func (t *terminal) apps() {
 	t.line()
 	t.table(rows)
 	if n := c.Totals.Noise; n > 0 {
-		t.line(t.color(faint, "folded noise: "+Count(n, "object")+" on "+Count(scopeOf(c).noisy, "cluster")+" with only new version labels or checksums"))
+		t.line(t.color(faint, "folded noise: "+Count(n, "object")+" on "+Count(scopeOf(c).noisy, "cluster")+" with only new version labels, checksums or equal values"))
 	}
 }
 

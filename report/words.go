@@ -146,7 +146,7 @@ func headline(r *Review, name naming) string {
 			effect = "nothing rolls"
 		}
 		return "only noise on " + Count(s.noisy, "cluster") + " — " +
-			joined(Count(c.Totals.Noise, "object")+" with only new version labels or checksums", effect, withheld)
+			joined(Count(c.Totals.Noise, "object")+" with only new version labels, checksums or equal values", effect, withheld)
 	case withheld != "":
 		if len(c.Withheld) == 1 {
 			return withheld + " — its changes are unknown"
