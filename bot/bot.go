@@ -4,6 +4,23 @@
 // The bot is level-triggered: a hint names a merge request or a branch, and the bot reads its current state from the
 // forge and from Git. Every action is idempotent, so the bot may process a hint twice. The package knows forges by
 // their roles and repositories by the roles of a Workspace; it opens no repository and owns no queue.
+//
+// A Bot lives as long as the process and owns what tasks remember: what they saw of merge requests (headStates), of
+// statuses (statuses), of the lists of merge requests (listings) and of other fleets (uses, followers, dependents). All of
+// it can be lost; then a task does its work once more. What must not be lost is on the forge, in Git, or in Verdicts and
+// Outcomes, which all replicas share.
+//
+// A task processes one hint. It has what every kind needs: the repository, its settings and its forge, which skips
+// statuses that a commit has. Each kind has a type of its own around it:
+//
+//   - reviewTask: one merge request, in its own fleet and, with fleetReviews, in the fleets that take content from it
+//   - trunkTask: hydrates the trunk and evaluates promotions; a reporter shows the result in statuses and comments
+//   - follower: moves the pins of the repositories that a fleet follows
+//   - commandTask: executes the commands of a comment, and answers its questions
+//   - sweepTask: enqueues hints for what changed without a webhook
+//
+// Whoever writes the status of a head goes through headStatus, because merge requests with the same head share it, and
+// whoever writes a comment through commenting, because tasks of one merge request can run at the same time.
 package bot
 
 import (
@@ -134,25 +151,27 @@ type Reports interface {
 // Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.
 type Bot struct {
 	Config
-	// done maps a subject, such as a merge request, to the state that a task last worked on, so that a sweep does not repeat the work.
+	// done maps a subject, such as a trunk, to the state that a task last worked on, so that a sweep does not repeat the work.
 	done     *lru.Cache[string]
 	statuses *statuses
 	listings *listings
 	// permissions of authors, for reviews.
 	permissions *permissions
-	// heads are by place and head: merge requests with the same head share a status, which is the worst of their verdicts. A task has the lock
-	// while it reads the verdicts and writes the status.
-	heads *locks
-	// comments are by place and number: see commenting.
-	comments  *locks
-	replicas  bool               // other processes may write statuses of the same commits
-	scopes    *lru.Cache[*scope] // of the last reviews, by subject
-	uses      *uses
-	followers *followers
-	// companionScopes are those of the last reviews for fleets, by subject and fleet.
-	companionScopes *lru.Cache[*companionScope]
-	dependents      *dependents
-	depended        *lru.Cache[*depended] // of the last reviews, by subject
+	// statusLocks are by place and head: merge requests with the same head share a status, which is the worst of their
+	// verdicts. A task has the lock while it reads the verdicts and writes the status.
+	statusLocks *locks
+	// commentLocks are by place and number: see commenting.
+	commentLocks *locks
+	replicas     bool // other processes may write statuses of the same commits
+	heads        *headStates
+	scopes       *lru.Cache[*scope]      // of the last reviews, by place and number
+	fleetScopes  *lru.Cache[*fleetScope] // of the last reviews for fleets, by place, number and fleet
+	uses         *uses
+	followers    *followers
+	dependents   *dependents
+	depended     *lru.Cache[*depended] // of the last reviews, by place and number
+	turns        *lru.Cache[time.Time] // when comments were processed first, by place, number and comment
+	refusals     *lru.Cache[time.Time] // of stops for lack of a right; see Urgency
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -182,13 +201,12 @@ func New(c Config) *Bot {
 	if c.Outcomes == nil {
 		c.Outcomes = newOwnOutcomes()
 	}
-	done := lru.New[string](maxRemembered)
-	scopes := lru.New[*scope](maxScopes)
-	companionScopes := lru.New[*companionScope](maxScopes)
-	depended := lru.New[*depended](maxDepended)
 	return &Bot{
-		Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock),
-		listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newLocks(), comments: newLocks(), replicas: replicas,
+		Config: c, replicas: replicas,
+		done: lru.New[string](maxRemembered), heads: newHeadStates(), turns: lru.New[time.Time](maxRemembered), refusals: lru.New[time.Time](maxRemembered),
+		scopes: lru.New[*scope](maxScopes), fleetScopes: lru.New[*fleetScope](maxScopes), depended: lru.New[*depended](maxDepended),
+		statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock),
+		statusLocks: newLocks(), commentLocks: newLocks(),
 		uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}},
 	}
 }
@@ -224,15 +242,15 @@ func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 	if h.ID != "" {
 		log = log.With("delivery", h.ID)
 	}
-	j := &job{Bot: b, forge: statusForge{f, h.Place, b.statuses}, place: h.Place, hint: h, settings: b.Settings(h.Place), log: log}
-	defer j.close()
-	err := j.do(ctx)
+	t := b.newTask(f, h.Place, h, log)
+	defer t.close()
+	err := t.do(ctx)
 	result := "ok"
 	later, wait := errors.AsType[*Later](err)
 	switch {
 	case wait:
 		result = "none"
-		j.log.Info("the task is retried later", "until", later.Until, "reason", later.Err)
+		t.log.Info("the task is retried later", "until", later.Until, "reason", later.Err)
 	case errors.Is(err, ErrNoFleet):
 		result = "none"
 	case ctx.Err() != nil:
@@ -243,76 +261,6 @@ func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 	b.Observe(string(h.Kind), result, b.Clock().Sub(began))
 	return err
 }
-
-// job is the processing of one hint.
-type job struct {
-	*Bot
-	forge    statusForge
-	place    hint.Place
-	hint     hint.Hint
-	settings Settings
-	log      *slog.Logger
-	space    *Workspace // nil until open
-	trunkIs  string     // name of the trunk, for the whole task; "" is not known yet
-	text     string     // digest of the text of the hint's comment
-	// unsettled means that the task of the trunk changed something, or left something that the next one may mend.
-	unsettled bool
-	moves     moves
-}
-
-func (j *job) do(ctx context.Context) error {
-	switch j.hint.Kind {
-	case hint.Review:
-		return j.review(ctx, j.hint.Number)
-	case hint.Trunk:
-		return j.trunk(ctx)
-	case hint.Comment:
-		return j.comment(ctx)
-	case hint.Question:
-		return j.question(ctx)
-	case hint.Group:
-		return j.group(ctx)
-	case hint.Sweep:
-		return j.sweep(ctx)
-	case hint.Follow:
-		return follow(ctx, j)
-	}
-	return fmt.Errorf("unknown kind of hint %q", j.hint.Kind)
-}
-
-func (j *job) close() {
-	if j.space != nil {
-		j.space.Close()
-	}
-}
-
-// open opens the repository if it is not open.
-func (j *job) open(ctx context.Context) error {
-	if j.space != nil {
-		return nil
-	}
-	var err error
-	if j.space, err = j.Open(ctx, j.place); err != nil {
-		return fmt.Errorf("open %s: %w", j.place, err)
-	}
-	return nil
-}
-
-// seen reports whether a task already worked on this state of a subject.
-func (j *job) seen(subject, state string) bool {
-	have, ok := j.done.Get(j.subject(subject))
-	return ok && have == state
-}
-
-// recall returns the state of a subject that a task last worked on; "" if it is unknown.
-func (j *job) recall(subject string) string {
-	have, _ := j.done.Get(j.subject(subject)) // "" is what the caller expects for an unknown subject
-	return have
-}
-
-func (j *job) remember(subject, state string) { j.done.Add(j.subject(subject), state) }
-
-func (j *job) subject(name string) string { return j.place.String() + " " + name }
 
 // selects reports whether the settings ask for a review of a merge request.
 func (s Settings) selects(mr *forge.MergeRequest) bool {

@@ -10,7 +10,7 @@ import (
 // A state that is in use stays, and old ones are evicted.
 func TestRememberedStatesAreBounded(t *testing.T) {
 	t.Parallel()
-	j := &job{Bot: New(Config{}), place: hint.NewPlace("f", "")}
+	j := &task{Bot: New(Config{}), place: hint.NewPlace("f", "")}
 	for i := range 2 * maxRemembered {
 		j.remember(fmt.Sprint("mr/", i), "state")
 		if !j.seen("mr/0", "state") {

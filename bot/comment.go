@@ -40,53 +40,16 @@ var ErrStopped = errors.New("the review was stopped")
 // ErrRefused classifies a command that is not executed. Its text tells the author the reason.
 var ErrRefused = errors.New("refused")
 
-// fresh is the age up to which a sweep executes a command whose webhook was lost.
-const fresh = time.Hour
-
-// recoverCommands enqueues comments with commands whose webhooks were lost. Such a comment is refused if it was edited,
-// because the editor may be another person than the author.
-func (j *job) recoverCommands(ctx context.Context) error {
-	now := j.Clock()
-	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo(), now.Add(-fresh))
-	if err != nil || len(recent) == 0 {
-		return err
-	}
-	self, err := j.forge.Self(ctx)
-	if err != nil {
-		return err
-	}
-	for _, mr := range recent {
-		key, state := fmt.Sprintf("comments/%d", mr.Number), mr.Updated.String()
-		if j.seen(key, state) {
-			continue
-		}
-		all, err := j.forge.Comments(ctx, j.place.Repo(), mr.Number)
-		if err != nil {
-			return err
-		}
-		handled := publish.Handled(self, all)
-		for _, c := range all {
-			if now.Sub(c.Created) > fresh || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) || slices.Contains(handled, c.ID) {
-				continue
-			}
-			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
-				continue
-			}
-			if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Comment, Number: mr.Number, Comment: c.ID}); err != nil {
-				return err
-			}
-		}
-		if now.Sub(mr.Updated) > time.Minute { // the forge's timestamps are coarse, and its clock may differ
-			j.remember(key, state)
-		}
-	}
-	return nil
+// commandTask executes the commands of a comment.
+type commandTask struct {
+	*task
+	text string // digest of the text of the comment
 }
 
 // comment executes the new commands of a comment, if its author has the rights.
-func (j *job) comment(ctx context.Context) error {
-	number := j.hint.Number
-	c, err := j.forge.Comment(ctx, j.place.Repo(), number, j.hint.Comment)
+func (t *commandTask) comment(ctx context.Context) error {
+	number := t.hint.Number
+	c, err := t.forge.Comment(ctx, t.place.Repo(), number, t.hint.Comment)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil
 	}
@@ -97,38 +60,38 @@ func (j *job) comment(ctx context.Context) error {
 	if len(commands)+len(problems) == 0 {
 		return nil
 	}
-	self, err := j.forge.Self(ctx)
+	self, err := t.forge.Self(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) {
 		return nil
 	}
-	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
+	mr, err := t.forge.MergeRequest(ctx, t.place.Repo(), number)
 	if err != nil {
 		return err
 	}
-	all, err := j.forge.Comments(ctx, j.place.Repo(), number)
+	all, err := t.forge.Comments(ctx, t.place.Repo(), number)
 	if err != nil {
 		return err
 	}
 	handled := publish.Handled(self, all)
-	if slices.Contains(handled, c.ID) && !j.hint.Force {
+	if slices.Contains(handled, c.ID) && !t.hint.Force {
 		return nil
 	}
-	if err := earlier(ctx, j, c, commands, others{self, all, handled}); err != nil {
+	if err := t.earlier(ctx, c, commands, others{self, all, handled}); err != nil {
 		return err
 	}
-	done, err := once(ctx, j, c, func(done outcome, keep func(outcome) error) (outcome, error) {
-		if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
+	done, err := t.once(ctx, c, func(done outcome, keep func(outcome) error) (outcome, error) {
+		if edited(c, t.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
 			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 			return outcome{Entries: append(done.Entries, entry), Refused: true}, nil
 		}
-		j.text = forge.TextDigest(c.Body)
-		if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
+		t.text = forge.TextDigest(c.Body)
+		if err := t.forge.React(ctx, t.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return done, err
 		}
-		done, err := j.execute(ctx, mr, c, commands, done, keep)
+		done, err := t.execute(ctx, mr, c, commands, done, keep)
 		for _, p := range problems {
 			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
 		}
@@ -138,7 +101,7 @@ func (j *job) comment(ctx context.Context) error {
 	if err != nil {
 		return err // the queue retries; repeating finished commands does no harm
 	}
-	return j.answered(ctx, c, done.Refused, done.Entries...)
+	return t.answered(ctx, c, done.Refused, done.Entries...)
 }
 
 // edited reports whether a comment may have changed since it was created. It compares with the digest from the
@@ -152,16 +115,16 @@ func edited(c *forge.Comment, text string) bool {
 }
 
 // answered adds the outcomes of a comment's commands to the log, and sets its reaction.
-func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
-	if j.hint.Force { // an earlier attempt failed, and the log has it
-		if err := commenting(ctx, j, j.hint.Number, func(ctx context.Context) error {
-			return publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID)
+func (t *commandTask) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
+	if t.hint.Force { // an earlier attempt failed, and the log has it
+		if err := t.commenting(ctx, t.hint.Number, func(ctx context.Context) error {
+			return publish.Forget(ctx, t.forge, t.place.Repo(), t.hint.Number, c.ID)
 		}); err != nil {
 			return err
 		}
 	}
-	if err := commenting(ctx, j, j.hint.Number, func(ctx context.Context) error {
-		return publish.Log(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID, entries...)
+	if err := t.commenting(ctx, t.hint.Number, func(ctx context.Context) error {
+		return publish.Log(ctx, t.forge, t.place.Repo(), t.hint.Number, c.ID, entries...)
 	}); err != nil {
 		return err
 	}
@@ -169,7 +132,7 @@ func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entr
 	if refused {
 		reaction = forge.Confused
 	}
-	if err := j.forge.React(ctx, j.place.Repo(), j.hint.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := t.forge.React(ctx, t.place.Repo(), t.hint.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -183,12 +146,12 @@ func suggestion(s string) string {
 }
 
 // person returns the author of a comment with their current rights.
-func (j *job) person(ctx context.Context, c *forge.Comment) (Person, error) {
+func (t *commandTask) person(ctx context.Context, c *forge.Comment) (Person, error) {
 	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
-		return j.forge.InTeam(ctx, j.place.Repo(), team, c.Author.Login)
+		return t.forge.InTeam(ctx, t.place.Repo(), team, c.Author.Login)
 	}}
 	var err error
-	by.Access, err = j.forge.Access(ctx, j.place.Repo(), c.Author.Login)
+	by.Access, err = t.forge.Access(ctx, t.place.Repo(), c.Author.Login)
 	if errors.Is(err, forge.ErrNotFound) {
 		err = nil
 	}
@@ -196,12 +159,12 @@ func (j *job) person(ctx context.Context, c *forge.Comment) (Person, error) {
 }
 
 // orderID identifies a command of a comment by its index.
-func (j *job) orderID(mr *forge.MergeRequest, c *forge.Comment, index int) string {
-	return fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, index)
+func (t *commandTask) orderID(mr *forge.MergeRequest, c *forge.Comment, index int) string {
+	return fmt.Sprintf("%s/%d/%d/%d", t.place, mr.Number, c.ID, index)
 }
 
 // one executes one command, if the person has the right.
-func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
+func (t *commandTask) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
 	need := forge.AccessRead
 	if o.Right() == command.RightWrite {
 		need = forge.AccessWrite
@@ -211,27 +174,27 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	switch o.Verb {
 	case command.VerbHelp:
-		return j.reply(ctx, mr, o, func() (string, error) {
+		return t.reply(ctx, mr, o, func() (string, error) {
 			return "Commands, each at the beginning of a line:\n\n" + command.Help(), nil
 		})
 	case command.VerbRetry:
-		return j.retry(ctx, mr)
+		return t.retry(ctx, mr)
 	case command.VerbCancel:
-		return j.cancel(ctx, mr, o)
+		return t.cancel(ctx, mr, o)
 	case command.VerbTrust:
-		return j.trust(ctx, mr, o, at)
+		return t.trust(ctx, mr, o, at)
 	case command.VerbDepends:
-		return answerDepends(ctx, j, mr, o)
+		return t.answerDepends(ctx, mr, o)
 	case command.VerbDiff, command.VerbExplain:
-		if len(j.uses.of(j.place)) > 0 && j.open(ctx) == nil && ownTrunk(ctx, j) == "" {
+		if len(t.uses.of(t.place)) > 0 && t.open(ctx) == nil && t.ownTrunk(ctx) == "" {
 			return "", fmt.Errorf("%w: this repository has no fleet: ask in a merge request of the fleet", ErrRefused)
 		}
-		return j.askLater(ctx, mr)
+		return t.askLater(ctx, mr)
 	}
-	if err := j.open(ctx); err != nil {
+	if err := t.open(ctx); err != nil {
 		return "", err
 	}
-	tip, f, err := j.trunkTip(ctx)
+	tip, f, err := (&trunkTask{task: t.task}).tip(ctx)
 	if err != nil && !errors.Is(err, ErrNoFleet) {
 		return "", err
 	}
@@ -240,19 +203,19 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	o.Trunk = tip
 	if o.Verb == command.VerbStatus {
-		return j.reply(ctx, mr, o, func() (string, error) { return j.space.Questions.Answer(ctx, o) })
+		return t.reply(ctx, mr, o, func() (string, error) { return t.space.Questions.Answer(ctx, o) })
 	}
-	outcome, err := j.space.Environments.Order(ctx, o)
+	outcome, err := t.space.Environments.Order(ctx, o)
 	if err != nil {
-		j.noteRefused(j.place, o.By.User.Login, o.Command, err)
+		t.noteRefused(t.place, o.By.User.Login, o.Command, err)
 		return "", err
 	}
-	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
+	return outcome, t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Trunk})
 }
 
 // retry starts a new review, and retries parked tasks.
-func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error) {
-	n, err := j.Unpark(ctx, j.place, mr.Number)
+func (t *commandTask) retry(ctx context.Context, mr *forge.MergeRequest) (string, error) {
+	n, err := t.Unpark(ctx, t.place, mr.Number)
 	if err != nil {
 		return "", err
 	}
@@ -260,76 +223,52 @@ func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error)
 	if n > 0 {
 		outcome += fmt.Sprintf("; parked tasks to retry: %d", n)
 	}
-	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true})
+	return outcome, t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number, Force: true})
 }
-
-const stoppedBy = "stopped by "
 
 // cancel removes the waiting review. A running review was interrupted before. The status of the head says that it is
 // cancelled, and no review starts until `/sluice retry` or a new head.
-func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
-	waited, err := j.Cancel(ctx, j.place, mr.Number)
+func (t *commandTask) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	waited, err := t.Cancel(ctx, t.place, mr.Number)
 	if err != nil {
 		return "", err
 	}
 	if !waited {
 		return "no review of this merge request is running or waiting", nil
 	}
-	if err := j.say(ctx, mr, forge.Failure, stoppedBy+o.By.User.Login+": `/sluice retry` starts it again"); err != nil {
+	if err := t.say(ctx, mr, forge.Failure, stoppedBy+o.By.User.Login+": `/sluice retry` starts it again"); err != nil {
 		return "", err
 	}
 	return "the review was stopped", nil
 }
 
-// stopped reports whether somebody cancelled the review of the head, or with limit, whether the status says that the review exceeded one. A
-// limit that a review with other dependencies exceeded does not count.
-func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, identity string) (bool, error) {
-	_, basis, known, err := j.verdict(ctx, mr, verdictOwn)
-	if err != nil {
-		return false, err
-	}
-	if known {
-		limit = limit && basis == verdictBasis(mr, identity)
-	} else {
-		limit = limit && identity == ""
-	}
-	statuses, err := publish.States(ctx, j.forge, j.place.Repo(), mr.Head, publish.Options{Checks: j.settings.Checks})
-	if err != nil {
-		return false, err
-	}
-	own := j.contextFor(ctx, mr.TargetBranch)
-	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
-		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || limit && strings.HasPrefix(s.Description, ErrStopped.Error()+":"))
-	}), nil
-}
-
 // trust allows Sluice to render this head of an author without write access, and no later head.
-func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
+func (t *commandTask) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
 	if mr.State != forge.Open {
 		return "", fmt.Errorf("%w: the merge request is not open", ErrRefused)
 	}
 	if strings.EqualFold(o.By.User.Login, mr.Author.Login) && !mr.Fork {
 		return "", fmt.Errorf("%w: somebody else must trust it", ErrRefused)
 	}
-	again := hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true}
-	if ok, _, err := j.trusted(ctx, mr); err != nil || ok {
-		return "it is trusted already", errors.Join(err, j.Enqueue(ctx, again))
+	again := hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number, Force: true}
+	if ok, _, err := t.trusted(ctx, mr); err != nil || ok {
+		return "it is trusted already", errors.Join(err, t.Enqueue(ctx, again))
 	}
 	// Trust applies only to the head that Sluice had seen when the comment was written, because that is what its
 	// author saw.
-	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo(), mr.Number)
+	head, since, err := publish.Waiting(ctx, t.forge, t.place.Repo(), mr.Number)
 	if err != nil {
 		return "", err
 	}
 	if head != mr.Head || !since.Before(at) {
-		if err := j.waits(ctx, mr); err != nil {
+		if err := (&reviewTask{task: t.task, mr: mr}).waits(ctx); err != nil {
 			return "", err
 		}
 		return "", fmt.Errorf("%w: the head %.10s came after the comment, or was not seen before it: look at it, and comment again", ErrRefused, mr.Head)
 	}
-	err = j.forge.SetStatus(ctx, j.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
+	err = t.forge.SetStatus(ctx, t.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Enqueue(ctx, again)
+	return fmt.Sprintf("%.10s is trusted", mr.Head), t.Enqueue(ctx, again)
 }

@@ -37,125 +37,148 @@ type Pin struct {
 // FleetChange is a change of a fleet.
 type FleetChange struct{ Base, Head gitstore.Commit }
 
-// companions are the reviews of a merge request of a repository that fleets take content from.
-type companions struct {
-	*job
-	uses      []use
-	fleetless bool // the repository has no fleet itself
-	deps      *dependencies
+// fleetReviews are the reviews of a change of a repository in the fleets that take content from it.
+type fleetReviews struct {
+	*task
+	uses    []use
+	verdict string // the name of their verdict; verdictOwn in a repository that is no fleet itself
+	deps    *dependencies
 }
 
-func companionKey(number int) string { return fmt.Sprintf("companion/%d", number) }
+func (t *task) fleetReviews(uses []use, fleetless bool, deps *dependencies) fleetReviews {
+	f := fleetReviews{task: t, uses: uses, verdict: verdictFleets, deps: deps}
+	if fleetless {
+		f.verdict = verdictOwn
+	}
+	return f
+}
 
-// companionLimitKey marks a head whose reviews for fleets exceed a limit. The repository's own review has a mark of its own.
-func companionLimitKey(number int) string { return fmt.Sprintf("companion-limit/%d", number) }
+// fleetless reports whether the repository is no fleet itself, so that nothing else writes the first comment and the
+// status that the branch protection requires.
+func (f fleetReviews) fleetless() bool { return f.verdict == verdictOwn }
 
-// review writes a comment for each fleet, and one status with the worst verdict.
-func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
-	if !c.hint.Force {
-		if companionsUnchanged(ctx, c.job, mr, target.Hash, c.deps.identity()) {
+// reviewForFleets writes a comment for each fleet, and one status with the worst verdict.
+func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error {
+	if !t.hint.Force {
+		if t.currentForFleets(ctx) {
 			return nil
 		}
-		if stopped, err := c.stopped(ctx, mr, c.fleetless, c.deps.identity()); err != nil || stopped {
+		if stopped, err := t.stopped(ctx, f.fleetless()); err != nil || stopped {
 			return err
 		}
 	}
-	base, head, err := c.compared(ctx, mr, target)
+	base, head, err := t.compared(ctx, f)
 	if err != nil || head.Hash.IsZero() {
 		return err
 	}
-	if err := c.deps.fetch(ctx, c.job, mr.Number); err != nil {
+	if err := t.deps.fetch(ctx, t.task, t.mr.Number); err != nil {
 		return err
 	}
-	newer, lacks := false, false
-	worst, stopped, err := c.each(ctx, mr.TargetBranch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
-		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
-		options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, c.uses), URL: mr.URL}
-		if c.fleetless && i == 0 {
-			options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
-		}
-		lacks = lacks || review.Unreached
-		keepFor(c.job, u.fleet, mr, review)
-		rememberCompanionScope(c.job, mr.Number, u, review, c.deps)
-		return commenting(ctx, c.job, mr.Number, func(ctx context.Context) error {
-			outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
-			newer = newer || outcome == publish.Superseded
-			return err
-		})
+	newer, unreached := false, false
+	request := CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: t.own, From: t.place}
+	worst, stopped, err := f.each(ctx, t.mr.TargetBranch, request, func(i int, u use, review *report.Review) error {
+		unreached = unreached || review.Unreached
+		outcome, err := t.publishFor(ctx, f, i, review)
+		newer = newer || outcome == publish.Superseded
+		return err
 	})
 	switch {
 	case err != nil:
 		return err
 	case newer:
-		return c.behind(mr.Number)
+		return t.retryBehind(t.mr.Number)
 	case worst == nil:
 		return nil
 	}
-	if err := c.status(ctx, mr, worst); err != nil {
+	if err := t.publishWorst(ctx, f, worst); err != nil {
 		return err
 	}
-	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
-	noteUnreached(c.job, mr, verdictFleets, lacks)
-	limited := ""
-	if stopped {
-		limited = limitState(mr, c.deps.identity()) // the same head would exceed the limit again
-	}
-	c.remember(companionLimitKey(mr.Number), limited)
-	c.remember(behindKey(mr.Number), "")
-	c.remember(companionKey(mr.Number), c.verdictName()+"\n"+companionState(mr, target.Hash, c.uses, c.deps.identity()))
-	if c.fleetless {
-		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash, c.deps.identity()))
-	}
+	t.log.Info("reviewed", "merge_request", t.mr.Number, "head", t.mr.Head, "fleets", len(f.uses))
+	t.update(t.mr.Number, func(s *headState) {
+		s.behind, s.verdict = 0, f.verdict
+		s.fleets = reviewed{
+			input: inputFor(t.mr, t.target.Hash, f.uses, t.identity), limit: t.limitIf(stopped), lacks: t.lacked(s.fleets.lacks, unreached),
+		}
+		if f.fleetless() {
+			s.reviewedOwn(inputOf(t.mr, t.target.Hash, t.identity))
+		}
+	})
 	return nil
 }
 
-// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request then says.
-func (c companions) compared(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) (base, head gitstore.Commit, err error) {
-	head, err = c.space.Commits.Revision(ctx, c.forge.MergeRequestRef(mr.Number))
-	if err != nil {
-		return base, head, fmt.Errorf("head of merge request %d: %w", mr.Number, err)
+// publishFor writes the page and the comment of the review for a fleet, by its index.
+func (t *reviewTask) publishFor(ctx context.Context, f fleetReviews, i int, review *report.Review) (outcome publish.Outcome, err error) {
+	u := f.uses[i]
+	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
+	options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, f.uses), URL: t.mr.URL}
+	if f.fleetless() && i == 0 {
+		options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
 	}
-	if head.Hash.String() != mr.Head {
-		return base, head, c.behind(mr.Number)
+	if review.Changes != nil { // an error, which has no changes, is in the comment
+		t.store(u.fleet, t.mr, review)
 	}
-	base, err = c.space.Commits.MergeBase(ctx, target, head)
-	if errors.Is(err, gitstore.ErrUnrelated) {
-		if !c.fleetless {
-			return base, gitstore.Commit{}, nil // the repository's own review says so
-		}
-		return base, gitstore.Commit{}, c.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
-	}
-	if err != nil {
-		return base, head, err
-	}
-	return base, head, nil
+	t.rememberFleetScope(u, review)
+	err = t.commenting(ctx, t.mr.Number, func(ctx context.Context) (err error) {
+		outcome, err = publish.Comment(ctx, t.forge, t.place.Repo(), t.mr, review, options)
+		return err
+	})
+	return outcome, err
 }
 
-// group writes the worst verdict on a merge group of the repository to the group's commit.
-func (c companions) group(ctx context.Context, branch string, r CompanionRequest) error {
-	worst, _, err := c.each(ctx, branch, r, func(int, use, *report.Review) error { return nil })
+// publishWorst writes the worst verdict of the reviews for fleets as the status of the head.
+func (t *reviewTask) publishWorst(ctx context.Context, f fleetReviews, worst *report.Review) error {
+	w, unlock, err := t.status(t.mr, f.verdict).writer(ctx, basisOf(t.mr, t.identity))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return publish.Status(ctx, w, t.place.Repo(), worst, publish.Options{Context: w.context, URL: t.mr.URL, Checks: t.settings.Checks})
+}
+
+// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request then says.
+func (t *reviewTask) compared(ctx context.Context, f fleetReviews) (base, head gitstore.Commit, err error) {
+	head, err = t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(t.mr.Number))
+	if err != nil {
+		return base, head, fmt.Errorf("head of merge request %d: %w", t.mr.Number, err)
+	}
+	if head.Hash.String() != t.mr.Head {
+		return base, head, t.retryBehind(t.mr.Number)
+	}
+	base, err = t.space.Commits.MergeBase(ctx, t.target, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		if !f.fleetless() {
+			return base, gitstore.Commit{}, nil // the repository's own review says so
+		}
+		return base, gitstore.Commit{}, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", t.mr.TargetBranch), "")
+	}
+	return base, head, err
+}
+
+// reviewGroup writes the worst verdict on a merge group of the repository to the group's commit.
+func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r CompanionRequest) error {
+	worst, _, err := f.each(ctx, branch, r, func(int, use, *report.Review) error { return nil })
 	if err != nil || worst == nil {
 		return err
 	}
-	return publish.Status(ctx, c.forge, c.place.Repo(), worst, publish.Options{Context: c.context(ctx, branch), Checks: c.settings.Checks})
+	return publish.Status(ctx, f.forge, f.place.Repo(), worst, publish.Options{Context: f.statusContext(ctx, branch, f.verdict), Checks: f.settings.Checks})
 }
 
 // each reviews a change of a branch in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
 // asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or the review exceeds a limit, do gets a review that
 // contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
-func (c companions) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	trusted := r.Trusted
-	for i, u := range c.uses {
+	for i, u := range f.uses {
 		var own bool
 		names := u.names(branch)
 		r.Name = names[0]
-		r.With, r.Fleet, own = c.deps.in(u.fleet)
+		r.With, r.Fleet, own = f.deps.in(u.fleet)
 		for _, name := range names[1:] {
 			r.With = append(r.With, Pin{Name: name, Base: r.Base, Head: r.Head})
 		}
 		r.Trusted = trusted && own
-		review, err := c.of(ctx, u, r)
+		review, err := f.of(ctx, u, r)
 		switch {
 		case ctx.Err() != nil:
 			return nil, false, ctx.Err()
@@ -169,12 +192,12 @@ func (c companions) each(ctx context.Context, branch string, r CompanionRequest,
 			continue
 		}
 		if review == nil {
-			c.Bot.uses.forget(u.fleet, c.place)
+			f.Bot.uses.forget(u.fleet, f.place)
 			continue
 		}
 		stopped = stopped || review.Stopped
-		review.Head, review.Repository = r.Head.String(), c.place.Repo().Path // the compared commits exist only in the clone of the fleet
-		c.deps.show(review, u.fleet)
+		review.Head, review.Repository = r.Head.String(), f.place.Repo().Path // the compared commits exist only in the clone of the fleet
+		f.deps.show(review, u.fleet)
 		if err := do(i, u, review); err != nil {
 			return nil, false, err
 		}
@@ -197,39 +220,13 @@ func apart(name string, err error) error {
 }
 
 // of reviews the change in one fleet.
-func (c companions) of(ctx context.Context, u use, r CompanionRequest) (*report.Review, error) {
-	space, err := c.Open(ctx, u.fleet)
+func (f fleetReviews) of(ctx context.Context, u use, r CompanionRequest) (*report.Review, error) {
+	space, err := f.Open(ctx, u.fleet)
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
 	return space.Reviews.Companion(ctx, r)
-}
-
-// status writes the verdict.
-func (c companions) status(ctx context.Context, mr *forge.MergeRequest, worst *report.Review) error {
-	f, done, err := c.forVerdict(ctx, mr, c.verdictName(), verdictBasis(mr, c.deps.identity()))
-	if err != nil {
-		return err
-	}
-	defer done()
-	return publish.Status(ctx, f, c.place.Repo(), worst, publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks})
-}
-
-// verdictName returns the name of the verdict. A repository that is a fleet itself has one of its own beside this one.
-func (c companions) verdictName() string {
-	if c.fleetless {
-		return verdictOwn
-	}
-	return verdictFleets
-}
-
-// context returns the context of the status. A repository that is a fleet itself has a status of its own beside this one.
-func (c companions) context(ctx context.Context, branch string) string {
-	if c.fleetless {
-		return c.contextFor(ctx, branch)
-	}
-	return c.contextFor(ctx, branch) + "/fleets"
 }
 
 func rank(v report.Verdict) int {
@@ -238,14 +235,14 @@ func rank(v report.Verdict) int {
 
 // unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On lines are not those of
 // the last review. Otherwise a new line would have no effect until the other forge answers.
-func (c companions) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
-	if d, ok := c.depended.Get(c.subject(dependsKey(mr.Number))); ok && slices.Equal(d.lines, command.DependsOn(mr.Body)) {
+func (f fleetReviews) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
+	if d, ok := f.depended.Get(headKey(f.place, mr.Number)); ok && slices.Equal(d.lines, command.DependsOn(mr.Body)) {
 		return nil
 	}
 	const text = "cannot read what this merge request depends on; Sluice tries again"
-	err := c.say(ctx, mr, forge.Pending, text)
-	if c.fleetless || len(c.uses) == 0 {
+	err := f.say(ctx, mr, forge.Pending, text)
+	if f.fleetless() || len(f.uses) == 0 {
 		return err
 	}
-	return errors.Join(err, sayAs(ctx, c.job, mr, verdictFleets, forge.Status{State: forge.Pending, Description: text}, ""))
+	return errors.Join(err, f.status(mr, verdictFleets).say(ctx, forge.Pending, text, ""))
 }

@@ -32,7 +32,7 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 			return nil
 		},
 	})
-	j := &job{Bot: b, place: "f:acme/fleet", log: slog.New(slog.DiscardHandler)}
+	j := &task{Bot: b, place: "f:acme/fleet", log: slog.New(slog.DiscardHandler)}
 	repository := func(name, place string, reviews bool) *fleet.Repository {
 		return &fleet.Repository{Name: name, URL: "https://" + place, Wanted: "refs/heads/main", Reviews: reviews}
 	}
@@ -48,7 +48,7 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 	learn := func(f *fleet.Fleet, tree byte) {
 		t.Helper()
 		swept = nil
-		if err := learnUses(t.Context(), j, f, gitstore.Hash{tree}); err != nil {
+		if err := j.learnUses(t.Context(), f, gitstore.Hash{tree}); err != nil {
 			t.Fatal(err)
 		}
 	}

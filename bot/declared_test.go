@@ -33,11 +33,11 @@ func TestAddressesOfPages(t *testing.T) {
 				path, ok := strings.CutPrefix(address, "https://clone.example.com/")
 				return hint.NewPlace("hub", path), ok
 			}, Clock: time.Now})
-			j := &job{Bot: b, place: "hub:Acme/Fleet"}
+			j := &task{Bot: b, place: "hub:Acme/Fleet"}
 			out := &dependencies{declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {
 				"hub:acme/fleet": {{place: "hub:Acme/Fleet"}}, "hub:acme/one": {{name: "one", place: "hub:acme/one"}},
 			}}}
-			r := &resolver{job: j, mr: &forge.MergeRequest{URL: "https://pages.example.com/git/Acme/Fleet/pull/7"}, out: out}
+			r := &resolver{task: j, mr: &forge.MergeRequest{URL: "https://pages.example.com/git/Acme/Fleet/pull/7"}, out: out}
 			got := ""
 			if ref, ok := r.reference(address); ok {
 				got = fmt.Sprintf("%s %d", ref.place, ref.number)
@@ -47,7 +47,7 @@ func TestAddressesOfPages(t *testing.T) {
 			}
 		})
 	}
-	r := &resolver{job: &job{Bot: New(Config{Clock: time.Now}), place: "hub:acme/fleet"}, mr: &forge.MergeRequest{}, out: &dependencies{}}
+	r := &resolver{task: &task{Bot: New(Config{Clock: time.Now}), place: "hub:acme/fleet"}, mr: &forge.MergeRequest{}, out: &dependencies{}}
 	if _, ok := r.reference("https://pages.example.com/acme/one/pull/3"); ok {
 		t.Error("an address without a known host names a repository")
 	}
@@ -67,9 +67,9 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 	var swept []hint.Place
 	p := newPair(t, nil)
 	b := p.replicas[0]
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
 	for range 2 { // the same declarations start no second sweep
-		if err := learnUses(t.Context(), j, &fleet.Fleet{Repositories: list}, [20]byte{1}); err != nil {
+		if err := j.learnUses(t.Context(), &fleet.Fleet{Repositories: list}, [20]byte{1}); err != nil {
 			t.Fatal(err)
 		}
 		swept = append(swept, b.uses.set("hub:acme/fleet", b.uses.byFleet["hub:acme/fleet"])...)
@@ -130,9 +130,9 @@ func TestDependsAnswersInAnOutage(t *testing.T) {
 	p.describe(0, dependsOnOne)
 	p.forge.fails = fmt.Errorf("GET http://forge.internal:8080/x: %w", forge.ErrForbidden)
 	b := p.replicas[0]
-	j := &job{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
 	defer j.close()
-	if _, err := answerDepends(t.Context(), j, p.fleet, Order{ID: "1"}); err != nil {
+	if _, err := (&commandTask{task: j}).answerDepends(t.Context(), p.fleet, Order{ID: "1"}); err != nil {
 		t.Fatalf("the comment is retried: %v", err)
 	}
 	if said := strings.Join(p.forge.comments, "\n"); !strings.Contains(said, "cannot be read") || !strings.Contains(said, "lacks a permission on the forge") || strings.Contains(said, "internal:8080") {
@@ -147,9 +147,9 @@ func TestLinesOfBots(t *testing.T) {
 	const body = "Depends-On: https://hub/acme/one/pull/3\n\n<details>\n<summary>Release notes</summary>\n\nDepends-On: https://hub/acme/two/pull/4\n\n</details>\n"
 	for place, want := range map[hint.Place]string{"hub:acme/fleet": "acme/one#3", "hub:acme/two": ""} {
 		f, b := companionWorld(map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/two 4": "ada: "})
-		j := &job{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: b.Log}
+		j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: b.Log}
 		b.uses.set("hub:acme/fleet", map[hint.Place]use{"hub:acme/two": {fleet: "hub:acme/fleet", name: "acme-two"}})
-		got, err := dependenciesOf(t.Context(), j, &forge.MergeRequest{Number: 99, Body: body, Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open}, true)
+		got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: body, Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

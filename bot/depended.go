@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -28,42 +27,40 @@ type depended struct {
 }
 
 // rememberDepended remembers what a review depends on.
-func rememberDepended(j *job, mr *forge.MergeRequest, deps *dependencies) {
-	key := j.subject(dependsKey(mr.Number))
+func (t *task) rememberDepended(mr *forge.MergeRequest, deps *dependencies) {
+	key := headKey(t.place, mr.Number)
 	if deps == nil {
-		j.depended.Remove(key)
+		t.depended.Remove(key)
 		return
 	}
-	d := &depended{at: j.Clock(), lines: command.DependsOn(mr.Body), identity: deps.identity(), named: deps.named, open: map[string]*forge.MergeRequest{}}
+	d := &depended{at: t.Clock(), lines: command.DependsOn(mr.Body), identity: deps.identity(), named: deps.named, open: map[string]*forge.MergeRequest{}}
 	for _, one := range deps.list {
 		if one.mr.State == forge.Open {
 			d.open[one.key()] = one.mr
 		}
 	}
-	j.depended.Add(key, d)
+	t.depended.Add(key, d)
 }
 
-func dependsKey(number int) string { return fmt.Sprintf("depends/%d", number) }
-
 // identityNow returns the identity of what a merge request depends on; false if that may have changed since the last review.
-func identityNow(ctx context.Context, j *job, mr *forge.MergeRequest) (string, bool) {
+func (t *task) identityNow(ctx context.Context, mr *forge.MergeRequest) (string, bool) {
 	lines := command.DependsOn(mr.Body)
 	if len(lines) == 0 {
 		return "", true
 	}
-	d, ok := j.depended.Get(j.subject(dependsKey(mr.Number)))
+	d, ok := t.depended.Get(headKey(t.place, mr.Number))
 	if !ok || !slices.Equal(d.lines, lines) {
 		return "", false
 	}
-	if age := j.Clock().Sub(d.at); age < 0 || age >= dependedFresh {
+	if age := t.Clock().Sub(d.at); age < 0 || age >= dependedFresh {
 		return "", false
 	}
 	for _, ref := range d.named {
-		other, ok := jobAt(j, ref.place)
+		other, ok := t.at(ref.place)
 		if !ok {
 			return "", false
 		}
-		list, err := j.listings.open(ctx, other.forge, ref.place)
+		list, err := t.listings.open(ctx, other.forge, ref.place)
 		if err != nil {
 			return "", false // the review reports it
 		}

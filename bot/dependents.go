@@ -49,45 +49,44 @@ func (d *dependents) take(shown reference) []hint.Hint {
 }
 
 // announce starts the reviews that show a merge request if its head, its state or what it depends on has changed.
-func announce(ctx context.Context, j *job, mr *forge.MergeRequest) error {
-	key := fmt.Sprintf("announced/%d", mr.Number)
+func (t *task) announce(ctx context.Context, mr *forge.MergeRequest) error {
 	state := fmt.Sprintf("%s %s %q %q", mr.State, mr.Head, mr.TargetBranch, command.DependsOn(mr.Body))
-	if j.seen(key, state) && !j.hint.Force {
+	if t.state(mr.Number).announced == state && !t.hint.Force {
 		return nil
 	}
-	for _, h := range j.dependents.take(reference{place: j.place, number: mr.Number}) {
-		if err := j.Enqueue(ctx, h); err != nil {
+	for _, h := range t.dependents.take(reference{place: t.place, number: mr.Number}) {
+		if err := t.Enqueue(ctx, h); err != nil {
 			return err
 		}
 	}
-	j.remember(key, state)
+	t.update(mr.Number, func(s *headState) { s.announced = state })
 	return nil
 }
 
 // answerDepends answers which merge requests one depends on.
-func answerDepends(ctx context.Context, j *job, mr *forge.MergeRequest, o Order) (string, error) {
-	own, err := j.trustFor(ctx, mr)
+func (t *commandTask) answerDepends(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	own, err := t.trustFor(ctx, mr)
 	if err != nil {
 		return "", err
 	}
-	return j.reply(ctx, mr, o, func() (string, error) {
-		deps, err := dependenciesOf(ctx, j, mr, own)
+	return t.reply(ctx, mr, o, func() (string, error) {
+		deps, err := t.dependenciesOf(ctx, mr, own)
 		text := ""
 		if err == nil {
-			text, err = deps.answer(ctx, j)
+			text, err = deps.answer(ctx, t.task)
 		}
 		_, limited := errors.AsType[*forge.RateLimitError](err)
 		if err == nil || limited || ctx.Err() != nil {
 			return text, err
 		}
 		// The text of the error can contain internal addresses.
-		j.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
+		t.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
 		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
 	})
 }
 
 // answer returns the dependencies in Markdown.
-func (d *dependencies) answer(ctx context.Context, j *job) (string, error) {
+func (d *dependencies) answer(ctx context.Context, t *task) (string, error) {
 	if d == nil {
 		return "This merge request depends on no other. A line `Depends-On: URL of a merge request` in its description makes it depend on one.\n", nil
 	}
@@ -96,7 +95,7 @@ func (d *dependencies) answer(ctx context.Context, j *job) (string, error) {
 		if one.mr.State != forge.Open {
 			continue
 		}
-		state, err := reviewOf(ctx, j, one)
+		state, err := t.reviewOf(ctx, one)
 		if err != nil {
 			return "", err
 		}
@@ -110,8 +109,8 @@ func (d *dependencies) answer(ctx context.Context, j *job) (string, error) {
 }
 
 // reviewOf returns the state of a merge request's own review.
-func reviewOf(ctx context.Context, j *job, d *dependency) (string, error) {
-	other, ok := jobAt(j, d.place)
+func (t *task) reviewOf(ctx context.Context, d *dependency) (string, error) {
+	other, ok := t.at(d.place)
 	if !ok {
 		return "", ErrUnknownForge
 	}

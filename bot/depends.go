@@ -128,7 +128,7 @@ func (d *dependency) part() string {
 
 // fetch finds the commits that the rendered merge requests change. It returns an error that asks for a later retry if Git has not received
 // a head yet.
-func (d *dependencies) fetch(ctx context.Context, j *job, number int) error {
+func (d *dependencies) fetch(ctx context.Context, t *task, number int) error {
 	if d == nil {
 		return nil
 	}
@@ -137,15 +137,15 @@ func (d *dependencies) fetch(ctx context.Context, j *job, number int) error {
 			continue
 		}
 		_, isFleet := d.declared[fold(one.place)]
-		if err := one.fetch(ctx, j, number, isFleet); err != nil {
+		if err := one.fetch(ctx, t, number, isFleet); err != nil {
 			return apart(one.String(), err)
 		}
 	}
 	return nil
 }
 
-func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool) error {
-	other, ok := jobAt(j, d.place)
+func (d *dependency) fetch(ctx context.Context, t *task, number int, isFleet bool) error {
+	other, ok := t.at(d.place)
 	if !ok {
 		return ErrUnknownForge
 	}
@@ -156,7 +156,7 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool
 	commits := other.space.Commits
 	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.mr.Number))
 	if errors.Is(err, gitstore.ErrNoRef) {
-		if later := lagging(j, number, d); later != nil {
+		if later := t.lagging(number, d); later != nil {
 			return later
 		}
 		d.alone = "Git does not have its head"
@@ -166,7 +166,7 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool
 		return err
 	}
 	if head.Hash.String() != d.mr.Head {
-		return j.behind(number)
+		return t.retryBehind(number)
 	}
 	target, err := commits.Revision(ctx, "refs/heads/"+d.mr.TargetBranch)
 	var base gitstore.Commit
@@ -201,17 +201,18 @@ const maxLagging = 8
 // lagging returns an error that retries the review later, because the forge has the head of a companion and Git does not have it yet. The
 // delay begins with a second and doubles each time. After maxLagging attempts, about four minutes, lagging returns nil, and the review
 // shows that the companion is missing.
-func lagging(j *job, number int, d *dependency) error {
-	key := fmt.Sprintf("lagging/%d %s", number, d.key())
-	attempt := 0
-	if head, count, ok := strings.Cut(j.recall(key), " "); ok && head == d.mr.Head {
-		attempt = len(count) // a mark for each attempt
+func (t *task) lagging(number int, d *dependency) error {
+	waited := t.state(number).late[d.key()]
+	if waited.head != d.mr.Head {
+		waited = late{head: d.mr.Head}
 	}
+	attempt := waited.attempts
 	if attempt >= maxLagging {
 		return nil
 	}
-	j.remember(key, d.mr.Head+" "+strings.Repeat("+", attempt+1))
-	return &Later{Until: j.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
+	waited.attempts++
+	t.update(number, func(s *headState) { s.late[d.key()] = waited })
+	return &Later{Until: t.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
 }
 
 // decidesRepositories reports whether a file of a fleet can declare other repositories, or pin their commits.
@@ -275,23 +276,23 @@ func (d *dependencies) identity() string {
 	return d.state
 }
 
-// reviewRequest returns the request for a review, without the commits to compare.
-func reviewRequest(ctx context.Context, j *job, mr *forge.MergeRequest, own bool, deps *dependencies) (ReviewRequest, error) {
-	request := ReviewRequest{Trusted: own}
-	if err := deps.fetch(ctx, j, mr.Number); err != nil {
+// request returns the request for a review, without the commits to compare.
+func (t *reviewTask) request(ctx context.Context) (ReviewRequest, error) {
+	mr, request := t.mr, ReviewRequest{Trusted: t.own}
+	if err := t.deps.fetch(ctx, t.task, mr.Number); err != nil {
 		return request, err
 	}
-	if pins, _, ownPins := deps.in(j.place); len(pins) > 0 {
-		request.With, request.Trusted = pins, own && ownPins
+	if pins, _, own := t.deps.in(t.place); len(pins) > 0 {
+		request.With, request.Trusted = pins, t.own && own
 	}
 	switch {
-	case !own || !j.settings.Previews:
+	case !t.own || !t.settings.Previews:
 	case len(request.With) > 0: // a preview has the merge request alone
-		if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil && !errors.Is(err, ErrRefused) {
+		if err := t.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil && !errors.Is(err, ErrRefused) {
 			return request, err
 		}
 	default:
-		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
+		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap}
 	}
 	return request, nil
 }

@@ -221,9 +221,9 @@ func (p *pair) is(commit, context, want, when string) {
 // unchanged reports whether a sweep of the first replica leaves out the fleet's merge request.
 func (p *pair) unchanged() bool {
 	b := p.replicas[0]
-	j := &job{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
 	mr := *p.fleet
-	return j.unchanged(p.t.Context(), &mr, map[string]gitstore.Commit{})
+	return (&sweepTask{task: j}).unchanged(p.t.Context(), &mr)
 }
 
 // A replica that reviewed a merge request with its dependencies does not go by that review after another replica reviewed it without them.

@@ -163,8 +163,8 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			if c.from != "" {
 				place = hint.Place(c.from)
 			}
-			j := &job{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: slog.New(slog.DiscardHandler)}
-			got, err := dependenciesOf(t.Context(), j, &forge.MergeRequest{Number: 99, Body: c.body, Author: forge.User{Login: "bob"}, State: forge.Open}, c.own)
+			j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: slog.New(slog.DiscardHandler)}
+			got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: c.body, Author: forge.User{Login: "bob"}, State: forge.Open}, c.own)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func TestAnnouncedToDependents(t *testing.T) {
 		enqueued = append(enqueued, fmt.Sprintf("%s %s %d", h.Kind, h.Place, h.Number))
 		return nil
 	}})
-	j := &job{Bot: b, place: "hub:acme/one"}
+	j := &task{Bot: b, place: "hub:acme/one"}
 	mr := &forge.MergeRequest{Number: 3, State: forge.Open, Head: "a"}
 	depend := func() {
 		b.dependents.add(reference{"hub:Acme/One", 3, "#"}, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
@@ -278,7 +278,7 @@ func TestAnnouncedToDependents(t *testing.T) {
 		{func() { depend(); j.hint.Force = true }, 3},
 	} {
 		c.change()
-		if err := announce(t.Context(), j, mr); err != nil {
+		if err := j.announce(t.Context(), mr); err != nil {
 			t.Fatal(err)
 		}
 		if len(enqueued) != c.expected {

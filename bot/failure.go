@@ -16,37 +16,37 @@ import (
 // Parked reports a task that failed too often, in the status of the merge request's head or in the log of commands.
 // It shows the kind of the error and the incident's id. The text of the error can contain addresses, paths and
 // content of charts, so it appears only in the service's log, with the same id.
-func (b *Bot) Parked(ctx context.Context, t hint.Hint, incident string, why error) error {
-	f, ok := b.Forges(t.Place.Forge())
-	if !ok || t.Number == 0 {
+func (b *Bot) Parked(ctx context.Context, h hint.Hint, incident string, why error) error {
+	f, ok := b.Forges(h.Place.Forge())
+	if !ok || h.Number == 0 {
 		return nil
 	}
-	j := &job{Bot: b, forge: statusForge{f, t.Place, b.statuses}, place: t.Place, hint: t, settings: b.Settings(t.Place), log: b.Log}
+	t := b.newTask(f, h.Place, h, b.Log)
 	text := fmt.Sprintf("failed repeatedly: %s (incident %s)", cause(why), incident)
-	if t.Kind.OfComment() {
-		return j.parkedComment(ctx, text+". Comment /sluice retry to try again")
+	if h.Kind.OfComment() {
+		return (&commandTask{task: t}).parked(ctx, text+". Comment /sluice retry to try again")
 	}
-	mr, err := f.MergeRequest(ctx, t.Place.Repo(), t.Number)
+	mr, err := f.MergeRequest(ctx, h.Place.Repo(), h.Number)
 	if err != nil {
 		return err
 	}
-	return j.say(ctx, mr, forge.Failure, "The review "+text+". `/sluice retry` tries again")
+	return t.say(ctx, mr, forge.Failure, "The review "+text+". `/sluice retry` tries again")
 }
 
-func (j *job) parkedComment(ctx context.Context, outcome string) error {
-	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
+func (t *commandTask) parked(ctx context.Context, outcome string) error {
+	c, err := t.forge.Comment(ctx, t.place.Repo(), t.hint.Number, t.hint.Comment)
 	if err != nil {
 		return err
 	}
 	commands, _ := command.Parse(c.Body) // the first attempt reported problems
-	if edited(c, j.hint.Text) {
+	if edited(c, t.hint.Text) {
 		commands = nil
 	}
-	if j.hint.Kind == hint.Question { // the log already says that an answer follows
+	if t.hint.Kind == hint.Question { // the log already says that an answer follows
 		if len(commands) == 0 {
 			return nil
 		}
-		return publish.Answer(ctx, j.forge, j.place.Repo(), j.hint.Number, fmt.Sprintf("failed/%s/%d", j.place, c.ID), func() (string, error) {
+		return publish.Answer(ctx, t.forge, t.place.Repo(), t.hint.Number, fmt.Sprintf("failed/%s/%d", t.place, c.ID), func() (string, error) {
 			return report.Block([]string{"The answer " + outcome}), nil
 		})
 	}
@@ -57,7 +57,7 @@ func (j *job) parkedComment(ctx context.Context, outcome string) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return j.answered(ctx, c, true, entries...)
+	return t.answered(ctx, c, true, entries...)
 }
 
 // cause describes an error by its kind, without its text.

@@ -47,8 +47,8 @@ func TestNoCommitOfAMoveBack(t *testing.T) {
 	t.Parallel()
 	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
 	space := &backward{}
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: space}}
-	err := followOne(t.Context(), j, gitstore.Commit{}, &fleet.Repository{Name: "one", URL: "https://hub/acme/one", Follow: fleet.Follow{Commit: true}})
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: space}}
+	err := (&follower{trunkTask: trunkTask{task: j}}).one(t.Context(), &fleet.Repository{Name: "one", URL: "https://hub/acme/one", Follow: fleet.Follow{Commit: true}})
 	if err == nil || !strings.Contains(err.Error(), "lower") || !strings.Contains(err.Error(), "sluice deps update one") || space.committed {
 		t.Errorf("%v, committed %t", err, space.committed)
 	}

@@ -39,7 +39,7 @@ func TestWhatIsFollowed(t *testing.T) {
 		path, ok := strings.CutPrefix(address, "https://hub/")
 		return hint.NewPlace("hub", path), ok
 	}})
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	b.followers.set("hub:acme/other", map[hint.Place][]string{"hub:acme/fleet": {"main"}})
 	for _, c := range []struct {
 		url    string
@@ -54,7 +54,7 @@ func TestWhatIsFollowed(t *testing.T) {
 		{"https://hub/Acme/Fleet", fleet.Follow{MergeRequest: true}, false},
 	} {
 		l.names = nil
-		err := followOne(t.Context(), j, gitstore.Commit{}, &fleet.Repository{Name: "one", URL: c.url, Follow: c.follow, File: "repositories/one.yaml", Line: 3})
+		err := (&follower{trunkTask: trunkTask{task: j}}).one(t.Context(), &fleet.Repository{Name: "one", URL: c.url, Follow: c.follow, File: "repositories/one.yaml", Line: 3})
 		if asked := len(l.names) > 0; asked != c.asked || asked && (!l.deadline || !errors.Is(err, errHost)) || !asked && (err == nil || !strings.HasPrefix(err.Error(), "repositories/one.yaml:3: ")) {
 			t.Errorf("%+v: asked %t, with a deadline %t, %v", c, asked, l.deadline, err)
 		}
@@ -81,12 +81,12 @@ func TestEachIsFollowed(t *testing.T) {
 		"refused": &PinError{Text: "let the account push", Err: errors.New("10.0.0.7 says no")},
 	}}
 	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"down", "inside", "none", "refused", "fine"} {
 		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
 	}
-	failed, err := followEach(t.Context(), j, gitstore.Commit{}, f)
+	failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context())
 	if !errors.Is(err, forge.ErrUnavailable) || len(l.got) != 5 {
 		t.Errorf("%v; looked at %q", err, l.got)
 	}
@@ -113,7 +113,7 @@ func TestRepositoriesThatTakeLong(t *testing.T) {
 	t.Parallel()
 	l := &slowly{now: time.Unix(1000, 0)}
 	b := New(Config{Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"a", "b", "c"} {
 		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
@@ -124,14 +124,14 @@ func TestRepositoriesThatTakeLong(t *testing.T) {
 		{"c a", "others take too long to answer, so Sluice did not ask 1 repository; the next look begins with b"},
 	} {
 		l.got = nil
-		failed, err := followEach(t.Context(), j, gitstore.Commit{}, f)
+		failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context())
 		if got := strings.Join(l.got, " "); err != nil || got != want.got || strings.Join(failed, "; ") != want.failed {
 			t.Errorf("asked %s, not %s; the status says %q: %v", got, want.got, failed, err)
 		}
 	}
 	f.Repositories = f.Repositories[:1]
 	for range 2 { // the repository whose turn it is is not followed any more
-		if failed, err := followEach(t.Context(), j, gitstore.Commit{}, f); err != nil || len(failed) > 0 {
+		if failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context()); err != nil || len(failed) > 0 {
 			t.Errorf("%q: %v", failed, err)
 		}
 	}
@@ -202,10 +202,10 @@ func (m *moving) Move(context.Context, gitstore.Commit, *Followed) (string, erro
 	return "new", nil
 }
 
-// following returns a job that follows repositories.
-func following(hub Forge, m Follows) *job {
+// following returns a task that follows repositories.
+func following(hub Forge, m Follows) *task {
 	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context, hint.Hint) error { return nil }})
-	return &job{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: m}}
+	return &task{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: m}}
 }
 
 // A declined commit stays declined while it is the newest, whatever else the trunk's sluice.lock pins meanwhile. Only a merge request to the
@@ -233,7 +233,7 @@ func TestDeclinedPins(t *testing.T) {
 		j := following(hub, m)
 		for range 2 - c.moves { // the second time with what the process remembers
 			again := f
-			if err := keepRequest(t.Context(), j, gitstore.Commit{}, &again, nil); (err != nil) != c.refused {
+			if err := (&follower{trunkTask: trunkTask{task: j}}).keepRequest(t.Context(), &again, nil); (err != nil) != c.refused {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -249,7 +249,7 @@ func TestFollowStatusOfReplicas(t *testing.T) {
 	shared := &talkingForge{}
 	one, two := following(shared, nil), following(shared, nil)
 	for i, step := range []struct {
-		j      *job
+		j      *task
 		failed []string
 		want   int // statuses so far
 	}{
@@ -263,7 +263,7 @@ func TestFollowStatusOfReplicas(t *testing.T) {
 		{two, nil, 4},
 		{one, []string{"gone"}, 5},
 	} {
-		if err := reportFollowed(t.Context(), step.j, gitstore.Commit{}, step.failed); err != nil {
+		if err := (&follower{trunkTask: trunkTask{task: step.j}}).report(t.Context(), step.failed); err != nil {
 			t.Fatal(err)
 		}
 		state := forge.Success

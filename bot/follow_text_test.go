@@ -27,11 +27,11 @@ func (f *editedForge) EditMergeRequest(_ context.Context, _ forge.Repository, _ 
 	return nil
 }
 
-// describing returns a job on a forge with a description.
-func describing(body string) (*job, *editedForge) {
+// describing returns a task on a forge with a description.
+func describing(body string) (*task, *editedForge) {
 	f := &editedForge{body: body}
 	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler)})
-	return &job{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log}, f
+	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log}, f
 }
 
 func pinned(from, to string) *Followed {
@@ -51,7 +51,7 @@ func TestDescriptionOfAMove(t *testing.T) {
 	j, f := describing(strings.ReplaceAll(own, "\n", "\r\n") + "\r\n    code\r\nDepends-On: https://hub/acme/one/pull/3\r\n")
 	write := func(to, login string) {
 		t.Helper()
-		if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Title: "Mine", Body: f.body, Author: forge.User{Login: login}}); err != nil {
+		if err := (&follower{trunkTask: trunkTask{task: j}}).describe(t.Context(), pinned("v1", to), &forge.MergeRequest{Title: "Mine", Body: f.body, Author: forge.User{Login: login}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestDescriptionAtTheEnd(t *testing.T) {
 	t.Parallel()
 	j, f := describing(ownPart(pinned("v1", "v4"), followKeeps) + "\nmine\n")
 	current := pinned("v4", "v4") // the trunk has the pin now
-	if err := endRequest(t.Context(), j, current, &forge.MergeRequest{Title: "components: v1 → v4", Body: f.body}); err != nil {
+	if err := (&follower{trunkTask: trunkTask{task: j}}).endRequest(t.Context(), current, &forge.MergeRequest{Title: "components: v1 → v4", Body: f.body}); err != nil {
 		t.Fatal(err)
 	}
 	if !f.shut || f.title != "components: v1 → v4" || !strings.Contains(f.body, "from:       v1\r\n") || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, "\nmine") || strings.Contains(f.body, "Sluice keeps") {
@@ -84,7 +84,7 @@ func TestDescriptionAtTheEnd(t *testing.T) {
 	}
 	f.body = "Mine"
 	for range 2 { // somebody opens it again
-		if err := endRequest(t.Context(), j, current, &forge.MergeRequest{Title: "Mine", Body: f.body}); err != nil {
+		if err := (&follower{trunkTask: trunkTask{task: j}}).endRequest(t.Context(), current, &forge.MergeRequest{Title: "Mine", Body: f.body}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.ReplaceAll(f.body, "\r", ""); got != "Closed: `sluice.lock` pins this commit already.\n\nMine" {
@@ -117,7 +117,7 @@ func TestDescriptionsOfPeople(t *testing.T) {
 	} {
 		j, f := describing(c.body)
 		for i, to := range []string{"v3", "v4"} {
-			if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Body: f.body}); err != nil {
+			if err := (&follower{trunkTask: trunkTask{task: j}}).describe(t.Context(), pinned("v1", to), &forge.MergeRequest{Body: f.body}); err != nil {
 				t.Fatal(err)
 			}
 			want := ownPart(pinned("v1", to), followKeeps)
@@ -182,7 +182,7 @@ func TestFollowEnds(t *testing.T) {
 		one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components", Follow: fleet.Follow{MergeRequest: c.follow}}}}
 		one.Spec.Trunk = "main"
 		for range 2 {
-			if err := announceEnded(t.Context(), j, one); err != nil {
+			if err := (&follower{trunkTask: trunkTask{task: j}, fleet: one}).announceEnded(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -201,19 +201,19 @@ func TestFollowEndsWithTheTrunk(t *testing.T) {
 		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, h hint.Hint) error { got = append(got, h); return nil },
 		PlaceOf: func(string) (hint.Place, bool) { return "hub:acme/components", true },
 	})
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
 	one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components", Follow: fleet.Follow{MergeRequest: true}}}}
 	one.Spec.Trunk = "main"
 	learn := func(want int) {
 		t.Helper()
-		if err := learnFollowed(t.Context(), j, one, gitstore.Hash{byte(want)}); err != nil || len(got) != want {
+		if err := (&follower{trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{byte(want)}}, fleet: one}).enqueue(t.Context()); err != nil || len(got) != want {
 			t.Errorf("%d tasks, want %d, %v", len(got), want, err)
 		}
 	}
 	learn(1)
 	one.Repositories[0].Follow = fleet.Follow{}
 	learn(2)
-	if learnFollowed(t.Context(), j, one, gitstore.Hash{9}) != nil || len(got) != 2 {
+	if (&follower{trunkTask: trunkTask{task: j}, tip: gitstore.Commit{Hash: gitstore.Hash{9}}, fleet: one}).enqueue(t.Context()) != nil || len(got) != 2 {
 		t.Error("a fleet that follows nothing starts a task")
 	}
 	j.hint.Force = true

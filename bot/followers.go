@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/gitstore"
 )
 
 // followers maps each fleet to the repositories that it follows. The tasks of the fleets' trunks update it. It is safe for concurrent use.
@@ -100,35 +99,35 @@ func (f *followers) of(p hint.Place, take func(branches []string) bool) []hint.P
 // followKey is the key of the trunk whose followed repositories were enqueued last.
 const followKey = "followed from"
 
-// learnFollowed records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in them if the trunk
+// enqueue records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in them if the trunk
 // is new or a sweep asks for it, and only for a fleet that follows some, did so before, or has merge requests of one that it no longer follows.
-func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
-	before := learn(j, f)
-	follows := slices.ContainsFunc(f.Repositories, func(r *fleet.Repository) bool { return r.Follow.On() })
-	follows = follows || before || len(endedBranches(j, f)) > 0
-	if !follows || !j.hint.Force && j.seen(followKey, trunk.String()) {
+func (t *follower) enqueue(ctx context.Context) error {
+	before := t.learn()
+	follows := slices.ContainsFunc(t.fleet.Repositories, func(r *fleet.Repository) bool { return r.Follow.On() })
+	follows = follows || before || len(t.endedBranches()) > 0
+	if !follows || !t.hint.Force && t.seen(followKey, t.tip.Hash.String()) {
 		return nil
 	}
-	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Follow}); err != nil {
+	if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Follow}); err != nil {
 		return err
 	}
-	j.remember(followKey, trunk.String())
+	t.remember(followKey, t.tip.Hash.String())
 	return nil
 }
 
 // learn records the repository of a fleet's rendered branches, and the repositories that it follows. It reports whether the fleet followed
 // some before.
-func learn(j *job, f *fleet.Fleet) (before bool) {
-	output, ok := j.PlaceOf(f.Spec.Output.Repository)
+func (t *follower) learn() (before bool) {
+	output, ok := t.PlaceOf(t.fleet.Spec.Output.Repository)
 	if !ok {
-		output = j.place
+		output = t.place
 	}
-	j.followers.output(j.place, output)
+	t.followers.output(t.place, output)
 	followed := map[hint.Place][]string{}
-	for _, r := range f.Repositories {
-		if p, ok := j.PlaceOf(r.URL); ok && r.Follow.On() {
+	for _, r := range t.fleet.Repositories {
+		if p, ok := t.PlaceOf(r.URL); ok && r.Follow.On() {
 			followed[fold(p)] = append(followed[fold(p)], declarationOf(p, r).branch)
 		}
 	}
-	return j.followers.set(j.place, followed)
+	return t.followers.set(t.place, followed)
 }

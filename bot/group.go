@@ -13,57 +13,57 @@ import (
 // group reviews a merge group of GitHub's merge queue, which is the trunk after the merge. It writes the verdict to
 // the group's commit, where the queue reads it, and no comment. The group needs no trust, because only people with
 // write access add a merge request to the queue.
-func (j *job) group(ctx context.Context) error {
-	branch, ok := groupTarget(j.hint.Ref)
+func (t *task) group(ctx context.Context) error {
+	branch, ok := groupTarget(t.hint.Ref)
 	if !ok {
 		return nil
 	}
-	if err := j.open(ctx); err != nil {
+	if err := t.open(ctx); err != nil {
 		return err
 	}
-	head, err := j.space.Commits.Revision(ctx, "refs/heads/"+j.hint.Ref)
+	head, err := t.space.Commits.Revision(ctx, "refs/heads/"+t.hint.Ref)
 	if errors.Is(err, gitstore.ErrNotFound) {
 		return nil // merged or removed from the queue meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+branch)
+	target, err := t.space.Commits.Revision(ctx, "refs/heads/"+branch)
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", branch, err)
 	}
-	uses := j.uses.of(j.place)
-	fleetless := j.absent(ctx, target) && j.absent(ctx, head)
+	uses := t.uses.of(t.place)
+	fleetless := t.absent(ctx, target) && t.absent(ctx, head)
 	if fleetless && len(uses) == 0 {
 		return nil
 	}
-	key, state := "group/"+j.hint.Ref, head.Hash.String()+" on "+target.Hash.String()
-	if j.seen(key, state) && !j.hint.Force {
+	key, state := "group/"+t.hint.Ref, head.Hash.String()+" on "+target.Hash.String()
+	if t.seen(key, state) && !t.hint.Force {
 		return nil
 	}
-	base, err := j.space.Commits.MergeBase(ctx, target, head)
+	base, err := t.space.Commits.MergeBase(ctx, target, head)
 	if err != nil {
 		return err
 	}
 	if len(uses) > 0 {
-		if err := (companions{job: j, uses: uses, fleetless: fleetless}).group(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: j.place}); err != nil {
+		if err := t.fleetReviews(uses, fleetless, nil).reviewGroup(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: t.place}); err != nil {
 			return err
 		}
 	}
 	if fleetless {
-		j.remember(key, state)
+		t.remember(key, state)
 		return nil
 	}
-	review, _, err := j.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Trusted: true})
+	review, _, err := t.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Trusted: true})
 	if err != nil {
 		return err
 	}
-	review.Repository = j.place.Repo().Path
-	if err := publish.Status(ctx, j.forge, j.place.Repo(), review, publish.Options{Context: j.contextFor(ctx, branch), Checks: j.settings.Checks}); err != nil {
+	review.Repository = t.place.Repo().Path
+	if err := publish.Status(ctx, t.forge, t.place.Repo(), review, publish.Options{Context: t.contextFor(ctx, branch), Checks: t.settings.Checks}); err != nil {
 		return err
 	}
-	j.log.Info("reviewed", "group", j.hint.Ref, "head", head.Hash.String())
-	j.remember(key, state)
+	t.log.Info("reviewed", "group", t.hint.Ref, "head", head.Hash.String())
+	t.remember(key, state)
 	return nil
 }
 

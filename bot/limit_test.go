@@ -238,12 +238,12 @@ func TestClosedForgetsTheReview(t *testing.T) {
 		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
 		Open: func(context.Context, hint.Place) (*Workspace, error) { return nil, context.Canceled }, // a newer hint arrived
 	})
-	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
-	j.remember("mr/7", "head on target")
-	if err := j.closed(t.Context(), &forge.MergeRequest{Number: 7, State: forge.Closed}); err == nil {
+	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	j.update(7, func(s *headState) { s.own.input = input{head: "head"} })
+	if err := (&reviewTask{task: j, mr: &forge.MergeRequest{Number: 7, State: forge.Closed}}).closed(t.Context()); err == nil {
 		t.Fatal("the cleanup was not interrupted")
 	}
-	if j.seen("mr/7", "head on target") {
+	if j.state(7).own.input.head == "head" {
 		t.Error("the review before the closing still counts")
 	}
 }

@@ -52,10 +52,10 @@ func (u *updates) where(is func(*forge.MergeRequest) bool) []*forge.MergeRequest
 	return out
 }
 
-func listingJob(f Forge, now *time.Time) *job {
+func listingJob(f Forge, now *time.Time) *task {
 	clock := func() time.Time { return *now }
 	b := New(Config{Clock: clock, Log: slog.New(slog.DiscardHandler)})
-	return &job{Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: Settings{Drafts: true}, log: b.Log}
+	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: Settings{Drafts: true}, log: b.Log}
 }
 
 // TestListing: one listing returns the merge request and the others of its head. Later listings ask for updates alone, and apply them:
@@ -68,7 +68,9 @@ func TestListing(t *testing.T) {
 	}
 	f := &updates{all: []*forge.MergeRequest{mr(1, "a", time.Hour), mr(2, "b", 2*time.Hour), mr(3, "a", 3*time.Hour)}}
 	j := listingJob(f, &now)
-	task := func() *job { return &job{Bot: j.Bot, forge: j.forge, place: j.place, settings: j.settings, log: j.log} }
+	task := func() *task {
+		return &task{Bot: j.Bot, forge: j.forge, place: j.place, settings: j.settings, log: j.log}
+	}
 	check := func(what string, number int, head, text string, shared int, listed, recent, one int) {
 		t.Helper()
 		f.listed, f.recent, f.one = 0, 0, 0
@@ -78,7 +80,7 @@ func TestListing(t *testing.T) {
 		if err != nil || got.Head != head || got.Body != text {
 			t.Fatalf("%s: %+v, %v", what, got, err)
 		}
-		same, err := k.sameHead(t.Context(), got)
+		same, err := k.status(got, verdictOwn).sameHead(t.Context())
 		if err != nil || len(same) != shared {
 			t.Errorf("%s: %d others have the head, want %d: %v", what, len(same), shared, err)
 		}
@@ -109,7 +111,7 @@ func TestListingOfALongTask(t *testing.T) {
 	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
 		t.Fatal(err)
 	}
-	v := verdictForge{statusForge: j.forge, job: j}
+	v := verdictForge{statusForge: j.forge, status: headStatus{task: j}}
 	f.all[0].Head = "newer"
 	for _, c := range []struct {
 		wait time.Duration
@@ -135,7 +137,7 @@ func TestListingOfASingleRead(t *testing.T) {
 		{Number: 1, Head: "a", State: forge.Open, Updated: now.Add(-time.Hour)}, {Number: 2, Head: "b", State: forge.Open, Updated: now},
 	}}
 	j := listingJob(f, &now)
-	v := verdictForge{statusForge: j.forge, job: j}
+	v := verdictForge{statusForge: j.forge, status: headStatus{task: j}}
 	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -62,17 +61,17 @@ type Claims interface {
 const answerIn = 10 * time.Second
 
 // commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge request are tasks of
-// two lanes, so they can run at the same time, also in two replicas: the lock and the claim keep each from writing over what the other one
+// two queues, so they can run at the same time, also in two replicas: the lock and the claim keep each from writing over what the other one
 // has read, and from creating a second comment. A cancelled task awaits the answer to what it has sent, because the forge may write it only
 // after the next task has read the comment.
-func commenting(ctx context.Context, j *job, number int, write func(context.Context) error) error {
-	unlock, err := j.comments.lock(ctx, fmt.Sprintf("%s!%d", j.place, number))
+func (t *task) commenting(ctx context.Context, number int, write func(context.Context) error) error {
+	unlock, err := t.commentLocks.lock(ctx, headKey(t.place, number))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if j.Claims != nil {
-		release, err := j.Claims.Claim(ctx, j.place, number)
+	if t.Claims != nil {
+		release, err := t.Claims.Claim(ctx, t.place, number)
 		if err != nil {
 			return err
 		}

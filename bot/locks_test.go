@@ -50,7 +50,7 @@ func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 	slow := &slowStatuses{sharedHead: f, begun: make(chan struct{}), others: make(chan struct{})}
 	j.forge.Forge = slow
 	for _, mr := range []*forge.MergeRequest{green, red} {
-		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Success, ""); err != nil {
+		if err := j.status(mr, verdictOwn).record(t.Context(), forge.Success, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,8 +69,8 @@ func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 	if n := len(slow.written); n == 0 || slow.written[n-1] != forge.Failure {
 		t.Errorf("written: %v", slow.written)
 	}
-	if len(j.heads.held) > 0 {
-		t.Errorf("%d heads are held at the end", len(j.heads.held))
+	if len(j.statusLocks.held) > 0 {
+		t.Errorf("%d heads are held at the end", len(j.statusLocks.held))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestReplicasShareAComment(t *testing.T) {
 		j := following(hub, nil)
 		j.Claims, j.hint.Number = claim, 7
 		all.Go(func() {
-			if err := j.answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -169,7 +169,7 @@ func TestReplicasShareAComment(t *testing.T) {
 	}
 	j := following(hub, nil)
 	j.Claims, j.hint.Number = brokenClaims{}, 7
-	if err := j.answered(t.Context(), &forge.Comment{ID: 1}, false); !errors.Is(err, errNoAnswer) {
+	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 1}, false); !errors.Is(err, errNoAnswer) {
 		t.Errorf("a store that does not answer: %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestTasksShareAComment(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range tasks {
 		all.Go(func() {
-			if err := j.answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -197,7 +197,7 @@ func TestTasksShareAComment(t *testing.T) {
 	if got := publish.Handled(forge.User{Login: "sluice"}, hub.all); len(hub.all) != 1 || len(got) != tasks {
 		t.Errorf("%d comments with the commands %v", len(hub.all), got)
 	}
-	if len(j.comments.held) > 0 {
-		t.Errorf("%d locks are held at the end", len(j.comments.held))
+	if len(j.commentLocks.held) > 0 {
+		t.Errorf("%d locks are held at the end", len(j.commentLocks.held))
 	}
 }

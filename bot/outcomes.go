@@ -29,10 +29,7 @@ type Outcomes interface {
 // ownOutcomes are the outcomes of a process that is the only one, until it ends.
 type ownOutcomes struct{ known *lru.Cache[string] }
 
-func newOwnOutcomes() ownOutcomes {
-	known := lru.New[string](maxRemembered)
-	return ownOutcomes{known}
-}
+func newOwnOutcomes() ownOutcomes { return ownOutcomes{lru.New[string](maxRemembered)} }
 
 // Outcome implements Outcomes.
 func (o ownOutcomes) Outcome(_ context.Context, p hint.Place, number int, comment int64) (string, error) {
@@ -59,8 +56,8 @@ const maxOutcome = 48 << 10
 // once calls a function that executes the commands of a comment, unless that was done. If an earlier attempt ended in the middle, the function
 // gets what that did, and goes on with the next command: a repeated one that was refused could be allowed by now. It keeps what it did after
 // each command. A cancelled task still keeps it.
-func once(ctx context.Context, j *job, c *forge.Comment, execute func(done outcome, keep func(outcome) error) (outcome, error)) (outcome, error) {
-	done, known, err := kept(ctx, j, c.ID)
+func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(done outcome, keep func(outcome) error) (outcome, error)) (outcome, error) {
+	done, known, err := t.kept(ctx, c.ID)
 	if err != nil || known && !done.Open {
 		return done, err
 	}
@@ -77,7 +74,7 @@ func once(ctx context.Context, j *job, c *forge.Comment, execute func(done outco
 		}
 		ctx, end := retry.Grace(ctx, answerIn)
 		defer end()
-		if err := j.Outcomes.Keep(ctx, j.place, j.hint.Number, c.ID, string(value)); err != nil {
+		if err := t.Outcomes.Keep(ctx, t.place, t.hint.Number, c.ID, string(value)); err != nil {
 			return fmt.Errorf("keep what the commands of comment %d did: %w", c.ID, err)
 		}
 		return nil
@@ -90,26 +87,26 @@ func once(ctx context.Context, j *job, c *forge.Comment, execute func(done outco
 
 // execute executes the commands in order, without those that an earlier attempt executed, and keeps what it did after each but the last. It
 // continues after a refused command.
-func (j *job) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, keep func(outcome) error) (outcome, error) {
-	by, err := j.person(ctx, c)
+func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, keep func(outcome) error) (outcome, error) {
+	by, err := t.person(ctx, c)
 	if err != nil {
 		return done, err
 	}
 	for i := min(len(done.Entries), len(commands)); i < len(commands); i++ {
 		one := commands[i]
-		text, err := j.one(ctx, mr, Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
+		text, err := t.one(ctx, mr, Order{Command: one, ID: t.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
 		switch {
 		case errors.Is(err, ErrRefused):
 			done.Refused = true
 			text = err.Error()
 		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // a retry would have the same result
-			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
+			t.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
 			done.Refused = true
 			text = "failed: " + cause(err)
 		case err != nil:
 			return done, fmt.Errorf("%s: %w", one.Verb, err)
 		}
-		j.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
+		t.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
 		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: text, At: c.Created})
 		if done.Open = i < len(commands)-1; done.Open {
 			if err := keep(done); err != nil {
@@ -122,8 +119,8 @@ func (j *job) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comm
 }
 
 // kept looks up what the commands of a comment did.
-func kept(ctx context.Context, j *job, comment int64) (done outcome, known bool, err error) {
-	value, err := j.Outcomes.Outcome(ctx, j.place, j.hint.Number, comment)
+func (t *commandTask) kept(ctx context.Context, comment int64) (done outcome, known bool, err error) {
+	value, err := t.Outcomes.Outcome(ctx, t.place, t.hint.Number, comment)
 	if err != nil {
 		return done, false, fmt.Errorf("look up what the commands of comment %d did: %w", comment, err)
 	}
@@ -131,7 +128,7 @@ func kept(ctx context.Context, j *job, comment int64) (done outcome, known bool,
 		return done, false, nil
 	}
 	if err := json.Unmarshal([]byte(value), &done); err != nil {
-		j.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown", "merge_request", j.hint.Number, "comment", comment, "error", err)
+		t.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown", "merge_request", t.hint.Number, "comment", comment, "error", err)
 	}
 	return done, true, nil
 }
@@ -151,16 +148,16 @@ const (
 
 // earlier returns a *Later if a comment was written shortly before c on the same merge request and its commands are not executed yet: webhooks
 // may arrive in another order, and an approval means what was requested before it. A freeze, a halt and a cancel wait for nothing.
-func earlier(ctx context.Context, j *job, c *forge.Comment, commands []command.Command, o others) error {
+func (t *commandTask) earlier(ctx context.Context, c *forge.Comment, commands []command.Command, o others) error {
 	if urgentOnly(commands) {
 		return nil
 	}
-	now, key := j.Clock(), fmt.Sprintf("order/%d/%d", j.hint.Number, c.ID)
+	now, key := t.Clock(), fmt.Sprintf("%s/%d", headKey(t.place, t.hint.Number), c.ID)
 	// Counted from the first turn, not from the hint's arrival: both comments may have waited for a hydration in the meantime.
-	since, err := time.Parse(time.RFC3339Nano, j.recall(key))
-	if err != nil {
+	since, ok := t.turns.Get(key)
+	if !ok {
 		since = now
-		j.remember(key, now.Format(time.RFC3339Nano))
+		t.turns.Add(key, now)
 	}
 	if now.Sub(since) >= orderFor {
 		return nil
@@ -173,7 +170,7 @@ func earlier(ctx context.Context, j *job, c *forge.Comment, commands []command.C
 		if commands, problems := command.Parse(before.Body); len(commands)+len(problems) == 0 {
 			continue
 		}
-		done, known, err := kept(ctx, j, before.ID)
+		done, known, err := t.kept(ctx, before.ID)
 		if err != nil {
 			return err
 		}

@@ -77,8 +77,8 @@ func (r *room) log() string {
 	return ""
 }
 
-// roomed returns a job for a task, and the number of reviews that its commands started.
-func roomed(r Forge, o Outcomes, h hint.Hint) (j *job, reviews *int) {
+// roomed returns a task, and the number of reviews that its commands started.
+func roomed(r Forge, o Outcomes, h hint.Hint) (j *task, reviews *int) {
 	j, reviews = following(r, nil), new(int)
 	j.hint, j.Outcomes = h, o
 	j.Enqueue = func(context.Context, hint.Hint) error { *reviews++; return nil }
@@ -101,14 +101,14 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 		h := r.say("mia", "/sluice retry\n/sluice promote", now)
 		for range 3 {
 			j, _ := roomed(r, kept, h)
-			if err := j.comment(t.Context()); err != nil {
+			if err := (&commandTask{task: j}).comment(t.Context()); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			spoil(r)
 		}
 		r.all = append(r.all[:1:1], slices.DeleteFunc(r.all[1:], func(c forge.Comment) bool { return !strings.Contains(c.Body, "sluice-log") })...)
 		j, reviews := roomed(r, kept, h)
-		if err := j.comment(t.Context()); err != nil || *reviews != 0 {
+		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 {
 			t.Errorf("%s: executed %d times more, %v", name, *reviews, err)
 		}
 		if log := r.log(); !strings.Contains(log, "a new review starts") || !strings.Contains(log, "not understood") {
@@ -125,14 +125,14 @@ func TestEditedAfterItsCommands(t *testing.T) {
 	r, kept := &room{}, newOwnOutcomes()
 	h := r.say("mia", "/sluice retry", now)
 	j, _ := roomed(r, kept, h)
-	if err := j.comment(t.Context()); err != nil {
+	if err := (&commandTask{task: j}).comment(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.all = r.all[:1] // the log is deleted, and a sweep finds the comment
 	r.all[0].Updated = now.Add(time.Second)
 	h.Text = ""
 	j, reviews := roomed(r, kept, h)
-	if err := j.comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "a new review starts") || strings.Contains(r.log(), "edited") {
+	if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "a new review starts") || strings.Contains(r.log(), "edited") {
 		t.Errorf("%v, %d reviews, the log is\n%s", err, *reviews, r.log())
 	}
 
@@ -141,7 +141,7 @@ func TestEditedAfterItsCommands(t *testing.T) {
 	r.all[0].Body = "/sluice cancel"
 	for range 2 {
 		j, reviews := roomed(r, kept, hint.Hint{Place: h.Place, Kind: h.Kind, Number: 8, Comment: h.Comment, Text: h.Text, At: now})
-		if err := j.comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "edited") {
+		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "edited") {
 			t.Errorf("%v, %d reviews, the log is\n%s", err, *reviews, r.log())
 		}
 		r.all = r.all[:1]
@@ -164,14 +164,14 @@ func TestOutcomesThatFail(t *testing.T) {
 	for executed, o := range map[int]Outcomes{0: stubbornOutcomes{read: errNoAnswer}, 1: stubbornOutcomes{write: errNoAnswer}} {
 		r := &room{}
 		j, reviews := roomed(r, o, r.say("mia", "/sluice retry", time.Now()))
-		if err := j.comment(t.Context()); !errors.Is(err, errNoAnswer) || *reviews != executed || r.log() != "" {
+		if err := (&commandTask{task: j}).comment(t.Context()); !errors.Is(err, errNoAnswer) || *reviews != executed || r.log() != "" {
 			t.Errorf("%d reviews, %v, log %q", *reviews, err, r.log())
 		}
 	}
 	large := newOwnOutcomes()
 	j, _ := roomed(&room{}, large, hint.Hint{Number: 7})
 	for range 2 {
-		out, err := once(t.Context(), j, &forge.Comment{ID: 1}, func(outcome, func(outcome) error) (outcome, error) {
+		out, err := (&commandTask{task: j}).once(t.Context(), &forge.Comment{ID: 1}, func(outcome, func(outcome) error) (outcome, error) {
 			return outcome{Entries: []report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, Refused: true}, nil
 		})
 		if err != nil || !out.Refused {
@@ -225,12 +225,12 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 		}
 		if c.waited > 0 {
 			j.Clock = func() time.Time { return now.Add(-c.waited) }
-			if err := earlier(t.Context(), j, said, commands, others{self: forge.User{Login: "sluice"}, all: r.all}); err == nil {
+			if err := (&commandTask{task: j}).earlier(t.Context(), said, commands, others{self: forge.User{Login: "sluice"}, all: r.all}); err == nil {
 				t.Errorf("%s: not at first", name)
 			}
 		}
 		j.Clock = func() time.Time { return now }
-		err = earlier(t.Context(), j, said, commands, others{self: forge.User{Login: "sluice"}, all: r.all})
+		err = (&commandTask{task: j}).earlier(t.Context(), said, commands, others{self: forge.User{Login: "sluice"}, all: r.all})
 		later, waits := errors.AsType[*Later](err)
 		if waits != c.want || !waits && err != nil || waits && !later.Until.Equal(now.Add(orderAgain)) {
 			t.Errorf("%s: %v", name, err)
@@ -240,7 +240,7 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 	r.say("mia", "/sluice retry", now)
 	h := r.say("mia", "/sluice retry", now)
 	j, _ := roomed(r, stubbornOutcomes{read: errNoAnswer}, h)
-	if err := j.comment(t.Context()); !errors.Is(err, errNoAnswer) {
+	if err := (&commandTask{task: j}).comment(t.Context()); !errors.Is(err, errNoAnswer) {
 		t.Errorf("a store that does not answer: %v", err)
 	}
 }
@@ -252,14 +252,14 @@ func TestCancelledWritesAreAwaited(t *testing.T) {
 	r := &room{}
 	first := r.say("mia", "/sluice retry", time.Now())
 	j, _ := roomed(r, newOwnOutcomes(), first)
-	if err := j.answered(t.Context(), &forge.Comment{ID: 50}, false, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 50}, false, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
 		t.Fatal(err)
 	}
 	r.block, r.begun = make(chan struct{}), make(chan struct{}, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	write := func(ctx context.Context, id int64) {
-		ended <- j.answered(ctx, &forge.Comment{ID: id}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"})
+		ended <- (&commandTask{task: j}).answered(ctx, &forge.Comment{ID: id}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"})
 	}
 	go write(ctx, 51)
 	<-r.begun
@@ -298,7 +298,7 @@ func TestOnlyTheRestIsRepeated(t *testing.T) {
 			started++
 			return nil
 		}
-		err := j.comment(t.Context())
+		err := (&commandTask{task: j}).comment(t.Context())
 		if wrong := started == 1 && !errors.Is(err, errNoAnswer) || started == 2 && err != nil; wrong {
 			t.Errorf("after %d: %v", started, err)
 		}
@@ -306,7 +306,7 @@ func TestOnlyTheRestIsRepeated(t *testing.T) {
 	if started != 2 || strings.Count(r.log(), "a new review starts") != 2 || strings.Count(r.log(), "not understood") != 1 {
 		t.Errorf("%d reviews started, and the log is\n%s", started, r.log())
 	}
-	if done, known, err := kept(t.Context(), &job{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}, h.Comment); done.Open || !known || err != nil {
+	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}}).kept(t.Context(), h.Comment); done.Open || !known || err != nil {
 		t.Errorf("open is %t, known %t, %v", done.Open, known, err)
 	}
 }

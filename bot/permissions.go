@@ -48,9 +48,9 @@ func (b *Bot) ForgetAccess() { b.permissions.writers.Purge() }
 
 // trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
 // trusted it.
-func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
+func (t *task) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
 	if !mr.Fork {
-		access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login)
+		access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login)
 		if err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return false, "", err
 		}
@@ -58,14 +58,14 @@ func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by 
 		if access >= forge.AccessWrite || mr.Author.Bot {
 			return true, "", nil
 		}
-	} else if access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
+	} else if access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
 		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
 	}
-	self, err := j.forge.Self(ctx)
+	self, err := t.forge.Self(ctx)
 	if err != nil {
 		return false, "", err
 	}
-	statuses, err := j.forge.CommitStatuses(ctx, j.place.Repo(), mr.Head)
+	statuses, err := t.forge.CommitStatuses(ctx, t.place.Repo(), mr.Head)
 	if err != nil {
 		return false, "", err
 	}

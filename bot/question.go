@@ -20,18 +20,18 @@ type Questions interface {
 
 // askLater enqueues a question about the head of a merge request. The answer depends on untrusted content and can
 // take as long as a review. It therefore waits with the reviews, and does not delay the commands of the repository.
-func (j *job) askLater(ctx context.Context, mr *forge.MergeRequest) (string, error) {
-	if _, err := j.trustFor(ctx, mr); err != nil {
+func (t *commandTask) askLater(ctx context.Context, mr *forge.MergeRequest) (string, error) {
+	if _, err := t.trustFor(ctx, mr); err != nil {
 		return "", err
 	}
-	err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Question, Number: mr.Number, Comment: j.hint.Comment, Text: j.text, ID: j.hint.ID})
+	err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Question, Number: mr.Number, Comment: t.hint.Comment, Text: t.text, ID: t.hint.ID})
 	return "the answer follows in a comment", err
 }
 
 // trustFor reports whether somebody with write access wrote the head of a merge request. If nobody trusts the head,
 // the error wraps ErrRefused: Sluice neither renders it nor fetches what it refers to.
-func (j *job) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, err error) {
-	ok, by, err := j.trusted(ctx, mr)
+func (t *task) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, err error) {
+	ok, by, err := t.trusted(ctx, mr)
 	if err != nil {
 		return false, err
 	}
@@ -42,22 +42,22 @@ func (j *job) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, e
 }
 
 // question answers the questions of a comment about the head of its merge request, each in a separate comment.
-func (j *job) question(ctx context.Context) error {
-	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
+func (t *commandTask) question(ctx context.Context) error {
+	c, err := t.forge.Comment(ctx, t.place.Repo(), t.hint.Number, t.hint.Comment)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if edited(c, j.hint.Text) {
+	if edited(c, t.hint.Text) {
 		return nil
 	}
-	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), j.hint.Number)
+	mr, err := t.forge.MergeRequest(ctx, t.place.Repo(), t.hint.Number)
 	if err != nil {
 		return err
 	}
-	by, err := j.person(ctx, c)
+	by, err := t.person(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (j *job) question(ctx context.Context) error {
 		if one.Verb != command.VerbDiff && one.Verb != command.VerbExplain || by.Access < forge.AccessRead {
 			continue
 		}
-		o := Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}
-		_, err := j.reply(ctx, mr, o, func() (string, error) { return j.answer(ctx, mr, o) })
+		o := Order{Command: one, ID: t.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}
+		_, err := t.reply(ctx, mr, o, func() (string, error) { return t.answer(ctx, mr, o) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", one.Verb, err)
 		}
@@ -76,15 +76,15 @@ func (j *job) question(ctx context.Context) error {
 }
 
 // answer returns the answer to a question, or the reason why there is none.
-func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
-	own, err := j.trustFor(ctx, mr)
+func (t *commandTask) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	own, err := t.trustFor(ctx, mr)
 	if err == nil {
 		o.Own = own
-		err = j.open(ctx)
+		err = t.open(ctx)
 	}
 	text := ""
 	if err == nil {
-		text, err = j.space.Questions.Answer(ctx, o)
+		text, err = t.space.Questions.Answer(ctx, o)
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrStopped) {
 		return report.Block([]string{o.String(), err.Error()}), nil
@@ -93,6 +93,6 @@ func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 }
 
 // reply posts an answer as a separate comment, once, even if the task is repeated.
-func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
-	return "answered", publish.Answer(ctx, j.forge, j.place.Repo(), mr.Number, "answer/"+o.ID, text)
+func (t *commandTask) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
+	return "answered", publish.Answer(ctx, t.forge, t.place.Repo(), mr.Number, "answer/"+o.ID, text)
 }

@@ -51,13 +51,13 @@ func (brokenVerdicts) Verdict(context.Context, hint.Place, int, string) (string,
 func (brokenVerdicts) Record(context.Context, hint.Place, int, string, string) error { return nil }
 
 // replicas returns two replicas of a service, their forge, and the numbers of the merge requests whose reviews they enqueue.
-func replicas(t *testing.T, verdicts Verdicts, open ...*forge.MergeRequest) (a, b *job, f *oneForge, enqueued *[]int) {
+func replicas(t *testing.T, verdicts Verdicts, open ...*forge.MergeRequest) (a, b *task, f *oneForge, enqueued *[]int) {
 	t.Helper()
 	enqueued = new([]int)
 	a, shared := sharing(t, enqueued, open...)
 	b, _ = sharing(t, enqueued)
 	f = &oneForge{sharedHead: shared}
-	for _, j := range []*job{a, b} {
+	for _, j := range []*task{a, b} {
 		c := j.Config
 		c.Verdicts = verdicts
 		j.Bot = New(c)
@@ -68,7 +68,7 @@ func replicas(t *testing.T, verdicts Verdicts, open ...*forge.MergeRequest) (a, 
 	return a, b, f, enqueued
 }
 
-func say(t *testing.T, j *job, mr *forge.MergeRequest, state forge.StatusState, text string) {
+func say(t *testing.T, j *task, mr *forge.MergeRequest, state forge.StatusState, text string) {
 	t.Helper()
 	if err := j.say(t.Context(), mr, state, text); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestVerdictsEndWithTheMergeRequest(t *testing.T) {
 	one, two := request(1, "main"), request(2, "main")
 	a, b, f, _ := replicas(t, newOwnVerdicts(), one, two)
 	say(t, a, one, forge.Success, "one")
-	if err := forgetVerdict(t.Context(), b, 1); err != nil {
+	if err := b.forgetVerdicts(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	say(t, b, two, forge.Success, "two")

@@ -6,22 +6,34 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
+// What people can open beside the comment never stops a review: a task logs the errors of Reports.
+
 // note records why the head of a merge request has no review.
-func note(j *job, mr *forge.MergeRequest, why string) {
-	if err := j.Reports.Note(j.place, mr, why); err != nil {
-		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
+func (t *task) note(mr *forge.MergeRequest, why string) {
+	if err := t.Reports.Note(t.place, mr, why); err != nil {
+		t.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
 	}
 }
 
-// keepFor stores the report of a head in the fleet of another repository, and links to its page. An error, which has no changes, is in the
-// comment.
-func keepFor(j *job, fleet hint.Place, mr *forge.MergeRequest, review *report.Review) {
-	if review.Changes == nil {
-		return
-	}
+// store stores the report of a head in a fleet, which can be that of another repository, and links to its page.
+func (t *task) store(fleet hint.Place, mr *forge.MergeRequest, review *report.Review) {
 	var err error
-	if review.Links.HTML, err = j.Reports.Keep(j.place, fleet, mr, review); err != nil {
-		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "fleet", fleet, "error", err)
+	if review.Links.HTML, err = t.Reports.Keep(t.place, fleet, mr, review); err != nil {
+		t.log.Warn("the page of the report is not stored", "merge_request", mr.Number, "head", mr.Head, "fleet", fleet, "error", err)
+	}
+}
+
+// noteClosed records that a merge request is no longer open. The next sweep repeats it after an error.
+func (t *task) noteClosed(mr *forge.MergeRequest) {
+	if err := t.Reports.Closed(t.place, mr); err != nil {
+		t.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
+	}
+}
+
+// noteGone records that the forge no longer has a merge request.
+func (t *task) noteGone(number int) {
+	if err := t.Reports.Gone(t.place, number); err != nil {
+		t.log.Warn("the list of merge requests is not current", "merge_request", number, "error", err)
 	}
 }
 

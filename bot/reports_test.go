@@ -231,7 +231,7 @@ func TestMergeRequestThatIsGone(t *testing.T) {
 	}
 	do("keep Seven warn", false)
 	f.gone, k.open = true, []int{7}
-	if err := enqueueClosed(t.Context(), &job{Bot: b, place: review.Place}, nil); err != nil || len(waiting) != 1 || waiting[0] != review {
+	if err := (&sweepTask{task: &task{Bot: b, place: review.Place}}).enqueueClosed(t.Context(), nil); err != nil || len(waiting) != 1 || waiting[0] != review {
 		t.Errorf("the sweep enqueues %v, %v", waiting, err)
 	}
 	do("gone 7", false)

@@ -17,7 +17,7 @@ import (
 
 // resolver follows the lines of a merge request.
 type resolver struct {
-	*job
+	*task
 	mr    *forge.MergeRequest
 	own   bool                         // somebody with write access wrote its head
 	fleet map[hint.Place][]declaration // repositories of the fleet that the merge request is in; nil if it is in none
@@ -29,17 +29,17 @@ type resolver struct {
 }
 
 // dependenciesOf resolves the lines of a merge request; nil if it has none. own means that somebody with write access wrote its head.
-func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own bool) (*dependencies, error) {
+func (t *task) dependenciesOf(ctx context.Context, mr *forge.MergeRequest, own bool) (*dependencies, error) {
 	lines := command.DependsOn(mr.Body)
 	if len(lines) == 0 {
 		return nil, nil //nolint:nilnil // it depends on nothing
 	}
-	out, err := declared(ctx, j)
+	out, err := t.declared(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{job: j, mr: mr, own: own, fleet: out.declared[fold(j.place)], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
-	self := reference{j.place, mr.Number, "#"}
+	r := &resolver{task: t, mr: mr, own: own, fleet: out.declared[fold(t.place)], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
+	self := reference{t.place, mr.Number, "#"}
 	if strings.Contains(mr.URL, onGitLab) {
 		self.sign = "!"
 	}
@@ -53,8 +53,8 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 
 // declared returns the repositories that the trunks of the concerned fleets declare: that of the job's place, and those that take content
 // from it. A fleet is a repository of its own, without a name.
-func declared(ctx context.Context, j *job) (*dependencies, error) {
-	out := &dependencies{place: j.place, declared: map[hint.Place]map[hint.Place][]declaration{}}
+func (t *task) declared(ctx context.Context) (*dependencies, error) {
+	out := &dependencies{place: t.place, declared: map[hint.Place]map[hint.Place][]declaration{}}
 	add := func(place hint.Place, space *Workspace) error {
 		f, err := trunkFleet(ctx, space)
 		if err != nil || f == nil {
@@ -62,21 +62,21 @@ func declared(ctx context.Context, j *job) (*dependencies, error) {
 		}
 		all := map[hint.Place][]declaration{fold(place): {{place: place, branch: f.Spec.Trunk}}}
 		for _, r := range f.Repositories {
-			if p, ok := j.PlaceOf(r.URL); ok && fold(p) != fold(place) && ownerOf(p) == ownerOf(place) {
+			if p, ok := t.PlaceOf(r.URL); ok && fold(p) != fold(place) && ownerOf(p) == ownerOf(place) {
 				all[fold(p)] = append(all[fold(p)], declarationOf(p, r))
 			}
 		}
 		out.declared[fold(place)] = all
 		return nil
 	}
-	if err := j.open(ctx); err != nil {
+	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := add(j.place, j.space); err != nil {
+	if err := add(t.place, t.space); err != nil {
 		return nil, err
 	}
-	for _, u := range j.uses.of(j.place) {
-		space, err := j.Open(ctx, u.fleet)
+	for _, u := range t.uses.of(t.place) {
+		space, err := t.Open(ctx, u.fleet)
 		if errors.Is(err, ErrUnknownForge) {
 			continue // the configuration no longer names the fleet
 		}
@@ -112,13 +112,13 @@ func trunkFleet(ctx context.Context, space *Workspace) (*fleet.Fleet, error) {
 	return f, err
 }
 
-// jobAt returns a job for another repository.
-func jobAt(j *job, p hint.Place) (*job, bool) {
-	f, ok := j.Forges(p.Forge())
+// at returns a task for another repository.
+func (t *task) at(p hint.Place) (*task, bool) {
+	f, ok := t.Forges(p.Forge())
 	if !ok {
 		return nil, false
 	}
-	return &job{Bot: j.Bot, forge: statusForge{f, p, j.statuses}, place: p, settings: j.Settings(p), log: j.log}, true
+	return t.newTask(f, p, hint.Hint{}, t.log), true
 }
 
 // follow adds the merge requests that the lines name, and those that they name. The path leads from the first merge request to the one with
@@ -187,12 +187,12 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 		r.fail("%s: the trunk of the fleet does not declare this repository (kind: Repository) with the owner of the fleet", ref)
 		return nil
 	}
-	j, ok := jobAt(r.job, ref.place)
+	t, ok := r.task.at(ref.place)
 	if !ok {
 		r.fail("%s: the configuration of the service has no such forge", ref)
 		return nil
 	}
-	readable, err := r.mayRead(ctx, j)
+	readable, err := r.mayRead(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 	var mr *forge.MergeRequest
 	if readable {
 		r.out.named = append(r.out.named, ref)
-		mr, err = r.read(ctx, j, ref.number)
+		mr, err = r.read(ctx, t, ref.number)
 	}
 	if !readable || errors.Is(err, forge.ErrNotFound) {
 		r.fail("%s does not exist, or %s cannot read it", ref, r.mr.Author.Login)
@@ -221,7 +221,7 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 		r.fail("%s was closed without a merge: reopen it, or remove its Depends-On", ref)
 		return nil
 	}
-	trusted, by, err := j.trusted(ctx, mr)
+	trusted, by, err := t.trusted(ctx, mr)
 	if err != nil {
 		return fmt.Errorf("%s: %w", ref, err)
 	}
@@ -240,7 +240,7 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 
 // mayRead reports whether the author of the merge request may read another repository. A fleet shows content of the repositories that it
 // declares to everybody who may write to it. In other repositories, the author needs access to the companion's.
-func (r *resolver) mayRead(ctx context.Context, other *job) (bool, error) {
+func (r *resolver) mayRead(ctx context.Context, other *task) (bool, error) {
 	if _, ok := r.fleet[fold(other.place)]; ok && r.own || fold(other.place) == fold(r.place) {
 		return true, nil
 	}
@@ -259,7 +259,7 @@ func (r *resolver) mayRead(ctx context.Context, other *job) (bool, error) {
 }
 
 // read returns a merge request. It lists the updated ones of a repository once.
-func (r *resolver) read(ctx context.Context, other *job, number int) (*forge.MergeRequest, error) {
+func (r *resolver) read(ctx context.Context, other *task, number int) (*forge.MergeRequest, error) {
 	list, ok := r.listed[fold(other.place)]
 	if !ok {
 		var err error

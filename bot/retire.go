@@ -28,12 +28,10 @@ func earlierCommentID(fleet hint.Place, uses []use) string {
 	return before(fleet)
 }
 
-func retiredKey(number int) string { return fmt.Sprintf("retired/%d", number) }
-
 // retiredState identifies the fleets that no longer ask for reviews in the repository; "" if there are none.
-func retiredState(j *job) string {
+func (t *task) retiredState() string {
 	var b strings.Builder
-	for _, fleet := range j.uses.over(j.place) {
+	for _, fleet := range t.uses.over(t.place) {
 		b.WriteString(fleet.String() + "\n")
 	}
 	return b.String()
@@ -41,15 +39,15 @@ func retiredState(j *job) string {
 
 // retire says in the comments of fleets that no longer ask for reviews that nothing updates them. The first comment of a repository without
 // a fleet belongs to the first fleet that still asks.
-func retire(ctx context.Context, j *job, mr *forge.MergeRequest, uses []use, fleetless bool) error {
-	over, state := j.uses.over(j.place), retiredState(j)
-	if j.recall(retiredKey(mr.Number)) == state {
+func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []use, fleetless bool) error {
+	over, state := t.uses.over(t.place), t.retiredState()
+	if t.state(mr.Number).retired == state {
 		return nil
 	}
 	why := func(id, text string, fleet hint.Place) error {
 		text = fmt.Sprintf(text, "`"+strings.ReplaceAll(safetext.Line(fleet.Repo().Path), "`", "'")+"`")
-		return commenting(ctx, j, mr.Number, func(ctx context.Context) error {
-			return publish.Retire(ctx, j.forge, j.place.Repo(), mr.Number, id, text)
+		return t.commenting(ctx, mr.Number, func(ctx context.Context) error {
+			return publish.Retire(ctx, t.forge, t.place.Repo(), mr.Number, id, text)
 		})
 	}
 	for _, fleet := range over {
@@ -71,7 +69,7 @@ func retire(ctx context.Context, j *job, mr *forge.MergeRequest, uses []use, fle
 		err = why(commentID(uses[0].fleet), "The review for the fleet %s is in the first comment of Sluice.", uses[0].fleet)
 	}
 	if err == nil {
-		j.remember(retiredKey(mr.Number), state)
+		t.update(mr.Number, func(s *headState) { s.retired = state })
 	}
 	return err
 }

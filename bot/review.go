@@ -37,313 +37,355 @@ type ReviewRequest struct {
 	With       []Pin            // changes of other repositories that are rendered together with this one
 }
 
+// reviewTask reviews a merge request: it updates the comment, the status and the preview.
+type reviewTask struct {
+	*task
+	mr     *forge.MergeRequest
+	target gitstore.Commit // the tip of the target branch
+	own    bool            // somebody with write access wrote the head
+	deps   *dependencies   // nil: it depends on nothing
+	// identity is that of deps; see dependencies. A sweep knows it without the dependencies.
+	identity string
+}
+
 // review updates the comment, the status and the preview of a merge request.
-func (j *job) review(ctx context.Context, number int) error {
-	mr, err := j.listings.read(ctx, j.forge, j.place, number)
+func (t *task) review(ctx context.Context, number int) error {
+	mr, err := t.listings.read(ctx, t.forge, t.place, number)
 	if errors.Is(err, forge.ErrNotFound) {
-		return gone(ctx, j, number)
+		return t.gone(ctx, number)
 	}
 	if err != nil {
 		return err
 	}
-	if err := announce(ctx, j, mr); err != nil {
+	if err := t.announce(ctx, mr); err != nil {
 		return err
 	}
-	log := j.log.With("merge_request", number, "head", mr.Head)
+	r := &reviewTask{task: t, mr: mr}
 	if mr.State != forge.Open {
-		return j.closed(ctx, mr)
+		return r.closed(ctx)
 	}
-	if !j.settings.selects(mr) {
-		log.Info("left out: a draft, or its labels say so")
+	if !t.settings.selects(mr) {
+		t.log.Info("left out: a draft, or its labels say so", "merge_request", number, "head", mr.Head)
 		return nil
 	}
-	if err := j.open(ctx); err != nil {
+	return r.run(ctx)
+}
+
+// run reviews an open merge request, in its own fleet and for other fleets.
+func (t *reviewTask) run(ctx context.Context) error {
+	if err := t.open(ctx); err != nil {
 		return err
 	}
-	trusted, by, err := j.trusted(ctx, mr)
+	trusted, by, err := t.trusted(ctx, t.mr)
 	if err != nil {
 		return err
 	}
+	t.own = trusted && by == ""
 	var head []string // is fetched with the target; one that nobody trusts is not
 	if trusted {
-		head = append(head, j.forge.MergeRequestRef(mr.Number))
+		head = append(head, t.forge.MergeRequestRef(t.mr.Number))
 	}
-	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch, head...)
+	t.target, err = t.space.Commits.Revision(ctx, "refs/heads/"+t.mr.TargetBranch, head...)
 	if errors.Is(err, gitstore.ErrNoRef) {
-		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s does not exist: give the merge request another one, or restore the branch", mr.TargetBranch))
+		return t.cannot(ctx, fmt.Sprintf("the target branch %s does not exist: give the merge request another one, or restore the branch", t.mr.TargetBranch), "")
 	}
 	if err != nil {
-		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
+		return fmt.Errorf("target branch %s: %w", t.mr.TargetBranch, err)
 	}
-	uses := j.uses.of(j.place)
-	fleetless := j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)) // neither commit has a fleet
-	if err := retire(ctx, j, mr, uses, fleetless); err != nil {
+	uses := t.uses.of(t.place)
+	fleetless := t.absent(ctx, t.target) && (!trusted || t.absentHead(ctx)) // neither commit has a fleet
+	if err := t.retire(ctx, t.mr, uses, fleetless); err != nil {
 		return err
 	}
 	switch {
 	case fleetless && len(uses) == 0:
 		return nil
 	case !trusted:
-		log.Info("waits for trust", "author", mr.Author.Login)
-		j.remember(reviewKey(number), "")
-		return j.waits(ctx, mr)
+		t.log.Info("waits for trust", "merge_request", t.mr.Number, "head", t.mr.Head, "author", t.mr.Author.Login)
+		return t.waits(ctx)
 	}
-	return reviewTrusted(ctx, companions{job: j, uses: uses, fleetless: fleetless}, mr, target, by == "")
+	return t.runTrusted(ctx, uses, fleetless)
 }
 
-// reviewTrusted reviews a merge request that may be rendered, in its own fleet and for other fleets. own means that somebody with write
-// access wrote the head.
-func reviewTrusted(ctx context.Context, c companions, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
-	var err error
-	if c.deps, err = dependenciesOf(ctx, c.job, mr, own); err != nil {
-		return errors.Join(err, c.unresolved(ctx, mr))
+// runTrusted reviews a merge request that may be rendered.
+func (t *reviewTask) runTrusted(ctx context.Context, uses []use, fleetless bool) error {
+	deps, err := t.dependenciesOf(ctx, t.mr, t.own)
+	fleets := t.fleetReviews(uses, fleetless, deps)
+	if err != nil {
+		return errors.Join(err, fleets.unresolved(ctx, t.mr))
 	}
-	rememberDepended(c.job, mr, c.deps)
-	if !c.fleetless {
-		err = ownReview(ctx, c.job, mr, target, own, c.deps)
+	t.deps, t.identity = deps, deps.identity()
+	t.rememberDepended(t.mr, t.deps)
+	if !fleetless {
+		err = t.reviewOwn(ctx)
 	}
-	if len(c.uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
-		err = errors.Join(err, c.review(ctx, mr, target, own))
+	if len(uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
+		err = errors.Join(err, t.reviewForFleets(ctx, fleets))
 	}
 	return err
 }
 
-// ownReview reviews a merge request of a repository with a fleet.
-func ownReview(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Commit, own bool, deps *dependencies) error {
-	if skip, err := j.reviewed(ctx, mr, target, deps.identity()); err != nil || skip {
+// reviewOwn reviews a merge request of a repository with a fleet, and records what it reviewed.
+func (t *reviewTask) reviewOwn(ctx context.Context) error {
+	if skip, err := t.reviewed(ctx); err != nil || skip {
 		return err
 	}
-	return j.publishReview(ctx, mr, own, deps, reviewState(mr, target.Hash, deps.identity()))
-}
-
-// publishReview reviews the head of a merge request and records its state.
-func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own bool, deps *dependencies, state string) error {
-	number := mr.Number
-	outcome, err := j.reviewHead(ctx, mr, own, deps)
+	reviewed := inputOf(t.mr, t.target.Hash, t.identity)
+	outcome, err := t.reviewHead(ctx)
 	if errors.Is(err, ErrStopped) {
-		return stoppedReview(ctx, j, mr, deps, err.Error())
+		return t.exceeded(ctx, err.Error())
 	}
 	if errors.Is(err, ErrRefused) {
-		return j.cannot(ctx, mr, err.Error())
+		return t.cannot(ctx, err.Error(), "")
 	}
 	if err != nil {
 		return err
 	}
-	j.log.Info("reviewed", "merge_request", number, "head", mr.Head, "comment", string(outcome))
+	t.log.Info("reviewed", "merge_request", t.mr.Number, "head", t.mr.Head, "comment", string(outcome))
 	if outcome == publish.Superseded {
-		return j.behind(number)
+		return t.retryBehind(t.mr.Number)
 	}
-	j.remember(behindKey(number), "")
-	j.remember(reviewKey(number), state)
-	j.remember(fmt.Sprintf("cannot/%d", number), "")
+	t.update(t.mr.Number, func(s *headState) {
+		s.behind, s.failure = 0, failure{}
+		s.reviewedOwn(reviewed)
+	})
 	return nil
 }
 
-// reviewed reports whether a review would repeat an earlier one, or one that somebody cancelled. A forced review is
-// never skipped.
-func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, identity string) (bool, error) {
-	if j.hint.Force {
-		return false, nil
-	}
-	if !repeatsUnreached(j, mr, verdictOwn) && j.reviewedAt(ctx, mr, target, identity) || j.seen(limitKey(mr.Number), limitState(mr, identity)) {
-		if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || same {
-			return same, err
-		}
-	}
-	return j.stopped(ctx, mr, true, identity)
-}
-
-// limitState identifies a review that exceeded a limit. It would do so again as long as the merge request has this head and these
-// dependencies.
-func limitState(mr *forge.MergeRequest, identity string) string { return mr.Head + " " + identity }
-
-func reviewKey(number int) string { return fmt.Sprintf("mr/%d", number) }
-
-func limitKey(number int) string { return fmt.Sprintf("limit/%d", number) }
-
-func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
-
-// behind returns an error that retries the review later, because the forge and Git report different heads. A newer
+// retryBehind returns an error that retries the review later, because the forge and Git report different heads. A newer
 // head has its own hint, but the two can also disagree for a while. The delay doubles each time, up to a minute.
-func (j *job) behind(number int) error {
+func (t *task) retryBehind(number int) error {
 	const first, most = time.Second, time.Minute
-	wait, err := time.ParseDuration(j.recall(behindKey(number)))
-	wait = min(2*wait, most)
-	if err != nil {
+	wait := min(2*t.state(number).behind, most)
+	if wait == 0 {
 		wait = first
 	}
-	j.remember(behindKey(number), wait.String())
-	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
+	t.update(number, func(s *headState) { s.behind = wait })
+	return &Later{Until: t.Clock().Add(wait), Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
 }
 
 // cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
-// branches triggers another review.
-func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
-	return cannotReview(ctx, j, mr, why, "")
-}
-
-// cannotReview is cannot for a review that would fail again as long as its verdictBasis is the same.
-func cannotReview(ctx context.Context, j *job, mr *forge.MergeRequest, why, basis string) error {
-	j.remember(reviewKey(mr.Number), "") // do not skip the next review
-	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
-	note(j, mr, why)
-	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
-	if j.settings.Checks {
-		if failed, err := gave(ctx, j, mr, forge.Failure); err != nil || failed && j.seen(key, state) {
+// branches triggers another review. basis is that of a review that would fail again as long as it is the same; "" if
+// another review may succeed.
+func (t *reviewTask) cannot(ctx context.Context, why, basis string) error {
+	mr := t.mr
+	t.update(mr.Number, func(s *headState) { s.reviewedOwn(input{}) }) // do not skip the next review
+	t.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
+	t.note(mr, why)
+	status := t.status(mr, verdictOwn)
+	if t.settings.Checks {
+		if failed, err := status.is(ctx, forge.Failure); err != nil || failed && t.state(mr.Number).failure == (failure{mr.Head, why}) {
 			return err
 		}
-		f, done, err := j.forVerdict(ctx, mr, verdictOwn, basis)
+		f, unlock, err := status.writer(ctx, basis)
 		if err != nil {
 			return err
 		}
-		err = f.SetCheck(ctx, j.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
-		done()
+		err = f.SetCheck(ctx, t.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		unlock()
 		if err == nil {
-			j.remember(key, state)
+			t.update(mr.Number, func(s *headState) { s.failure = failure{mr.Head, why} })
 			return nil
 		}
 		if !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
 			return err
 		}
 	}
-	return sayAs(ctx, j, mr, verdictOwn, forge.Status{State: forge.Failure, Description: why}, basis)
+	return status.say(ctx, forge.Failure, why, basis)
+}
+
+// exceeded reports that the review of a head exceeded a limit: first in the comment, which has room for the whole
+// reason, then in the status. Without the comment, an earlier review would stand there as if it were that of this head.
+func (t *reviewTask) exceeded(ctx context.Context, why string) error {
+	mr := t.mr
+	r := &report.Review{Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError, Errors: []string{why}}
+	r.MergeRequest.Number, r.MergeRequest.URL, r.MergeRequest.Title = mr.Number, mr.URL, mr.Title
+	t.deps.show(r, t.place)
+	var outcome publish.Outcome
+	err := t.commenting(ctx, mr.Number, func(ctx context.Context) (err error) {
+		outcome, err = publish.Comment(ctx, t.forge, t.place.Repo(), mr, r, publish.Options{URL: mr.URL})
+		return err
+	})
+	switch {
+	case ctx.Err() != nil: // the status is missing, also if the comment was written all the same: the queue repeats the task
+		return errors.Join(ctx.Err(), err)
+	case err != nil: // the review is too expensive to be repeated for a comment: the status has the beginning of the reason
+		t.log.Warn("the comment does not say why the review was stopped", "merge_request", mr.Number, "head", mr.Head, "why", why, "error", err)
+	case outcome == publish.Superseded:
+		return t.retryBehind(mr.Number)
+	}
+	if err := t.cannot(ctx, why, basisOf(mr, t.identity)); err != nil {
+		return err
+	}
+	t.update(mr.Number, func(s *headState) { s.own.limit = t.limit() }) // no further review until the head changes or somebody comments /sluice retry
+	return nil
 }
 
 // absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
 // that are not on the trunk. If the commit cannot be read, it returns false, and the next step returns the error.
-func (j *job) absent(ctx context.Context, c gitstore.Commit) bool {
-	has, err := j.space.Fleets.HasFleet(ctx, c.Tree)
+func (t *task) absent(ctx context.Context, c gitstore.Commit) bool {
+	has, err := t.space.Fleets.HasFleet(ctx, c.Tree)
 	return err == nil && !has
 }
 
-func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
-	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
-	return err == nil && j.absent(ctx, head)
+func (t *reviewTask) absentHead(ctx context.Context) bool {
+	head, err := t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(t.mr.Number))
+	return err == nil && t.absent(ctx, head)
 }
 
-// reviewHead renders, compares and publishes. own means that the author has write access. Other changes are rendered
-// without credentials and get no preview.
-func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, deps *dependencies) (publish.Outcome, error) {
-	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
+// reviewHead renders, compares and publishes. Changes of people without write access are rendered without credentials
+// and get no preview.
+func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
+	mr := t.mr
+	head, err := t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(mr.Number))
 	if err != nil {
 		return "", fmt.Errorf("head of merge request %d: %w", mr.Number, err)
 	}
 	if head.Hash.String() != mr.Head {
 		return publish.Superseded, nil
 	}
-	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	target, err := t.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if err != nil {
 		return "", err
 	}
-	base, err := j.space.Commits.MergeBase(ctx, target, head)
+	base, err := t.space.Commits.MergeBase(ctx, target, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
-		return publish.None, j.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
+		return publish.None, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch), "")
 	}
 	if err != nil {
 		return "", err
 	}
-	request, err := reviewRequest(ctx, j, mr, own, deps)
+	request, err := t.request(ctx)
 	if err != nil {
 		return "", err
 	}
 	request.Base, request.Head = base, head
-	review, preview, err := j.space.Reviews.Review(ctx, request)
+	review, preview, err := t.space.Reviews.Review(ctx, request)
 	if err != nil {
 		return "", err
 	}
-	deps.show(review, j.place)
-	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
-	review.Repository = j.place.Repo().Path
+	t.deps.show(review, t.place)
+	t.rememberScope(ctx, review, scope{target: target, base: base, head: head})
+	review.Repository = t.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
-		review.Links.Full = j.previewLink(ctx, mr, preview)
+		review.Links.Full = t.previewLink(ctx, mr, preview)
 	}
-	f, done, err := j.forVerdict(ctx, mr, verdictOwn, verdictBasis(mr, deps.identity()))
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	if review.Links.HTML, err = j.Reports.Keep(j.place, j.place, mr, review); err != nil {
-		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
-	}
-	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
-	var outcome publish.Outcome
-	err = commenting(ctx, j, mr.Number, func(ctx context.Context) (err error) {
-		outcome, err = publish.Review(ctx, f, j.place.Repo(), mr, review, options)
-		return err
-	})
+	outcome, err := t.publish(ctx, review)
 	if err != nil || outcome == publish.Superseded {
 		return outcome, err
 	}
-	noteUnreached(j, mr, verdictOwn, review.Unreached)
-	limited := "" // a retry may have stayed within the limits
-	if review.Stopped {
-		limited = limitState(mr, deps.identity())
-	}
-	j.remember(limitKey(mr.Number), limited)
+	t.update(mr.Number, func(s *headState) {
+		s.own.lacks, s.own.limit = t.lacked(s.own.lacks, review.Unreached), t.limitIf(review.Stopped)
+	})
 	return outcome, nil
+}
+
+// publish writes the report's page, the comment and the status.
+func (t *reviewTask) publish(ctx context.Context, review *report.Review) (outcome publish.Outcome, err error) {
+	f, unlock, err := t.status(t.mr, verdictOwn).writer(ctx, basisOf(t.mr, t.identity))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	t.store(t.place, t.mr, review)
+	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, t.mr.URL), Checks: t.settings.Checks}
+	err = t.commenting(ctx, t.mr.Number, func(ctx context.Context) (err error) {
+		outcome, err = publish.Review(ctx, f, t.place.Repo(), t.mr, review, options)
+		return err
+	})
+	return outcome, err
 }
 
 // previewLink returns the address of the preview's diff on the forge. It returns "" if the repository of the preview
 // is not on the forge or is unknown; the report is complete without the link.
-func (j *job) previewLink(ctx context.Context, mr *forge.MergeRequest, p *compare.PreviewResult) string {
-	output, onForge, err := j.space.Branches.Output(ctx)
+func (t *task) previewLink(ctx context.Context, mr *forge.MergeRequest, p *compare.PreviewResult) string {
+	output, onForge, err := t.space.Branches.Output(ctx)
 	if err != nil || !onForge {
-		j.log.Debug("no link to the preview: the output repository is not on the forge", "error", err)
+		t.log.Debug("no link to the preview: the output repository is not on the forge", "error", err)
 		return ""
 	}
-	return j.forge.CompareURL(mr, j.place.Repo(), output, p.Base, p.Head)
-}
-
-func (j *job) context() string {
-	if j.settings.Context != "" {
-		return j.settings.Context
-	}
-	return "sluice"
+	return t.forge.CompareURL(mr, t.place.Repo(), output, p.Base, p.Head)
 }
 
 // closed deletes the preview of a closed merge request, enqueues reviews of others with the same head and, after a
 // merge, hydrates the trunk.
-func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
-	if err := j.Reports.Closed(j.place, mr); err != nil { // the next sweep repeats it
-		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
-	}
-	key := reviewKey(mr.Number)
-	none, err := forgotten(ctx, j, mr.Number) // another replica may have reviewed it when it was open again
-	if err != nil || none && !j.hint.Force && j.seen(key, string(mr.State)) {
+func (t *reviewTask) closed(ctx context.Context) error {
+	mr := t.mr
+	t.noteClosed(mr)
+	recorded, err := t.hasVerdict(ctx, mr.Number) // another replica may have reviewed it when it was open again
+	if err != nil || !recorded && !t.hint.Force && t.state(mr.Number).ended == mr.State {
 		return err
 	}
-	j.remember(key, "") // the merge request may be reopened with the same head before the cleanup ends
-	if err := j.open(ctx); err != nil {
+	t.update(mr.Number, func(s *headState) { s.reviewedOwn(input{}) }) // the merge request may be reopened with the same head before the cleanup ends
+	if err := t.open(ctx); err != nil {
 		return err
 	}
-	if err := dropReview(ctx, j, mr.Number); err != nil {
+	if err := t.dropReview(ctx, mr.Number); err != nil {
 		return err
 	}
-	others, err := j.sameHead(ctx, mr)
+	others, err := t.status(mr, verdictOwn).sameHead(ctx)
 	if err != nil {
 		return err
 	}
-	if err := reviewAgain(ctx, j, others); err != nil { // its verdict no longer counts for them
+	if err := t.reviewAgain(ctx, others); err != nil { // its verdict no longer counts for them
 		return err
 	}
 	if mr.State == forge.Merged {
-		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Trunk}); err != nil {
 			return err
 		}
 	}
-	j.remember(key, string(mr.State))
+	t.update(mr.Number, func(s *headState) { s.ended = mr.State })
+	return nil
+}
+
+// stateGone is the state of a merge request that the forge no longer has.
+const stateGone forge.State = "gone"
+
+// gone cleans up after a merge request that the forge no longer has, as closed does after others: the reviews that show
+// it start again, and so do those of merge requests with its head. If the forge has one of that number again, the bot
+// reviews that one.
+func (t *task) gone(ctx context.Context, number int) error {
+	t.noteGone(number)
+	if err := t.announce(ctx, &forge.MergeRequest{Number: number, State: forge.Closed}); err != nil {
+		return err
+	}
+	t.listings.remove(t.place, number)
+	recorded, err := t.Verdicts.Verdict(ctx, t.place, number, verdictOwn)
+	if err != nil {
+		return fmt.Errorf("verdict of merge request %d: %w", number, err)
+	}
+	if recorded == "" && !t.hint.Force && t.state(number).ended == stateGone {
+		return nil
+	}
+	if err := t.open(ctx); err != nil {
+		return err
+	}
+	if err := t.dropReview(ctx, number); err != nil {
+		return err
+	}
+	if head := parseVerdict(recorded).head; head != "" {
+		others, err := t.withHead(ctx, head, number)
+		if err != nil {
+			return err
+		}
+		if err := t.reviewAgain(ctx, others); err != nil {
+			return err
+		}
+	}
+	t.update(number, func(s *headState) { s.reviewedOwn(input{}); s.ended = stateGone })
 	return nil
 }
 
 // dropReview deletes the preview of a merge request, and forgets its verdict.
-func dropReview(ctx context.Context, j *job, number int) error {
-	if err := j.space.Reviews.DropPreview(ctx, previewBranch(number)); errors.Is(err, ErrRefused) {
-		j.log.Warn("the preview is not deleted", "merge_request", number, "error", err)
+func (t *task) dropReview(ctx context.Context, number int) error {
+	if err := t.space.Reviews.DropPreview(ctx, previewBranch(number)); errors.Is(err, ErrRefused) {
+		t.log.Warn("the preview is not deleted", "merge_request", number, "error", err)
 	} else if err != nil {
 		return err
 	}
-	return forgetVerdict(ctx, j, number)
+	return t.forgetVerdicts(ctx, number)
 }
 
 // trustContext is the context of the commit status that records who trusts a head.
@@ -351,42 +393,18 @@ const trustContext = "sluice/trust"
 
 // waits reports in the comment and the status that the head waits for trust. The comment also records since when the
 // merge request has this head.
-func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
-	key, state := reviewKey(mr.Number), "waits "+mr.Head
-	if pending, err := gave(ctx, j, mr, forge.Pending); err != nil || pending && j.hint.Kind == hint.Review && j.seen(key, state) {
-		return err
-	}
-	note(j, mr, "its head waits for trust: somebody with write access must comment /sluice trust")
-	since := j.Clock()
+func (t *reviewTask) waits(ctx context.Context) error {
+	mr := t.mr
+	t.update(mr.Number, func(s *headState) { s.reviewedOwn(input{}) })
+	t.note(mr, "its head waits for trust: somebody with write access must comment /sluice trust")
+	since := t.Clock()
 	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated
 	}
-	if err := commenting(ctx, j, mr.Number, func(ctx context.Context) error {
-		return publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since)
+	if err := t.commenting(ctx, mr.Number, func(ctx context.Context) error {
+		return publish.Waits(ctx, t.forge, t.place.Repo(), mr.Number, mr.Head, since)
 	}); err != nil {
 		return err
 	}
-	err := j.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")
-	if err == nil {
-		j.remember(key, state)
-	}
-	return err
-}
-
-// say writes a status of the head other than the verdict of a review.
-func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return sayAs(ctx, j, mr, verdictOwn, forge.Status{State: state, Description: text}, "")
-}
-
-// sayAs is say for a verdict by name. basis is the verdictBasis of a review; "" if no review ran.
-func sayAs(ctx context.Context, j *job, mr *forge.MergeRequest, name string, s forge.Status, basis string) error {
-	f, done, err := j.forVerdict(ctx, mr, name, basis)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := j.recordVerdict(ctx, mr, name, s.State, basis); err != nil { // Say does not repeat an equal status
-		return err
-	}
-	return publish.Say(ctx, f, j.place.Repo(), mr.Head, s, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
+	return t.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")
 }

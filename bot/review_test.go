@@ -12,10 +12,10 @@ import (
 // For another merge request, or after a review, the delay starts again.
 func TestBehind(t *testing.T) {
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
-	j := &job{Bot: New(Config{Clock: func() time.Time { return now }}), place: hint.NewPlace("f", "")}
+	j := &task{Bot: New(Config{Clock: func() time.Time { return now }}), place: hint.NewPlace("f", "")}
 	wait := func(number int) time.Duration {
 		t.Helper()
-		later, ok := errors.AsType[*Later](j.behind(number))
+		later, ok := errors.AsType[*Later](j.retryBehind(number))
 		if !ok {
 			t.Fatal("it is no Later")
 		}
@@ -26,7 +26,7 @@ func TestBehind(t *testing.T) {
 			t.Errorf("look %d waits %s, not %s", i, got, want)
 		}
 	}
-	j.remember(behindKey(7), "")
+	j.update(7, func(s *headState) { s.behind = 0 })
 	if wait(7) != time.Second || wait(8) != time.Second {
 		t.Error("the wait does not begin anew")
 	}

@@ -1,7 +1,9 @@
 package bot
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,22 +20,28 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
+// reporter shows what environments run: in statuses of commits, in the comments of merged merge requests and in the log.
+type reporter struct {
+	*task
+	tip gitstore.Commit // of the trunk, or an earlier commit that was hydrated after the fact
+}
+
 // maxRollouts is the number of trunk commits whose rollout is reported.
 const maxRollouts = 30
 
 // rollouts updates the rollout in the comments of merged merge requests, from the tip back to the first commits that
 // every environment runs. It sends no request for a commit whose rollout did not change.
-func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) error {
+func (r reporter) rollouts(ctx context.Context, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) error {
 	const key = "rollouts"
-	state := stateOf(tip, result, promotions)
-	if j.seen(key, state) {
+	state := stateOf(r.tip, result, promotions)
+	if r.seen(key, state) {
 		return nil
 	}
-	running, err := j.space.Branches.Running(ctx, tip.Tree)
+	running, err := r.space.Branches.Running(ctx, r.tip.Tree)
 	if err != nil {
 		return err
 	}
-	line, err := j.space.Commits.Line(ctx, tip, maxRollouts)
+	line, err := r.space.Commits.Line(ctx, r.tip, maxRollouts)
 	if err != nil {
 		return err
 	}
@@ -45,7 +53,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	arrived := 0
 	for i, c := range line {
 		rows, everywhere := rolloutRows(c.Hash, place, running, f, result, promotions)
-		if err := j.publishRollout(ctx, c, rows); err != nil {
+		if err := r.publishRollout(ctx, c, rows); err != nil {
 			return err
 		}
 		if arrived++; !everywhere {
@@ -55,7 +63,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 			break
 		}
 	}
-	j.remember(key, state)
+	r.remember(key, state)
 	return nil
 }
 
@@ -76,12 +84,12 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promote.S
 }
 
 // publishRollout writes the rollout of a commit to the merge requests that it came from.
-func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow) error {
+func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow) error {
 	key, state := "rollout/"+c.Hash.String(), fmt.Sprint(rows)
-	if j.seen(key, state) {
+	if r.seen(key, state) {
 		return nil
 	}
-	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo(), c.Hash.String())
+	merged, err := r.forge.MergeRequestsOf(ctx, r.place.Repo(), c.Hash.String())
 	if err != nil {
 		return err
 	}
@@ -89,13 +97,13 @@ func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []repo
 		if mr.State != forge.Merged {
 			continue
 		}
-		if err := commenting(ctx, j, mr.Number, func(ctx context.Context) error {
-			return publish.Rollout(ctx, j.forge, j.place.Repo(), mr.Number, "", rows)
+		if err := r.commenting(ctx, mr.Number, func(ctx context.Context) error {
+			return publish.Rollout(ctx, r.forge, r.place.Repo(), mr.Number, "", rows)
 		}); err != nil {
 			return fmt.Errorf("rollout of merge request %d: %w", mr.Number, err)
 		}
 	}
-	j.remember(key, state)
+	r.remember(key, state)
 	return nil
 }
 
@@ -222,4 +230,164 @@ func waveWords(w rollout.WaveProgress) string {
 		return string(w.State)
 	}
 	return fmt.Sprintf("%s (%s)", w.State, w.Reason)
+}
+
+// hydrated writes a status for each environment that follows the trunk, on the source commit and on
+// the rendered commit.
+func (r reporter) hydrated(ctx context.Context, result *hydrate.Result) error {
+	var failed []error
+	whole := r.context() + "/hydrate" // red if an earlier task could not hydrate the commit
+	if state := r.forge.state(ctx, r.place.Repo(), r.tip.Hash.String(), whole); state == forge.Failure {
+		failed = append(failed, r.setStatus(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, r.tip.Hash.String()))
+	}
+	for _, e := range result.Environments {
+		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
+			continue
+		}
+		s := forge.Status{Context: r.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}
+		if !e.Status.OK() {
+			s.State = forge.Failure
+		}
+		if len(e.Held) > 0 && s.State == forge.Success { // the source commit fails, but the targets that were rendered pass
+			s.State = forge.Failure
+			failed = append(failed, r.setStatus(ctx, s, false, r.tip.Hash.String()))
+			if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
+				s.State = forge.Success
+				failed = append(failed, r.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, cmp.Or(e.New, e.Old)))
+			}
+			continue
+		}
+		commits := []string{r.tip.Hash.String()}
+		if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
+			commits = append(commits, cmp.Or(e.New, e.Old))
+		}
+		failed = append(failed, r.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, commits...))
+	}
+	return errors.Join(failed...)
+}
+
+// promoted writes the statuses of environments with `after`, and logs their silent apps.
+func (r reporter) promoted(ctx context.Context, list []promote.Status) error {
+	var failed []error
+	for i := range list {
+		r.logSilent(&list[i])
+		for _, one := range promotedStatuses(r.context(), &list[i]) {
+			failed = append(failed, r.setStatus(ctx, one.status, false, one.commits...))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// promotedStatus is a status with the commits that get it: a source commit, optionally followed by a
+// rendered commit.
+type promotedStatus struct {
+	status  forge.Status
+	commits []string
+}
+
+// promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its rendered
+// commit, and a red one for each source commit that failed there or was rolled back. A pending status names the first
+// silent cluster instead of the wave's gate.
+func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
+	if e.Source.Commit == "" {
+		return nil
+	}
+	name := prefix + "/" + e.Environment
+	var out []promotedStatus
+	red := map[string]bool{}
+	add := func(commit, text string) {
+		if commit != "" && !red[commit] {
+			red[commit] = true
+			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + text}, []string{commit}})
+		}
+	}
+	r := &e.Decision.Record
+	if b := r.Rollback; b != nil {
+		add(b.From.Commit, "is being rolled back: "+b.Reason)
+	}
+	for _, h := range r.Holds {
+		if h.Cause != rollout.CauseStopped {
+			add(h.Source.Commit, h.What())
+		}
+	}
+	if red[e.Source.Commit] { // a part of the environment was rolled back from this commit
+		return out
+	}
+	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
+	if left := e.Decision.LeftOut; len(left) > 0 {
+		s.Description += " without " + rollout.Few(left) + ", red in an environment before"
+	}
+	commits := []string{e.Source.Commit, e.Tip}
+	switch state := wavesState(e); {
+	case e.Foreign != "":
+		s.State, s.Description = forge.Failure, fmt.Sprintf("`sluice status %s` says what to do: %s", e.Environment, e.Foreign)
+		commits = commits[:1] // Sluice did not make the branch's tip
+	case r.Halt != nil:
+		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
+	case state == rollout.WaveFailed:
+		s.State = forge.Failure
+	case state != rollout.WaveDone:
+		s.State = forge.Pending
+		if silent := e.Decision.Silent; len(silent) > 0 {
+			s.Description = e.Environment + " waits: " + silent[0].String()
+		}
+	}
+	return append(out, promotedStatus{s, commits})
+}
+
+// wavesState returns the state of the first wave that is not done.
+func wavesState(e *promote.Status) rollout.WaveState {
+	for _, w := range e.Decision.Waves {
+		if w.State != rollout.WaveDone {
+			return w.State
+		}
+	}
+	return rollout.WaveDone
+}
+
+// setStatus writes a status on a source commit and on the rendered commits that follow it. It skips
+// rendered commits that the forge does not know, because they may be in another repository. With keepGreen,
+// it does not change a green status.
+func (r reporter) setStatus(ctx context.Context, s forge.Status, keepGreen bool, commits ...string) error {
+	var failed []error
+	repo := r.place.Repo()
+	for i, commit := range commits {
+		if i == 1 { // the first rendered commit
+			output, _, err := r.space.Branches.Output(ctx)
+			if err != nil {
+				return errors.Join(append(failed, err)...)
+			}
+			repo = output
+		}
+		if commit == "" || keepGreen && r.forge.state(ctx, repo, commit, s.Context) == forge.Success {
+			continue
+		}
+		err := r.forge.SetStatus(ctx, repo, commit, s)
+		if i > 0 && (errors.Is(err, forge.ErrNotFound) || errors.Is(err, forge.ErrUnsupported)) {
+			continue
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("status %s of %.10s: %w", s.Context, commit, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// logSilent logs the apps of an environment that posted no commit status after their cluster moved, once for each
+// state of a cluster.
+func (r reporter) logSilent(e *promote.Status) {
+	key := "silent/" + e.Environment
+	before := strings.Split(r.recall(key), "\n")
+	var now []string
+	for _, s := range e.Decision.Silent {
+		line := s.String()
+		if now = append(now, line); slices.Contains(before, line) {
+			continue
+		}
+		r.log.Warn("apps posted no commit status since their cluster moved", "environment", e.Environment, "cluster", s.Cluster,
+			"apps", s.Apps, "status", s.Status, "since", s.Since, "command", s.Command())
+	}
+	if text := strings.Join(now, "\n"); !r.seen(key, text) {
+		r.remember(key, text)
+	}
 }

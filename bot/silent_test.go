@@ -31,7 +31,7 @@ func TestSilentAppsAreReported(t *testing.T) {
 	var log bytes.Buffer
 	f := &sharedHead{}
 	b := New(Config{Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	j := &job{
+	j := &task{
 		Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: Settings{Context: "sluice"},
 		log: b.Log, space: &Workspace{Branches: sameRepository{}},
 	}
@@ -40,7 +40,7 @@ func TestSilentAppsAreReported(t *testing.T) {
 		t.Helper()
 		now = moved.Add(later)
 		log.Reset()
-		if err := j.reportPromoted(t.Context(), []promote.Status{rolling(t, now, moved, posted)}); err != nil {
+		if err := (reporter{task: j}).promoted(t.Context(), []promote.Status{rolling(t, now, moved, posted)}); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.TrimSpace(log.String()); text != "" {

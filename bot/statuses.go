@@ -1,20 +1,14 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/promote"
-	"github.com/sluice-gitops/sluice/rollout"
 )
 
 // statuses caches the statuses of commits, so that only changed ones are written: a forge keeps every status that was
@@ -203,145 +197,4 @@ func sameState(a, b forge.StatusState) bool {
 func sameDescription(have, want string) bool {
 	begin, cut := strings.CutSuffix(have, "…")
 	return have == want || cut && strings.HasPrefix(want, begin)
-}
-
-// reportHydrated writes a status for each environment that follows the trunk, on the source commit and on
-// the rendered commit.
-func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
-	var failed []error
-	whole := j.context() + "/hydrate" // red if an earlier task could not hydrate the commit
-	if state := j.forge.state(ctx, j.place.Repo(), tip.Hash.String(), whole); state == forge.Failure {
-		failed = append(failed, j.setStatus(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
-	}
-	for _, e := range r.Environments {
-		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
-			continue
-		}
-		s := forge.Status{Context: j.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}
-		if !e.Status.OK() {
-			s.State = forge.Failure
-		}
-		if len(e.Held) > 0 && s.State == forge.Success { // the source commit fails, but the targets that were rendered pass
-			s.State = forge.Failure
-			failed = append(failed, j.setStatus(ctx, s, false, tip.Hash.String()))
-			if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
-				s.State = forge.Success
-				failed = append(failed, j.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, cmp.Or(e.New, e.Old)))
-			}
-			continue
-		}
-		commits := []string{tip.Hash.String()}
-		if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
-			commits = append(commits, cmp.Or(e.New, e.Old))
-		}
-		failed = append(failed, j.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, commits...))
-	}
-	return errors.Join(failed...)
-}
-
-// reportPromoted writes the statuses of environments with `after`, and logs their silent apps.
-func (j *job) reportPromoted(ctx context.Context, list []promote.Status) error {
-	var failed []error
-	for i := range list {
-		j.logSilent(&list[i])
-		for _, one := range promotedStatuses(j.context(), &list[i]) {
-			failed = append(failed, j.setStatus(ctx, one.status, false, one.commits...))
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// promotedStatus is a status with the commits that get it: a source commit, optionally followed by a
-// rendered commit.
-type promotedStatus struct {
-	status  forge.Status
-	commits []string
-}
-
-// promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its rendered
-// commit, and a red one for each source commit that failed there or was rolled back. A pending status names the first
-// silent cluster instead of the wave's gate.
-func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
-	if e.Source.Commit == "" {
-		return nil
-	}
-	name := prefix + "/" + e.Environment
-	var out []promotedStatus
-	red := map[string]bool{}
-	add := func(commit, text string) {
-		if commit != "" && !red[commit] {
-			red[commit] = true
-			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + text}, []string{commit}})
-		}
-	}
-	r := &e.Decision.Record
-	if b := r.Rollback; b != nil {
-		add(b.From.Commit, "is being rolled back: "+b.Reason)
-	}
-	for _, h := range r.Holds {
-		if h.Cause != rollout.CauseStopped {
-			add(h.Source.Commit, h.What())
-		}
-	}
-	if red[e.Source.Commit] { // a part of the environment was rolled back from this commit
-		return out
-	}
-	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
-	if left := e.Decision.LeftOut; len(left) > 0 {
-		s.Description += " without " + rollout.Few(left) + ", red in an environment before"
-	}
-	commits := []string{e.Source.Commit, e.Tip}
-	switch state := wavesState(e); {
-	case e.Foreign != "":
-		s.State, s.Description = forge.Failure, fmt.Sprintf("`sluice status %s` says what to do: %s", e.Environment, e.Foreign)
-		commits = commits[:1] // Sluice did not make the branch's tip
-	case r.Halt != nil:
-		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
-	case state == rollout.WaveFailed:
-		s.State = forge.Failure
-	case state != rollout.WaveDone:
-		s.State = forge.Pending
-		if silent := e.Decision.Silent; len(silent) > 0 {
-			s.Description = e.Environment + " waits: " + silent[0].String()
-		}
-	}
-	return append(out, promotedStatus{s, commits})
-}
-
-// wavesState returns the state of the first wave that is not done.
-func wavesState(e *promote.Status) rollout.WaveState {
-	for _, w := range e.Decision.Waves {
-		if w.State != rollout.WaveDone {
-			return w.State
-		}
-	}
-	return rollout.WaveDone
-}
-
-// setStatus writes a status on a source commit and on the rendered commits that follow it. It skips
-// rendered commits that the forge does not know, because they may be in another repository. With keepGreen,
-// it does not change a green status.
-func (j *job) setStatus(ctx context.Context, s forge.Status, keepGreen bool, commits ...string) error {
-	var failed []error
-	repo := j.place.Repo()
-	for i, commit := range commits {
-		if i == 1 { // the first rendered commit
-			output, _, err := j.space.Branches.Output(ctx)
-			if err != nil {
-				return errors.Join(append(failed, err)...)
-			}
-			repo = output
-		}
-		if commit == "" || keepGreen && j.forge.state(ctx, repo, commit, s.Context) == forge.Success {
-			continue
-		}
-		err := j.forge.SetStatus(ctx, repo, commit, s)
-		if i > 0 && (errors.Is(err, forge.ErrNotFound) || errors.Is(err, forge.ErrUnsupported)) {
-			continue
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("status %s of %.10s: %w", s.Context, commit, err))
-		}
-	}
-	return errors.Join(failed...)
 }

@@ -72,12 +72,12 @@ func TestIdleSweep(t *testing.T) {
 			return nil
 		},
 	})
-	j := &job{Bot: b, place: "hub:acme/fleet"}
+	j := &task{Bot: b, place: "hub:acme/fleet"}
 	for i := range 100 {
 		mr := &forge.MergeRequest{Number: i + 1, Head: "head", State: forge.Open, TargetBranch: "main"}
 		f.open = append(f.open, mr)
-		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}, ""))
-		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Success, verdictBasis(mr, "")); err != nil {
+		j.update(mr.Number, func(s *headState) { s.own.input = inputOf(mr, gitstore.Hash{1}, "") })
+		if err := j.status(mr, verdictOwn).record(t.Context(), forge.Success, basisOf(mr, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,8 +99,8 @@ func TestIdleSweep(t *testing.T) {
 	f.open = append(f.open[3:10], &forge.MergeRequest{Number: 200, Head: "head", TargetBranch: "main"})
 	sweep("a new one", 200)
 	stopped := f.open[len(f.open)-1]
-	j.remember(limitKey(200), limitState(stopped, ""))
-	if err := j.recordVerdict(t.Context(), stopped, verdictOwn, forge.Failure, verdictBasis(stopped, "")); err != nil {
+	j.update(200, func(s *headState) { s.own.limit = limit{head: stopped.Head} })
+	if err := j.status(stopped, verdictOwn).record(t.Context(), forge.Failure, basisOf(stopped, "")); err != nil {
 		t.Fatal(err)
 	}
 	sweep("one that exceeded a limit")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -32,30 +33,37 @@ type Environments interface {
 	Order(ctx context.Context, o Order) (string, error)
 }
 
-// trunk does the task of the trunk, unless it is known to find nothing to do; see settledKey.
-func (j *job) trunk(ctx context.Context) error {
-	if err := j.open(ctx); err != nil {
+// trunkTask hydrates the trunk and evaluates promotions.
+type trunkTask struct {
+	*task
+	// unsettled means that the task changed something, or left something that the next one may mend.
+	unsettled bool
+}
+
+// run does the task of the trunk, unless it is known to find nothing to do; see settledKey.
+func (t *trunkTask) run(ctx context.Context) error {
+	if err := t.open(ctx); err != nil {
 		return err
 	}
-	refs, err := settledRefs(ctx, j)
-	if err != nil || !j.hint.Force && j.seen(settledKey, refs) {
+	refs, err := t.settledRefs(ctx)
+	if err != nil || !t.hint.Force && t.seen(settledKey, refs) {
 		return err
 	}
-	j.remember(settledKey, "")
-	if err := workOnTrunk(ctx, j); err != nil {
+	t.remember(settledKey, "")
+	if err := t.work(ctx); err != nil {
 		return err
 	}
-	settle(ctx, j, refs)
+	t.settle(ctx, refs)
 	return nil
 }
 
-// workOnTrunk hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests that brought
+// work hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests that brought
 // them. If the tip is new, it reviews the open merge requests again, because their base moved.
-func workOnTrunk(ctx context.Context, j *job) error {
-	tip, f, err := j.trunkTip(ctx)
+func (t *trunkTask) work(ctx context.Context) error {
+	tip, f, err := t.tip(ctx)
 	if errors.Is(err, ErrNoFleet) {
-		j.followers.set(j.place, nil)
-		err = errors.Join(err, enqueueSweeps(ctx, j, j.uses.set(j.place, nil)))
+		t.followers.set(t.place, nil)
+		err = errors.Join(err, t.enqueueSweeps(ctx, t.uses.set(t.place, nil)))
 	}
 	if err != nil {
 		return err
@@ -63,43 +71,44 @@ func workOnTrunk(ctx context.Context, j *job) error {
 	if f == nil {
 		return nil
 	}
-	if err := errors.Join(learnUses(ctx, j, f, tip.Tree), learnFollowed(ctx, j, f, tip.Hash)); err != nil {
+	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{trunkTask: trunkTask{task: t.task}, tip: tip, fleet: f}).enqueue(ctx)); err != nil {
 		return err
 	}
-	earlier, err := j.backfill(ctx, tip)
+	earlier, err := t.backfill(ctx, tip)
 	var result *hydrate.Result
 	if err == nil {
-		result, err = j.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
+		result, err = t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: t.settings.PerPush})
 	}
 	if errors.Is(err, ErrRefused) {
-		return errors.Join(earlier, j.refused(ctx, tip, err))
+		return errors.Join(earlier, t.refused(ctx, tip, err))
 	}
 	if err != nil {
 		return errors.Join(earlier, err)
 	}
 	// Promotions run before statuses and comments are written, so that a forge that refuses those does not delay
 	// them.
-	promotions, err := j.space.Environments.Promotions(ctx, tip)
+	promotions, err := t.space.Environments.Promotions(ctx, tip)
 	if ctx.Err() != nil {
 		return errors.Join(earlier, err, context.Cause(ctx)) // not done: nothing after this may look like success
 	}
 	if err != nil {
-		j.log.Warn("promotions", "error", err) // the hydration is reported in any case
+		t.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}
-	j.unsettled = j.unsettled || err != nil || !quiet(result, promotions)
+	t.unsettled = t.unsettled || err != nil || !quiet(result, promotions)
 	for _, e := range promotions {
-		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
+		t.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
 	}
+	report := reporter{t.task, tip}
 	reported := errors.Join(earlier,
-		j.tolerate(ctx, errors.Join(j.reportHydrated(ctx, tip, result), j.reportPromoted(ctx, promotions))),
-		j.rollouts(ctx, tip, f, result, promotions))
-	if j.seen("trunk", tip.Hash.String()) {
+		t.tolerate(ctx, errors.Join(report.hydrated(ctx, result), report.promoted(ctx, promotions))),
+		report.rollouts(ctx, f, result, promotions))
+	if t.seen("trunk", tip.Hash.String()) {
 		return reported
 	}
-	if err := j.reviewOpen(ctx, f.Spec.Trunk); err != nil {
+	if err := (&sweepTask{task: t.task}).reviewOpen(ctx, f.Spec.Trunk); err != nil {
 		return errors.Join(reported, err)
 	}
-	j.remember("trunk", tip.Hash.String())
+	t.remember("trunk", tip.Hash.String())
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusConflict {
 			return errors.Join(reported, fmt.Errorf("environment %s: %s", e.Name, e.Reason)) // the queue retries
@@ -109,20 +118,20 @@ func workOnTrunk(ctx context.Context, j *job) error {
 }
 
 // refused reports on a commit why it is not hydrated. Only a new commit or another configuration helps.
-func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
-	j.unsettled = true
-	j.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
-	return j.forge.SetStatus(ctx, j.place.Repo(), c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
+func (t *trunkTask) refused(ctx context.Context, c gitstore.Commit, why error) error {
+	t.unsettled = true
+	t.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
+	return t.forge.SetStatus(ctx, t.place.Repo(), c.Hash.String(), forge.Status{Context: t.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
 }
 
 // tolerate returns an error from writing statuses if a retry may help. It logs other errors and returns nil, because the next task of
 // the trunk writes the statuses again.
-func (j *job) tolerate(ctx context.Context, err error) error {
+func (t *trunkTask) tolerate(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, forge.ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
-	j.log.Warn("statuses could not be written", "error", err)
-	j.unsettled = true
+	t.log.Warn("statuses could not be written", "error", err)
+	t.unsettled = true
 	return nil
 }
 
@@ -132,43 +141,43 @@ const maxBackfill = 100
 // backfill hydrates the commits of the trunk before its tip that were not hydrated, because several were pushed at
 // once or the service was down. Each gets its own commit on the branches and its own statuses. If a commit cannot be
 // hydrated, backfill writes a status and continues with later ones. reported is the error of writing statuses.
-func (j *job) backfill(ctx context.Context, tip gitstore.Commit) (reported, err error) {
-	list, err := j.space.Commits.Missed(ctx, tip, maxBackfill)
+func (t *trunkTask) backfill(ctx context.Context, tip gitstore.Commit) (reported, err error) {
+	list, err := t.space.Commits.Missed(ctx, tip, maxBackfill)
 	if err != nil {
 		return nil, fmt.Errorf("commits before %s: %w", tip.Hash.Short(), err)
 	}
-	j.unsettled = j.unsettled || len(list) > 0
+	t.unsettled = t.unsettled || len(list) > 0
 	for _, c := range list {
-		f, _, err := j.space.Fleets.Fleet(ctx, c.Tree)
-		if err := j.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
+		f, _, err := t.space.Fleets.Fleet(ctx, c.Tree)
+		if err := t.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
 			return reported, err
 		}
 		if f == nil {
 			continue
 		}
-		result, err := j.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
+		result, err := t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: t.settings.PerPush})
 		if errors.Is(err, ErrRefused) {
-			reported = errors.Join(reported, j.tolerate(ctx, j.refused(ctx, c, err)))
+			reported = errors.Join(reported, t.tolerate(ctx, t.refused(ctx, c, err)))
 			continue
 		}
 		if err != nil {
 			return reported, err
 		}
-		reported = errors.Join(reported, j.tolerate(ctx, j.reportHydrated(ctx, c, result)))
+		reported = errors.Join(reported, t.tolerate(ctx, reporter{t.task, c}.hydrated(ctx, result)))
 	}
 	return reported, nil
 }
 
-// trunkTip returns the trunk's commit and its fleet, or ErrNoFleet. If the fleet of the commit cannot be read, it
+// tip returns the trunk's commit and its fleet, or ErrNoFleet. If the fleet of the commit cannot be read, it
 // writes a red status on the commit and returns the last commit before it with a readable fleet, so that a mistake on
 // the trunk stops neither promotions nor rollbacks.
-func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
+func (t *trunkTask) tip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
 	var head gitstore.Hash
 	var f *fleet.Fleet
 	var broken error
-	tip, err := j.space.Commits.Trunk(ctx, func(ctx context.Context, c gitstore.Commit) string {
+	tip, err := t.space.Commits.Trunk(ctx, func(ctx context.Context, c gitstore.Commit) string {
 		head = c.Hash
-		if f, _, broken = j.space.Fleets.Fleet(ctx, c.Tree); broken != nil {
+		if f, _, broken = t.space.Fleets.Fleet(ctx, c.Tree); broken != nil {
 			return ""
 		}
 		return f.Spec.Trunk
@@ -177,19 +186,19 @@ func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, erro
 		return tip, nil, err
 	}
 	if tip.Hash != head {
-		f, _, broken = j.space.Fleets.Fleet(ctx, tip.Tree)
+		f, _, broken = t.space.Fleets.Fleet(ctx, tip.Tree)
 	}
-	return j.readable(ctx, tip, f, broken)
+	return t.readable(ctx, tip, f, broken)
 }
 
-func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit, *fleet.Fleet, error) {
+func (t *trunkTask) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit, *fleet.Fleet, error) {
 	if err == nil {
 		return tip, f, nil
 	}
-	if err := j.brokenFleet(ctx, tip, err); err != nil {
+	if err := t.brokenFleet(ctx, tip, err); err != nil {
 		return tip, nil, err
 	}
-	good, f, err := j.space.Fleets.Readable(ctx, tip)
+	good, f, err := t.space.Fleets.Readable(ctx, tip)
 	if _, broken := errors.AsType[fleet.Problems](err); broken {
 		return tip, nil, nil // no commit has a readable fleet
 	}
@@ -197,7 +206,7 @@ func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 }
 
 // brokenFleet reports on a commit that its fleet cannot be read. It returns errors that are not mistakes in the fleet.
-func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) error {
+func (t *trunkTask) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) error {
 	problems, broken := errors.AsType[fleet.Problems](err)
 	if !broken {
 		return err
@@ -205,8 +214,53 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	if problems.Absent() {
 		return ErrNoFleet
 	}
-	j.unsettled = true
-	return j.tolerate(ctx, j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), forge.Status{
-		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
+	t.unsettled = true
+	return t.tolerate(ctx, t.forge.SetStatus(ctx, t.place.Repo(), tip.Hash.String(), forge.Status{
+		Context: t.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
 	}))
+}
+
+// Most checks of promotions find what the last one found. Such a check ends after a listing of the refs. It must not if anything but a branch
+// can change its result: the time, the forge, a check, or an error that a retry may mend. Every sweep makes a whole check, so that a status that
+// somebody else overwrote, or another configuration, is noticed as before.
+
+// settledKey is the subject under which a Bot remembers the refs of a repository in which only a move of a branch gives the trunk's task something
+// to do.
+const settledKey = "settled"
+
+// settledRefs identifies the refs that the task reads and the settings that apply.
+func (t *trunkTask) settledRefs(ctx context.Context) (string, error) {
+	refs, err := t.space.Branches.Refs(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %+v", refs, t.settings), nil
+}
+
+// settle remembers the refs if the task, which has succeeded, left nothing to do. refs are those of the source repository, so it remembers none
+// where the rendered branches are elsewhere.
+func (t *trunkTask) settle(ctx context.Context, refs string) {
+	if t.unsettled {
+		return
+	}
+	output, onForge, err := t.space.Branches.Output(ctx)
+	if err == nil && onForge && fold(t.place) == fold(hint.NewPlace(t.place.Forge(), output.Path)) {
+		t.remember(settledKey, refs)
+	}
+}
+
+// quiet reports whether a hydration and promotions changed nothing, and can change something only if a branch moves.
+func quiet(r *hydrate.Result, promotions []promote.Status) bool {
+	for i := range r.Environments {
+		e := &r.Environments[i]
+		if e.Status != hydrate.StatusUnchanged && e.Status != hydrate.StatusChecked || len(e.Failures)+len(e.Held) > 0 {
+			return false
+		}
+	}
+	for i := range promotions {
+		if !promotions[i].Settled() {
+			return false
+		}
+	}
+	return true
 }

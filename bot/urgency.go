@@ -67,19 +67,18 @@ const noUrgency = 10 * time.Minute
 
 // noUrgencyKey names a stop by verb and target: who may not freeze prod may still be allowed to freeze dev.
 func noUrgencyKey(p hint.Place, login string, c command.Command) string {
-	return fmt.Sprintf("%s no right %s %s %s", p, strings.ToLower(login), c.Verb, cmp.Or(c.Env, c.Target))
+	return fmt.Sprintf("%s %s %s %s", p, strings.ToLower(login), c.Verb, cmp.Or(c.Env, c.Target))
 }
 
 // noteRefused remembers that an author lacks the right to a command, if that is why it was refused.
 func (b *Bot) noteRefused(p hint.Place, login string, c command.Command, refused error) {
 	if _, ok := errors.AsType[*NoRightError](refused); ok && c.Stops() {
-		b.done.Add(noUrgencyKey(p, login, c), b.Clock().Format(time.RFC3339))
+		b.refusals.Add(noUrgencyKey(p, login, c), b.Clock())
 	}
 }
 
 // lacksRight reports whether an author lacked the right to a command a short time ago.
 func (b *Bot) lacksRight(p hint.Place, login string, c command.Command) bool {
-	text, _ := b.done.Get(noUrgencyKey(p, login, c)) // "" is no time
-	at, err := time.Parse(time.RFC3339, text)
-	return err == nil && b.Clock().Sub(at) < noUrgency
+	at, ok := b.refusals.Get(noUrgencyKey(p, login, c))
+	return ok && b.Clock().Sub(at) < noUrgency
 }

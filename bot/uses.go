@@ -150,20 +150,20 @@ func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.of(p)) > 0 }
 
 // learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the repositories that
 // are new, and of all of them if the trunk moved.
-func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
+func (t *task) learnUses(ctx context.Context, f *fleet.Fleet, trunk gitstore.Hash) error {
 	next := map[hint.Place]use{}
 	for _, r := range f.Repositories {
 		if !r.Reviews {
 			continue
 		}
-		p, ok := j.PlaceOf(r.URL)
-		if !ok || fold(p) == fold(j.place) || !sameOwner(p, j.place) {
-			j.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
+		p, ok := t.PlaceOf(r.URL)
+		if !ok || fold(p) == fold(t.place) || !sameOwner(p, t.place) {
+			t.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
 				"name", r.Name, "url", r.URL)
 			continue
 		}
 		d := declarationOf(p, r)
-		one := use{fleet: j.place, name: d.name, branch: d.branch, trunk: trunk}
+		one := use{fleet: t.place, name: d.name, branch: d.branch, trunk: trunk}
 		for had, first := range next {
 			if fold(had) == fold(p) {
 				first.more = append(first.more, d)
@@ -173,7 +173,7 @@ func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash)
 		}
 		next[p] = one
 	}
-	return enqueueSweeps(ctx, j, j.uses.set(j.place, next))
+	return t.enqueueSweeps(ctx, t.uses.set(t.place, next))
 }
 
 // sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
@@ -182,9 +182,9 @@ func sameOwner(a, b hint.Place) bool {
 	return a.Forge() == b.Forge() && ownerOf(a) == ownerOf(b)
 }
 
-func enqueueSweeps(ctx context.Context, j *job, places []hint.Place) error {
+func (t *task) enqueueSweeps(ctx context.Context, places []hint.Place) error {
 	for _, p := range places {
-		if err := j.Enqueue(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (s *sharedHead) last(context string) forge.StatusState {
 	return ""
 }
 
-func sharing(t *testing.T, enqueued *[]int, open ...*forge.MergeRequest) (*job, *sharedHead) {
+func sharing(t *testing.T, enqueued *[]int, open ...*forge.MergeRequest) (*task, *sharedHead) {
 	t.Helper()
 	clock := func() time.Time { return time.Unix(0, 0) }
 	b := New(Config{Clock: clock, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, h hint.Hint) error {
@@ -66,7 +66,7 @@ func sharing(t *testing.T, enqueued *[]int, open ...*forge.MergeRequest) (*job, 
 		return nil
 	}})
 	f := &sharedHead{open: open}
-	j := &job{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(clock)}, place: "hub:acme/fleet", settings: Settings{Context: "sluice", Drafts: true}, log: b.Log}
+	j := &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(clock)}, place: "hub:acme/fleet", settings: Settings{Context: "sluice", Drafts: true}, log: b.Log}
 	j.remember(trunkKey, "main")
 	return j, f
 }
@@ -127,11 +127,11 @@ func TestWorstVerdictOfAHead(t *testing.T) {
 		}
 		enqueued, red.State = nil, forge.Closed
 		j.listings.known.Purge() // another task, later
-		others, err := j.sameHead(t.Context(), red)
+		others, err := j.status(red, verdictOwn).sameHead(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := reviewAgain(t.Context(), j, others); err != nil {
+		if err := j.reviewAgain(t.Context(), others); err != nil {
 			t.Fatal(err)
 		}
 		if len(enqueued) != 1 || enqueued[0] != green.Number {

@@ -91,36 +91,39 @@ func TestTrunkCommits(t *testing.T) {
 		before, after := gitstore.Commit{Hash: gitstore.Hash{1}, Tree: gitstore.Hash{1}}, gitstore.Commit{Hash: gitstore.Hash{2}, Tree: gitstore.Hash{2}}
 		mr := &forge.MergeRequest{Number: 7, Head: "head", TargetBranch: "main"}
 		base, head := gitstore.Commit{Tree: gitstore.Hash{3}}, gitstore.Commit{Tree: gitstore.Hash{4}}
+		current := func(mr *forge.MergeRequest, target gitstore.Commit) bool {
+			return (&reviewTask{task: j, mr: mr, target: target}).current(t.Context())
+		}
 		review := func(r *report.Review) {
-			rememberScope(t.Context(), j, mr, r, scope{target: before, base: base, head: head})
-			j.remember(reviewKey(7), reviewState(mr, before.Hash, ""))
+			(&reviewTask{task: j, mr: mr}).rememberScope(t.Context(), r, scope{target: before, base: base, head: head})
+			j.update(7, func(s *headState) { s.own.input = inputOf(mr, before.Hash, "") })
 		}
 		whole := &report.Review{Changes: &diff.ChangeSet{}, Scope: c.scope}
 		review(whole)
-		if got := j.reviewedAt(t.Context(), mr, after, ""); got == c.concerns {
+		if got := current(mr, after); got == c.concerns {
 			t.Errorf("%s: the merge request is reviewed again: %t", c.what, !got)
 		}
 		if c.concerns {
 			continue
 		}
-		if !j.seen(reviewKey(7), reviewState(mr, after.Hash, "")) {
+		if j.state(7).own.input != inputOf(mr, after.Hash, "") {
 			t.Errorf("%s: the new tip is not remembered", c.what)
 		}
 		labelled := *mr
 		labelled.Labels = []string{"hold"}
-		if j.reviewedAt(t.Context(), &labelled, after, "") {
+		if current(&labelled, after) {
 			t.Errorf("%s: a new label changes nothing", c.what)
 		}
 		other := *mr
 		other.TargetBranch = "release"
-		j.remember(reviewKey(7), reviewState(&other, before.Hash, ""))
-		if j.reviewedAt(t.Context(), &other, gitstore.Commit{Hash: gitstore.Hash{5}}, "") {
+		j.update(7, func(s *headState) { s.own.input = inputOf(&other, before.Hash, "") })
+		if current(&other, gitstore.Commit{Hash: gitstore.Hash{5}}) {
 			t.Errorf("%s: the fleet of another branch was read", c.what)
 		}
 		space.broken = errors.New("broken")
 		j.moves = nil
 		review(whole)
-		if j.reviewedAt(t.Context(), mr, after, "") {
+		if current(mr, after) {
 			t.Errorf("%s: a fleet that cannot be read concerns nothing", c.what)
 		}
 		space.broken, j.moves = nil, nil
@@ -128,7 +131,7 @@ func TestTrunkCommits(t *testing.T) {
 			"errors": {Changes: &diff.ChangeSet{}, Scope: c.scope, Errors: []string{"broken"}}, "no comparison": {Scope: c.scope},
 			"too many targets": {Changes: &diff.ChangeSet{}, Scope: make([]fleet.AffectedTarget, maxScopeSize+1)},
 		} {
-			if review(partial); j.reviewedAt(t.Context(), mr, after, "") {
+			if review(partial); current(mr, after) {
 				t.Errorf("%s, a review with %s: no new review", c.what, name)
 			}
 		}

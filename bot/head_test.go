@@ -31,22 +31,23 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 			return &Workspace{Commits: space, Reviews: space, Close: func() {}}, nil
 		},
 	})
-	j := &job{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses}, trunkIs: "main"}
+	j := &task{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses}, trunkIs: "main"}
 	mr := &forge.MergeRequest{Number: 1, Head: "head", State: forge.Open, TargetBranch: "main"}
 	reviewed := func(lacks bool) {
 		t.Helper()
-		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}, ""))
-		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Failure, verdictBasis(mr, "")); err != nil {
+		if err := j.status(mr, verdictOwn).record(t.Context(), forge.Failure, basisOf(mr, "")); err != nil {
 			t.Fatal(err)
 		}
-		noteUnreached(j, mr, verdictOwn, lacks)
+		j.update(mr.Number, func(s *headState) {
+			s.own.input, s.own.lacks = inputOf(mr, gitstore.Hash{1}, ""), (&reviewTask{task: j, mr: mr}).lacked(s.own.lacks, lacks)
+		})
 	}
 	due := func() bool {
-		skip, err := j.reviewed(t.Context(), mr, gitstore.Commit{Hash: gitstore.Hash{1}}, "")
+		skip, err := (&reviewTask{task: j, mr: mr, target: gitstore.Commit{Hash: gitstore.Hash{1}}}).reviewed(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		unchanged := j.unchanged(t.Context(), mr, map[string]gitstore.Commit{})
+		unchanged := (&sweepTask{task: j}).unchanged(t.Context(), mr)
 		if skip != unchanged {
 			t.Errorf("the sweep says unchanged: %t, and the review skips it: %t", unchanged, skip)
 		}
@@ -72,11 +73,11 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 	if due() {
 		t.Error("a review is repeated at once")
 	}
-	if waits := repeats(); len(waits) != mostRepeats || waits[len(waits)-1] < 100*waits[0] {
+	if waits := repeats(); len(waits) != maxRepeats || waits[len(waits)-1] < 100*waits[0] {
 		t.Errorf("repeated after %v", waits)
 	}
 	mr.Head = "newer"
-	for range 2 * mostRepeats { // the trunk moves in the meantime, which is no repetition
+	for range 2 * maxRepeats { // the trunk moves in the meantime, which is no repetition
 		reviewed(true)
 	}
 	now = now.Add(firstRepeat)

@@ -55,43 +55,46 @@ func TestTrunkCommitsAndCompanions(t *testing.T) {
 					return &Workspace{Fleets: space, Commits: space, Close: func() {}}, c.fails
 				},
 			})
-			job := func() *job {
-				return &job{Bot: b, place: "f:acme/components", log: slog.New(slog.DiscardHandler)}
+			job := func() *task {
+				return &task{Bot: b, place: "f:acme/components", log: slog.New(slog.DiscardHandler)}
 			}
 			mr, tip := &forge.MergeRequest{Number: 7, Head: "head", TargetBranch: "main"}, gitstore.Hash{9}
 			learn := func(tree byte) []use {
 				b.uses.set("f:acme/fleet", map[hint.Place]use{"f:acme/components": {fleet: "f:acme/fleet", name: "components", trunk: gitstore.Hash{tree}}})
 				return b.uses.of("f:acme/components")
 			}
+			current := func(mr *forge.MergeRequest, tip gitstore.Hash) bool {
+				return (&reviewTask{task: job(), mr: mr, target: gitstore.Commit{Hash: tip}}).currentForFleets(t.Context())
+			}
 			uses := learn(1)
-			if companionsUnchanged(t.Context(), job(), mr, tip, "") {
+			if current(mr, tip) {
 				t.Fatal("a merge request without a review counts as reviewed")
 			}
-			rememberCompanionScope(job(), 7, uses[0], &c.review, nil)
-			job().remember(companionKey(7), "\n"+companionState(mr, tip, uses, ""))
-			if err := job().recordVerdict(t.Context(), mr, verdictOwn, forge.Success, verdictBasis(mr, "")); err != nil {
+			(&reviewTask{task: job(), mr: mr}).rememberFleetScope(uses[0], &c.review)
+			job().update(7, func(s *headState) { s.fleets.input = inputFor(mr, tip, uses, "") })
+			if err := job().status(mr, verdictOwn).record(t.Context(), forge.Success, basisOf(mr, "")); err != nil {
 				t.Fatal(err)
 			}
-			if !companionsUnchanged(t.Context(), job(), mr, tip, "") || opened > 0 {
+			if !current(mr, tip) || opened > 0 {
 				t.Fatalf("nothing changed, and it is reviewed again; %d fleets were opened", opened)
 			}
-			scopes := b.companionScopes.Keys()
-			kept, _ := b.companionScopes.Get(scopes[0])
-			b.companionScopes.Purge()
-			if !companionsUnchanged(t.Context(), job(), mr, tip, "") {
+			scopes := b.fleetScopes.Keys()
+			kept, _ := b.fleetScopes.Get(scopes[0])
+			b.fleetScopes.Purge()
+			if !current(mr, tip) {
 				t.Error("nothing changed, and it is reviewed again because its scope was evicted")
 			}
-			b.companionScopes.Add(scopes[0], kept)
+			b.fleetScopes.Add(scopes[0], kept)
 			learn(2)
-			if got := companionsUnchanged(t.Context(), job(), mr, tip, ""); got == c.concerns {
+			if got := current(mr, tip); got == c.concerns {
 				t.Errorf("it is reviewed again: %t", !got)
 			}
-			if companionsUnchanged(t.Context(), job(), mr, gitstore.Hash{8}, "") {
+			if current(mr, gitstore.Hash{8}) {
 				t.Error("a new tip of the target branch does not start a review")
 			}
 			if moved := *mr; !c.concerns {
 				moved.Head = "another"
-				if companionsUnchanged(t.Context(), job(), &moved, tip, "") {
+				if current(&moved, tip) {
 					t.Error("a new head does not start a review")
 				}
 			}
