@@ -1,18 +1,12 @@
 package argocd
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
-	"strconv"
-	"strings"
-
-	kustypes "sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -48,10 +42,14 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 	}
 	tree, root := i.Tree, &Root{Path: dir}
 	if k != nil {
-		if data, err = i.edited(data, k, dir, env); err != nil {
+		edited, err := i.edited(k, dir, env)
+		if err != nil {
 			return Source{}, fmt.Errorf("%s: %w", name, err)
 		}
-		tree, root.Edited, root.KubeVersion, root.APIVersions = overlay{i.Tree, name, data}, data, k.KubeVersion, k.APIVersions
+		if !bytes.Equal(edited, data) {
+			tree, root.Edited = overlay{i.Tree, name, edited}, edited
+		}
+		root.KubeVersion, root.APIVersions = k.KubeVersion, k.APIVersions
 	}
 	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).Charts()
 	charts, err := walker.ChartsOf(dir)
@@ -108,167 +106,4 @@ func closure(tree Tree, walker *kustomize.Walker, dir string) ([]kustomize.File,
 		files[n] = kustomize.File{Path: name, Data: content}
 	}
 	return files, nil
-}
-
-// edited is a kustomization with the fields of a source.
-func (i *importer) edited(data []byte, k *kustomizeSource, dir string, env map[string]string) ([]byte, error) {
-	var out kustypes.Kustomization
-	if err := out.Unmarshal(data); err != nil {
-		return nil, err
-	}
-	out.FixKustomization()
-	if k.NamePrefix != "" {
-		out.NamePrefix = k.NamePrefix
-	}
-	if k.NameSuffix != "" {
-		out.NameSuffix = k.NameSuffix
-	}
-	if k.Namespace != "" {
-		out.Namespace = k.Namespace
-	}
-	for _, text := range k.Images {
-		text, err := expand(text, env)
-		if err != nil {
-			return nil, err
-		}
-		setImage(&out, text)
-	}
-	for _, r := range k.Replicas {
-		count, err := strconv.ParseInt(fmt.Sprint(r.Count), 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("kustomize.replicas %s: %q is no number", r.Name, fmt.Sprint(r.Count))
-		}
-		setReplicas(&out, r.Name, count)
-	}
-	if err := commonLabels(&out, k, env); err != nil {
-		return nil, err
-	}
-	if err := commonAnnotations(&out, k, env); err != nil {
-		return nil, err
-	}
-	if err := addPatches(&out, k); err != nil {
-		return nil, err
-	}
-	for _, c := range k.Components {
-		full, err := inside(dir, c)
-		if err != nil {
-			return nil, fmt.Errorf("kustomize.components: %w", err)
-		}
-		if info, err := i.Tree.Stat(full); k.IgnoreMissingComponents && (missing(err) || err == nil && !info.IsDir()) {
-			continue
-		}
-		out.Components = append(out.Components, c)
-	}
-	return yaml.Marshal(out)
-}
-
-func addPatches(out *kustypes.Kustomization, k *kustomizeSource) error {
-	for n, p := range k.Patches {
-		var target *kustypes.Selector
-		if p.Target != nil {
-			target = &kustypes.Selector{}
-			if err := json.Unmarshal(*p.Target, target); err != nil {
-				return fmt.Errorf("kustomize.patches[%d].target: %w", n, err)
-			}
-		}
-		out.Patches = append(out.Patches, kustypes.Patch{Path: p.Path, Patch: p.Patch, Target: target, Options: options(p.Options)})
-	}
-	return nil
-}
-
-func options(set map[string]bool) *kustypes.PatchArgs {
-	if len(set) == 0 {
-		return nil
-	}
-	return &kustypes.PatchArgs{AllowNameChange: set["allowNameChange"], AllowKindChange: set["allowKindChange"]}
-}
-
-// setImage sets an image as `kustomize edit set image` does: `[name=]newName[:tag|@digest]`.
-func setImage(k *kustypes.Kustomization, text string) {
-	name, rest, renamed := strings.Cut(text, "=")
-	if !renamed {
-		rest = text
-	}
-	image := kustypes.Image{}
-	if at, digest, ok := strings.Cut(rest, "@"); ok {
-		rest, image.Digest = at, digest
-	} else if n := strings.LastIndex(rest, ":"); n > strings.LastIndex(rest, "/") {
-		rest, image.NewTag = rest[:n], rest[n+1:]
-	}
-	image.Name = rest
-	if renamed {
-		image.Name, image.NewName = name, rest
-	}
-	if image.NewName == "*" {
-		image.NewName = ""
-	}
-	for n := range k.Images {
-		if k.Images[n].Name != image.Name {
-			continue
-		}
-		if image.NewName == "" {
-			image.NewName = k.Images[n].NewName
-		}
-		if image.NewTag == "" && image.Digest == "" || image.NewTag == "*" {
-			image.NewTag, image.Digest = k.Images[n].NewTag, k.Images[n].Digest
-		}
-		k.Images[n] = image
-		return
-	}
-	k.Images = append(k.Images, image)
-}
-
-func setReplicas(k *kustypes.Kustomization, name string, count int64) {
-	for n := range k.Replicas {
-		if k.Replicas[n].Name == name {
-			k.Replicas[n].Count = count
-			return
-		}
-	}
-	k.Replicas = append(k.Replicas, kustypes.Replica{Name: name, Count: count})
-}
-
-// commonLabels adds a source's labels to a kustomization.
-func commonLabels(out *kustypes.Kustomization, k *kustomizeSource, env map[string]string) error {
-	if len(k.CommonLabels) == 0 {
-		return nil
-	}
-	labels := map[string]string{}
-	for key, value := range k.CommonLabels {
-		text, err := expand(value, env)
-		if err != nil {
-			return fmt.Errorf("kustomize.commonLabels: %w", err)
-		}
-		if _, had := out.CommonLabels[key]; had && !k.ForceCommonLabels { //nolint:staticcheck // kustomizations still have it
-			return fmt.Errorf("kustomize.commonLabels: %s is in the kustomization already (set forceCommonLabels)", key)
-		}
-		labels[key] = text
-	}
-	out.Labels = append(out.Labels, kustypes.Label{Pairs: labels, IncludeSelectors: !k.LabelWithoutSelector, IncludeTemplates: k.LabelIncludeTemplates})
-	return nil
-}
-
-// commonAnnotations adds a source's annotations to a kustomization.
-func commonAnnotations(out *kustypes.Kustomization, k *kustomizeSource, env map[string]string) error {
-	if len(k.CommonAnnotations) == 0 {
-		return nil
-	}
-	annotations := maps.Clone(out.CommonAnnotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	for key, value := range k.CommonAnnotations {
-		if _, had := annotations[key]; had && !k.ForceCommonAnnotations {
-			return fmt.Errorf("kustomize.commonAnnotations: %s is in the kustomization already (set forceCommonAnnotations)", key)
-		}
-		if k.CommonAnnotationsEnvsubst {
-			var err error
-			if value, err = expand(value, env); err != nil {
-				return fmt.Errorf("kustomize.commonAnnotations: %w", err)
-			}
-		}
-		annotations[key] = value
-	}
-	out.CommonAnnotations = annotations
-	return nil
 }

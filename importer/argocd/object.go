@@ -1,6 +1,11 @@
 package argocd
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	kustypes "sigs.k8s.io/kustomize/api/types"
+)
 
 const (
 	group              = "argoproj.io"
@@ -96,15 +101,18 @@ type kustomizeSource struct {
 	KubeVersion               string            `json:"kubeVersion"`
 	APIVersions               []string          `json:"apiVersions"`
 	Replicas                  []struct {
-		Name  string `json:"name"`
-		Count any    `json:"count"`
+		Name  string             `json:"name"`
+		Count intstr.IntOrString `json:"count"`
 	} `json:"replicas"`
-	Patches []struct {
-		Path    string           `json:"path"`
-		Patch   string           `json:"patch"`
-		Target  *json.RawMessage `json:"target"`
-		Options map[string]bool  `json:"options"`
-	} `json:"patches"`
+	Patches []kustomizePatch `json:"patches"`
+}
+
+// kustomizePatch is written into kustomizations as it is here.
+type kustomizePatch struct {
+	Path    string             `json:"path,omitempty"`
+	Patch   string             `json:"patch,omitempty"`
+	Target  *kustypes.Selector `json:"target,omitempty"`
+	Options map[string]bool    `json:"options,omitempty"`
 }
 
 type directorySource struct {

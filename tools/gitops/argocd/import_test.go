@@ -238,9 +238,18 @@ func sections(t *testing.T) map[string]string {
 
 func unpack(t *testing.T, dir, text string) {
 	t.Helper()
+	files := map[string]string{}
 	for _, f := range txtar.Parse([]byte(text)).Files {
-		full := filepath.Join(dir, f.Name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, f.Data, 0o600)); err != nil {
+		files[f.Name] = string(f.Data)
+	}
+	write(t, dir, files)
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		full := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
