@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -26,6 +24,7 @@ type set struct {
 	*importer
 	ctx       context.Context //nolint:containedctx // of one call of generate
 	templates replacer
+	preserve  bool // its Applications get no finalizer
 	count     int
 }
 
@@ -39,6 +38,8 @@ func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.
 	for _, option := range options {
 		s.templates.options = append(s.templates.options, fmt.Sprint(option))
 	}
+	policy, _ := spec["syncPolicy"].(map[string]any)
+	s.preserve, _ = policy["preserveResourcesOnDeletion"].(bool)
 	template, ok := spec["template"].(map[string]any)
 	if !ok {
 		return nil, errors.New("spec.template is missing")
@@ -86,31 +87,24 @@ func (s *set) application(template map[string]any, patch string, p params) (mani
 	app, _ := v.(map[string]any)
 	app = maps.Clone(app)
 	app["apiVersion"], app["kind"] = group+"/v1alpha1", kindApplication
-	if patch != "" {
-		text, err := s.templates.text(patch, p)
-		if err != nil {
-			return nil, fmt.Errorf("templatePatch: %w", err)
-		}
-		var over map[string]any
-		if err := yaml.Unmarshal([]byte(text), &over); err != nil {
-			return nil, fmt.Errorf("templatePatch: %w", err)
-		}
-		spec, _ := app["spec"].(map[string]any)
-		project := spec["project"]
-		app = patched(app, over)
-		if spec, ok := app["spec"].(map[string]any); ok && project != nil {
-			spec["project"] = project // a patch must not move an Application into another project
-		}
-	}
-	out := manifest.Object(app)
 	metadata, _ := app["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata) // without parameters it is the template's
 	app["metadata"] = metadata
+	if finalizers, _ := metadata["finalizers"].([]any); metadata != nil && len(finalizers) == 0 && len(p) > 0 && !s.preserve {
+		metadata["finalizers"] = []any{finalizer}
+	}
+	if patch != "" {
+		text, err := s.templates.text(patch, p)
+		if err == nil {
+			app, err = templatePatched(app, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("templatePatch: %w", err)
+		}
+	}
+	out := manifest.Object(app)
 	if out.Name() == "" {
 		return nil, errors.New("an Application has no name")
-	}
-	if metadata["finalizers"] == nil {
-		metadata["finalizers"] = []any{finalizer}
 	}
 	return out, nil
 }
