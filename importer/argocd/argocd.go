@@ -155,7 +155,7 @@ func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
 	for n := range i.Clusters {
 		registered(&i.Clusters[n])
 	}
-	found, err := i.find()
+	found, err := i.find(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -342,7 +342,7 @@ func UnknownCluster(name string) error {
 // Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that nobody has described yet.
 func Servers(ctx context.Context, o Options) ([]Cluster, error) {
 	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
-	found, err := i.find()
+	found, err := i.find(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,7 +25,7 @@ type located struct {
 }
 
 // find reads the Applications, ApplicationSets and cluster Secrets of the files that Apps names.
-func (i *importer) find() ([]located, error) {
+func (i *importer) find(ctx context.Context) ([]located, error) {
 	for _, pattern := range i.Apps {
 		if !doublestar.ValidatePattern(pattern) || strings.Count(pattern, "**") > 2 {
 			return nil, fmt.Errorf("apps: bad pattern %q", pattern)
@@ -39,7 +40,7 @@ func (i *importer) find() ([]located, error) {
 			charts[path.Dir(name)] = true
 		}
 	}
-	var out []located
+	files, order := map[string][]byte{}, []string(nil) // that may describe something
 	for _, name := range i.files {
 		if !isManifest(name) || inTemplates(name, charts) || !i.wanted(name) {
 			continue
@@ -52,7 +53,22 @@ func (i *importer) find() ([]located, error) {
 			i.remember(name, data)
 			continue
 		}
-		out = append(out, i.findIn(name, data)...)
+		if bytes.Contains(data, []byte(group+"/")) || bytes.Contains(data, []byte(secretType)) {
+			files[name], order = data, append(order, name)
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	k := i.kustomizations()
+	for name := range k.patches {
+		delete(files, name)
+	}
+	out, claimed := k.overlays(ctx, files)
+	for _, name := range order {
+		if data, ok := files[name]; ok && !claimed[name] {
+			out = append(out, i.findIn(name, data)...)
+		}
 	}
 	return out, nil
 }
@@ -73,34 +89,32 @@ func (i *importer) remember(name string, data []byte) {
 
 // findIn returns the Applications and ApplicationSets of one file, and adds the clusters of its Secrets to the import.
 func (i *importer) findIn(name string, data []byte) []located {
-	if !bytes.Contains(data, []byte(group+"/")) && !bytes.Contains(data, []byte(secretType)) {
-		return nil
-	}
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil {
-		if len(i.Apps) > 0 || describes(data) { // the user or the file says that there are Applications in it
+		if (len(i.Apps) > 0 || describes(data)) && !onlyLists(data) { // the user or the file says that there are Applications in it
 			i.problems = append(i.problems, Problem{App: fileApp(name), Origin: Origin{File: name}, Message: err.Error()})
 		}
 		return nil
 	}
-	var out []located
+	i.remember(name, data)
 	lines := places(data)
-	for _, o := range objects {
-		if o.Kind() == "Secret" {
-			i.secret(o)
-			continue
-		}
-		if !isApplication(o) || !complete(o) {
-			continue
-		}
-		key := o.Kind() + "/" + o.Name()
-		at := Origin{File: name, Line: lines[key]}
-		if _, known := i.origins[key]; !known {
-			i.origins[key] = at
-		}
-		out = append(out, located{o, at})
+	return i.taken(objects, func(key string) Origin { return Origin{File: name, Line: lines[key]} })
+}
+
+// onlyLists reports whether each document of a file is a list, as a JSON 6902 patch is, so that no document is an object.
+func onlyLists(data []byte) bool {
+	if manifest.Check(data, manifest.DefaultBudget()) != nil {
+		return false
 	}
-	return out
+	for dec, any := yaml.NewDecoder(bytes.NewReader(data)), false; ; any = true {
+		var node yaml.Node
+		if err := dec.Decode(&node); err != nil {
+			return any && errors.Is(err, io.EOF)
+		}
+		if len(node.Content) > 0 && node.Content[0].Kind != yaml.SequenceNode {
+			return false
+		}
+	}
 }
 
 // fileApp is the name of what stands for a file that cannot be read. It is short enough for an app, and differs between files.
