@@ -1,7 +1,6 @@
 package renderer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -93,7 +92,7 @@ func (e *Engine) within(objects []Object, light bool) error {
 	return nil
 }
 
-// merge removes duplicates of equal objects, with a note. It refuses different objects with the same identity.
+// merge leaves one object of each identity, with a note for each that goes. It refuses what Twice refuses.
 func merge(objects []Object) (kept []Object, notes []string, err error) {
 	kept = objects[:0:0]
 	seen := make(map[manifest.Identity]int, len(objects))
@@ -104,11 +103,11 @@ func merge(objects []Object) (kept []Object, notes []string, err error) {
 			kept = append(kept, o)
 			continue
 		}
-		first := &kept[i]
-		if !bytes.Equal(first.YAML, o.YAML) {
-			return nil, nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", o.ID, first.origin(), o.origin())
+		one, note, err := Twice(o.ID, kept[i], o)
+		if err != nil {
+			return nil, nil, err
 		}
-		notes = append(notes, fmt.Sprintf("%s is rendered twice, from %s and from %s, with equal content: the copies are merged", o.ID, first.origin(), o.origin()))
+		kept[i], notes = one, append(notes, note)
 	}
 	return kept, notes, nil
 }

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -40,8 +39,8 @@ func (p place) waits(list []renderer.Object) bool {
 func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes branch.Kinds) (*written, error) {
 	out := &written{defines: branch.Kinds{}}
 	ids := make([]manifest.Identity, 0, len(list))
-	seen := make(map[manifest.Identity]renderer.Object, len(list))
-	entries := make([]gitstore.Entry, 0, len(list))
+	seen := make(map[manifest.Identity]int, len(list))
+	kept := make([]renderer.Object, 0, len(list))
 	for _, o := range list {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
 		id := o.ID
@@ -63,22 +62,25 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, p place, scopes br
 			}
 			id.Namespace = p.namespace
 		}
-		blob, err := w.Blob(text)
+		o.YAML = text
+		if i, twice := seen[id]; twice { // one copy names its namespace, the other does not
+			one, note, err := renderer.Twice(id, kept[i], o)
+			if err != nil {
+				return nil, err
+			}
+			kept[i], out.notes = one, append(out.notes, note)
+			continue
+		}
+		seen[id] = len(kept)
+		ids, kept = append(ids, id), append(kept, o)
+	}
+	entries := make([]gitstore.Entry, len(kept))
+	for i := range kept {
+		blob, err := w.Blob(kept[i].YAML)
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := seen[id]; twice { // one copy names its namespace, the other does not
-			files := [2]string{cmp.Or(first.Source, "a component"), cmp.Or(o.Source, "a component")}
-			if !bytes.Equal(first.YAML, text) {
-				return nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", id, files[0], files[1])
-			}
-			out.notes = append(out.notes, fmt.Sprintf("%s is rendered twice, from %s and from %s, with equal content: the copies are merged", id, files[0], files[1]))
-			continue
-		}
-		o.YAML = text
-		seen[id] = o
-		ids = append(ids, id)
-		entries = append(entries, gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob})
+		entries[i] = gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob}
 	}
 	for i, name := range manifest.FileNames(ids, p.namespace) {
 		entries[i].Name = name
