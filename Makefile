@@ -44,13 +44,12 @@ e2e-packages: $(BIN)/slowtests
 $(BIN)/slowtests: tools/slowtests/main.go
 	$(GO) build -C tools/slowtests -o $@ .
 
-test-thorough: ## what takes too long for each commit: every hostile case and every trouble on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, every value of real charts, Argo CD's own tests
+test-thorough: ## what takes too long for each commit: every hostile case and every trouble on both forges, 200 killed runs, 10,000 promotion histories and 300 on real trees, 3,000 random charts, Argo CD's own tests
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
 	SLUICE_KILLS=200 SLUICE_KILL_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./cmd/sluice -run Kill
 	SLUICE_TROUBLES=all $(GO) test -count=1 -timeout 60m ./cmd/sluice -run TestServiceInTrouble
 	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 60m ./rollout -run TestModel
-	SLUICE_REUSE_SEEDS='1 3000' $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestReuseBeside
-	CORPUS=$(CORPUS) SLUICE_REUSE_VALUES=1000 $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestReuseEqualsHelmForEachValue
+	SLUICE_RANDOM_CHARTS=3000 $(GO) test -count=1 -timeout 60m ./renderer/helm -run TestRandomCharts
 	CORPUS=$(CORPUS) SLUICE_MUTATE_SEED=$$RANDOM $(GO) test -count=1 -timeout 60m ./hydrate/compare -run TestNoChangeOfRealRepositoriesIsMissed
 	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./promote -run TestModelOnTrees
 	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...

@@ -33,22 +33,18 @@ func DefaultLimits() Limits {
 type Engine struct {
 	limits    Limits
 	docs      *documents
-	results   *helm.Results
 	kustomize *kustomize.Builder
 
 	mu     sync.Mutex
 	charts map[string]*helm.Chart
 }
 
-// keptResults limits the bytes of kept results of template files.
-const keptResults = 48 << 20
-
 // NewEngine returns an engine.
 func NewEngine(limits Limits) *Engine {
-	return &Engine{limits: limits, docs: newDocuments(limits), results: helm.NewResults(keptResults), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
+	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
 }
 
-// Render renders a bundle. If a template called a non-deterministic function, or may have, it renders a second time to find the fields that
+// Render renders a bundle. If a template called a non-deterministic function, it renders a second time to find the fields that
 // differ.
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	first, err := e.pass(ctx, b, false)
@@ -309,7 +305,6 @@ func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
 		}
 		c.Add(dep)
 	}
-	c.Reuse(e.results)
 	const most = 128
 	if len(e.charts) >= most {
 		clear(e.charts)

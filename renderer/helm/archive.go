@@ -28,7 +28,7 @@ type unpacking struct {
 }
 
 // open checks a packed chart and unpacks it.
-func (u *unpacking) open(packed []byte) ([]*loader.BufferedFile, error) {
+func (u *unpacking) open(packed []byte) ([]File, error) {
 	if err := u.check(packed); err != nil {
 		return nil, err
 	}
@@ -36,15 +36,19 @@ func (u *unpacking) open(packed []byte) ([]*loader.BufferedFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	return files, nil
+	out := make([]File, len(files))
+	for i, f := range files {
+		out[i] = File{f.Name, f.Data}
+	}
+	return out, nil
 }
 
 // load checks what Helm would unpack and parse, then builds the chart from its files.
-func (u *unpacking) load(files []*loader.BufferedFile) (*Chart, error) {
+func (u *unpacking) load(files []File) (*Chart, error) {
 	if err := u.inspect(files, 0); err != nil {
 		return nil, err
 	}
-	c, err := loader.LoadFiles(files)
+	c, err := loadHelm3(files)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -53,11 +57,11 @@ func (u *unpacking) load(files []*loader.BufferedFile) (*Chart, error) {
 
 // inspect checks packed subcharts and the size of YAML files. Helm opens every `.tgz` in a `charts` directory,
 // including those inside other packed charts.
-func (u *unpacking) inspect(files []*loader.BufferedFile, depth int) error {
+func (u *unpacking) inspect(files []File, depth int) error {
 	for _, f := range files {
-		dir, base := path.Split(f.Name)
+		dir, base := path.Split(f.Path)
 		if depth+strings.Count("/"+dir, "/charts/") > maxNesting {
-			return fmt.Errorf("%s: subcharts are nested more than %d deep", f.Name, maxNesting)
+			return fmt.Errorf("%s: subcharts are nested more than %d deep", f.Path, maxNesting)
 		}
 		if ofSubcharts(dir) && path.Ext(base) == ".tgz" && !strings.HasPrefix(base, "_") && !strings.HasPrefix(base, ".") {
 			inner, err := u.open(f.Data)
@@ -65,12 +69,12 @@ func (u *unpacking) inspect(files []*loader.BufferedFile, depth int) error {
 				err = u.inspect(inner, depth+1)
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", f.Name, err)
+				return fmt.Errorf("%s: %w", f.Path, err)
 			}
 		}
 		if parsed(base) {
 			if err := manifest.Check(f.Data, manifest.DefaultBudget()); err != nil {
-				return fmt.Errorf("%s: %w", f.Name, err)
+				return fmt.Errorf("%s: %w", f.Path, err)
 			}
 		}
 	}

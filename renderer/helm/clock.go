@@ -34,7 +34,7 @@ func inUTC(now func() time.Time, dateInZone func(format string, at any, zone str
 	}
 }
 
-// probeTime is the time of a probe, as fixedTime has it.
+// probeTime is the time of a probe: it differs from the present in every unit.
 func probeTime() time.Time { return time.Date(2001, 7, 5, 3, 17, 41, 0, time.UTC) }
 
 // inProbe changes the arguments of Sprig's functions of time to those that give what the function returns at probeTime. A template in values

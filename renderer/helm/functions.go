@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // functions returns the functions of Helm's templates without a cluster and without DNS. It lacks `include` and
-// `tpl`, which each instance binds to its templates. Helm does not export its own map; TestFunctionsAreHelms compares
+// `tpl`, which each rendering binds to its templates. Helm does not export its own map; TestFunctionsAreHelms compares
 // the two.
 func functions() template.FuncMap {
 	out := sprig.TxtFuncMap()
@@ -49,7 +50,7 @@ func functions() template.FuncMap {
 func keys(dicts ...map[string]any) []string {
 	out := []string{}
 	for _, dict := range dicts {
-		out = append(out, sortedKeys(nil, dict)...)
+		out = append(out, slices.Sorted(maps.Keys(dict))...)
 	}
 	return out
 }
@@ -57,7 +58,7 @@ func keys(dicts ...map[string]any) []string {
 // values returns the values of a map in the order of its keys, for the same reason.
 func values(dict map[string]any) []any {
 	out := make([]any, 0, len(dict))
-	for _, key := range sortedKeys(nil, dict) {
+	for _, key := range slices.Sorted(maps.Keys(dict)) {
 		out = append(out, dict[key])
 	}
 	return out
@@ -71,6 +72,14 @@ func required(message string, v any) (any, error) {
 		return v, errors.New(message)
 	}
 	return v, nil
+}
+
+func toYAML(v any) string {
+	out, err := yaml.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(out), "\n")
 }
 
 func toYAMLPretty(v any) string {

@@ -22,7 +22,7 @@ func files(pairs ...string) []File {
 	return out
 }
 
-func loaded(t *testing.T, pairs ...string) *Chart {
+func chartOf(t *testing.T, pairs ...string) *Chart {
 	t.Helper()
 	c, err := Load(files(pairs...), DefaultLimits())
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSchemasReachNothingBeyondThemselves(t *testing.T) {
 		"no schema": {`{"properties": 5}`, "values.schema.json"},
 		"violated":  {`{"properties": {"a": {"type": "integer"}}}`, ": a: got string, want integer"},
 	} {
-		chart := loaded(t, "values.schema.json", c.schema, "values.yaml", "a: text\n")
+		chart := chartOf(t, "values.schema.json", c.schema, "values.yaml", "a: text\n")
 		_, err := chart.Render(t.Context(), options(nil))
 		switch {
 		case c.want == "" && err != nil:
@@ -125,11 +125,10 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 }
 
 func TestRenderChangesNeitherChartNorValues(t *testing.T) {
-	chart := loaded(t,
+	chart := chartOf(t,
 		"values.yaml", "a: {b: 1}\nsub: {c: 2}\n",
 		"charts/sub/Chart.yaml", "name: sub\nversion: 1.0.0\n", "charts/sub/values.yaml", "c: 1\ne: {f: 3}\n",
 		"templates/a.yaml", "v: {{ .Values | toJson | quote }}\n")
-	chart.chart.Metadata.Dependencies = nil
 	values := map[string]any{"a": map[string]any{"b": nil, "g": "h"}}
 	before, err := json.Marshal(values)
 	if err != nil {
@@ -169,20 +168,20 @@ func TestWhatHelmRefusesIsRefused(t *testing.T) {
 		"required":   {[]string{"templates/a.yaml", "{{ required \"host is needed\" .Values.host }}\n"}, "host is needed"},
 		"syntax":     {[]string{"templates/a.yaml", "{{ nope }}\n"}, `"nope" not defined`},
 	} {
-		_, err := loaded(t, c.files...).Render(t.Context(), options(nil))
+		_, err := chartOf(t, c.files...).Render(t.Context(), options(nil))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 	o := options(nil)
 	o.MaxOutput = 100
-	if _, err := loaded(t, "templates/a.yaml", "{{ repeat 1000 \"x\" }}").Render(t.Context(), o); err == nil || !strings.Contains(err.Error(), "MiB of text") {
+	if _, err := chartOf(t, "templates/a.yaml", "{{ repeat 1000 \"x\" }}").Render(t.Context(), o); err == nil || !strings.Contains(err.Error(), "MiB of text") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAddedDependenciesAreUsed(t *testing.T) {
-	chart := loaded(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\", alias: e}]\n")
+	chart := chartOf(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\", alias: e}]\n")
 	if missing := chart.Missing(); len(missing) != 1 || missing[0] != (Dependency{"d", "1.x", "https://example.com"}) {
 		t.Fatalf("%+v", missing)
 	}
@@ -281,7 +280,7 @@ func aliasBomb() []byte {
 
 // Sprig's sortAlpha sorts a list of strings in place. Renderings share the chart, not the lists.
 func TestSortedMetadataStaysOfOneRendering(t *testing.T) {
-	c := loaded(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\nkeywords: [b, a]\nsources: [d, c]\n",
+	c := chartOf(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\nkeywords: [b, a]\nsources: [d, c]\n",
 		"templates/x.yaml", "first: {{ first .Chart.Keywords }}{{ first .Chart.Sources }}\nsorted: {{ sortAlpha .Chart.Keywords }}{{ sortAlpha .Chart.Sources }}\n")
 	for i := range 3 {
 		result, err := c.Render(t.Context(), options(nil))

@@ -50,7 +50,7 @@ func TestFollowLinksEqualsHelm(t *testing.T) {
 		t.Fatal(err)
 	}
 	var have, expected []string
-	for _, f := range loaded.chart.Raw {
+	for _, f := range loaded.chart.(helm3).chart.Raw {
 		have = append(have, f.Name+"="+string(f.Data))
 	}
 	for _, f := range want.Raw {

@@ -6,13 +6,9 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/ignore"
 )
 
@@ -33,16 +29,29 @@ func DefaultLimits() Limits {
 	return Limits{Entries: 20_000, Bytes: loader.MaxDecompressedChartSize}
 }
 
-// Chart is a loaded chart. It is safe for concurrent use; Add and Reuse must be called before the first Render.
+// Chart is a loaded chart. It is safe for concurrent use; Add must be called before the first Render.
 type Chart struct {
-	chart      *chart.Chart
-	schema     schemaCache
-	parsed     parsedCharts
-	selections selections
-	results    *Results // nil: every file is executed for every rendering
+	chart    loaded
+	schemas  schemas
+	programs programs
+}
 
-	analysisOnce sync.Once
-	analysis     *analysis
+// loaded is a chart as one version of Helm loads it. Nobody changes it after the last add.
+type loaded interface {
+	about() about
+	// defaults returns the text of values.yaml, or nil.
+	defaults() []byte
+	// add adds a chart of the same version to those of charts/.
+	add(dependency loaded)
+	// prepare returns a copy of the chart with the subcharts that the values select, and the values for the templates.
+	prepare(o Options) (*prepared, error)
+}
+
+// about is what Chart.yaml says of a chart, and which charts are in its charts/.
+type about struct {
+	name, version, kind string
+	dependencies        []Dependency
+	subcharts           []string // names
 }
 
 // Dependency is a dependency of Chart.yaml that is not in `charts/`.
@@ -60,7 +69,7 @@ func Load(files []File, limits Limits) (*Chart, error) {
 		return nil, err
 	}
 	var total int64
-	kept := make([]*loader.BufferedFile, 0, len(files))
+	kept := make([]File, 0, len(files))
 	for _, f := range files {
 		if ignored(rules, f) {
 			continue
@@ -71,7 +80,7 @@ func Load(files []File, limits Limits) (*Chart, error) {
 		if len(f.Data) > int(loader.MaxDecompressedFileSize) {
 			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path, loader.MaxDecompressedFileSize>>20)
 		}
-		kept = append(kept, &loader.BufferedFile{Name: f.Path, Data: bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
+		kept = append(kept, File{f.Path, bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
 	}
 	u := unpacking{limits: limits, entries: limits.Entries - len(kept), bytes: limits.Bytes - total}
 	return u.load(kept)
@@ -132,47 +141,19 @@ func (i info) Mode() fs.FileMode {
 }
 
 // Name returns the chart's name.
-func (c *Chart) Name() string { return c.chart.Name() }
+func (c *Chart) Name() string { return c.chart.about().name }
 
 // Version returns the chart's version.
-func (c *Chart) Version() string { return c.chart.Metadata.Version }
+func (c *Chart) Version() string { return c.chart.about().version }
 
 // Defaults returns the text of the chart's values.yaml, or nil.
-func (c *Chart) Defaults() []byte {
-	for _, f := range c.chart.Raw {
-		if f.Name == chartutil.ValuesfileName {
-			return f.Data
-		}
-	}
-	return nil
-}
+func (c *Chart) Defaults() []byte { return c.chart.defaults() }
 
 // Missing returns the dependencies of Chart.yaml that are not in `charts/` and were not added.
 func (c *Chart) Missing() []Dependency {
-	var out []Dependency
-	for _, want := range c.chart.Metadata.Dependencies {
-		if want == nil || c.has(want.Name) {
-			continue
-		}
-		out = append(out, Dependency{Name: want.Name, Version: want.Version, Repository: want.Repository})
-	}
-	return out
-}
-
-func (c *Chart) has(name string) bool {
-	return slices.ContainsFunc(c.chart.Dependencies(), func(d *chart.Chart) bool { return d.Name() == name })
+	chart := c.chart.about()
+	return slices.DeleteFunc(chart.dependencies, func(d Dependency) bool { return slices.Contains(chart.subcharts, d.Name) })
 }
 
 // Add adds a chart to those of `charts/`.
-func (c *Chart) Add(dependency *Chart) {
-	c.chart.AddDependency(dependency.chart)
-}
-
-// Reuse makes renderings reuse the results of template files for which everything that they read is the same.
-func (c *Chart) Reuse(results *Results) { c.results = results }
-
-type schema struct {
-	compiled *jsonschema.Schema
-	parts    parts
-	err      error
-}
+func (c *Chart) Add(dependency *Chart) { c.chart.add(dependency.chart) }

@@ -1,14 +1,14 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Options are the inputs of a rendering apart from the chart.
@@ -26,15 +26,32 @@ type Options struct {
 // Result is the result of a rendering.
 type Result struct {
 	Documents []Document
-	Unstable  bool // a template called a non-deterministic function, or may have
+	Unstable  bool // a template called a non-deterministic function
 }
 
-// Document is the text of one YAML document. Renderings share it.
+// Document is the text of one YAML document. Nobody changes it.
 type Document struct {
 	Source string // the template's path, from the chart's name on
 	Text   []byte
 	Sum    [sha256.Size]byte // of Text
 	CRD    bool              // from a crds/ directory, to which hook rules do not apply
+}
+
+// prepared is a chart with the subcharts and the values of one rendering, which can change them.
+type prepared struct {
+	part   part
+	values map[string]any
+	units  map[string]unit // by the names that Helm gives the templates
+	crds   []File          // of the crds/ directories
+	render func() error    // with Helm's engine
+	split  func(text string) []string
+}
+
+// part is a chart of a rendering with its subcharts.
+type part struct {
+	name   string
+	schema []byte // nil: none
+	below  []part
 }
 
 // Render renders the chart like `helm template`. The documents are ordered by file name.
@@ -47,114 +64,68 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	if err := c.renderable(); err != nil {
 		return Result{}, err
 	}
-	in, files, err := c.attempt(ctx, o)
-	if in.units == nil {
+	in, err := c.prepare(ctx, o)
+	if err != nil {
 		return Result{}, err
 	}
-	if _, tooMuch := errors.AsType[*tooMuchText](err); err != nil && !tooMuch {
-		files, err = c.helms(o)
-	}
+	texts, unstable, err := c.execute(in, o)
 	if _, tooMuch := errors.AsType[*tooMuchText](err); tooMuch {
-		err = fmt.Errorf("chart %s: %w", c.Name(), err)
+		return Result{}, fmt.Errorf("chart %s: %w", c.Name(), err)
 	}
 	if err != nil {
-		return Result{}, err
+		return Result{}, c.helms(ctx, o, err)
 	}
-	var documents []Document
-	if o.IncludeCRDs {
-		documents = c.parsed.crds(in.work)
+	out := Result{Unstable: unstable}
+	for _, crd := range in.crds {
+		out.Documents = append(out.Documents, Document{Source: crd.Path, Text: crd.Data, Sum: sha256.Sum256(crd.Data), CRD: true})
 	}
-	return Result{Documents: files.documents(documents), Unstable: files.unstable}, ctx.Err()
-}
-
-// attempt executes the templates. It begins again if a template would have changed shared values. Without units, nothing was executed.
-func (c *Chart) attempt(ctx context.Context, o Options) (in prepared, files *outputs, err error) {
-	for tries := 0; ; tries++ {
-		if in, err = c.prepare(o, tries <= maxRestarts); err != nil {
-			return prepared{}, nil, err
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return prepared{}, nil, err
-		}
-		in.units = c.units(in)
-		if files, err = c.execute(in, o.MaxOutput); in.shared == nil || !errors.Is(err, errShared) {
-			return in, files, err
+		for _, document := range in.split(texts[name]) {
+			// Helm prints a newline after each document; without it, a block scalar at the end would lose its newline.
+			text := append(append(make([]byte, 0, len(document)+1), document...), '\n')
+			out.Documents = append(out.Documents, Document{Source: name, Text: text, Sum: sha256.Sum256(text)})
 		}
 	}
+	return out, ctx.Err()
 }
 
-// prepared is a copy of the chart with the subcharts that the values select, and the values for the templates.
-type prepared struct {
-	work      *chart.Chart
-	selection *selection // of the chart; can be nil
-	probe     bool
-	top       chartutil.Values
-	units     map[string]unit
-	shared    *defaults // in the values; nil: templates can change all
+func (c *Chart) prepare(ctx context.Context, o Options) (*prepared, error) {
+	in, err := c.chart.prepare(o)
+	if err == nil && !o.SkipSchema {
+		err = c.schemas.validate(in.part, in.values)
+	}
+	return in, cmp.Or(err, ctx.Err())
 }
 
-func (c *Chart) prepare(o Options, share bool) (in prepared, err error) {
-	if in.work, in.selection, err = c.selected(o.Values); err != nil {
-		return prepared{}, err
-	}
-	if share && in.selection != nil && in.selection.defaults != nil && !in.selection.defaults.off.Load() {
-		in.shared = in.selection.defaults
-	}
-	in.probe = o.Probe
-	if o.Probe {
-		c.analyse().probe(in.work)
-	}
-	in.top, err = c.values(in.work, copyMap(o.Values), in.shared, o)
-	return in, err
-}
-
-// helms renders with Helm's engine. A failed execution may have changed the values, so it prepares them again.
-func (c *Chart) helms(o Options) (*outputs, error) {
-	in, err := c.prepare(o, false)
-	if err != nil {
-		return nil, err
-	}
-	texts, err := engine.Engine{}.Render(in.work, in.top)
-	if err != nil {
-		return nil, templateError(err)
-	}
-	out := newOutputs(o.MaxOutput, len(texts))
-	out.unstable = c.analyse().mayBeUnstable()
-	for name, text := range texts {
-		if err := out.text(name, text); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-var errNotParsed = errors.New("the templates do not parse")
-
-// execute renders with parsed templates. Any error means that Helm's engine must render.
-func (c *Chart) execute(in prepared, maxOutput int) (files *outputs, err error) {
+// execute renders with parsed templates. A panic is that of a function in a template.
+func (c *Chart) execute(in *prepared, o Options) (texts map[string]string, unstable bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	p := c.program(in)
-	if p == nil {
-		return nil, errNotParsed
+	return c.programs.of(in.units).run(in.units, o)
+}
+
+// helms returns the error of Helm's engine for a rendering that has failed. It prepares the values again, which the templates may have
+// changed. If Helm renders the chart, it returns the error as it is.
+func (c *Chart) helms(ctx context.Context, o Options, failed error) error {
+	in, err := c.prepare(ctx, o)
+	if err != nil {
+		return err
 	}
-	results := p.reuse(c.results, in.units)
-	files, err = p.run(in, results, maxOutput)
-	if results == nil && errors.Is(err, errShared) {
-		p.used.Store(false)
-	}
-	return files, err
+	return templateError(cmp.Or(in.render(), failed))
 }
 
 // renderable returns an error if `helm template` would refuse the chart before it renders.
 func (c *Chart) renderable() error {
-	switch c.chart.Metadata.Type {
+	switch kind := c.chart.about().kind; kind {
 	case "", "application":
 	default:
-		return fmt.Errorf("chart %s: a chart of type %s cannot be rendered by itself; use it as a dependency", c.Name(), c.chart.Metadata.Type)
+		return fmt.Errorf("chart %s: a chart of type %s cannot be rendered by itself; use it as a dependency", c.Name(), kind)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
 		return fmt.Errorf("chart %s: its dependency %s (%s) is neither in charts/ nor locked: run `sluice deps lock`",
@@ -163,72 +134,31 @@ func (c *Chart) renderable() error {
 	return nil
 }
 
-func (c *Chart) values(work *chart.Chart, values map[string]any, shared *defaults, o Options) (chartutil.Values, error) {
-	capabilities := chartutil.DefaultCapabilities.Copy()
-	if o.KubeVersion != "" {
-		version, err := chartutil.ParseKubeVersion(o.KubeVersion)
-		if err != nil {
-			return nil, fmt.Errorf("kubeVersion %q of the cluster: %w", o.KubeVersion, err)
-		}
-		capabilities.KubeVersion = *version
-	}
-	capabilities.APIVersions = append(capabilities.APIVersions, o.APIVersions...)
-	if want := work.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, capabilities.KubeVersion.String()) {
-		return nil, fmt.Errorf("chart %s needs Kubernetes %s, the cluster has %s: change the chart's version or the cluster's kubeVersion",
-			c.Name(), want, capabilities.KubeVersion.String())
-	}
-	if err := coalesce(work, values, shared); err != nil {
-		if _, err = chartutil.CoalesceValues(work, copyMap(o.Values)); err == nil { // for Helm's message
-			err = errNoTable
-		}
-		return nil, fmt.Errorf("chart %s: values: %w", c.Name(), err)
-	}
-	top := chartutil.Values{
-		"Chart":        work.Metadata,
-		"Capabilities": capabilities,
-		"Release": map[string]any{
-			"Name": o.ReleaseName, "Namespace": o.Namespace, "IsUpgrade": false, "IsInstall": true, "Revision": 1, "Service": "Helm",
-		},
-		"Values": chartutil.Values(values),
-	}
-	if o.SkipSchema {
-		return top, nil
-	}
-	return top, c.validate(work, values, shared)
+// kubeVersionError is the error of a chart that refuses the version of a cluster.
+func kubeVersionError(chart, want, version string) error {
+	return fmt.Errorf("chart %s needs Kubernetes %s, the cluster has %s: change the chart's version or the cluster's kubeVersion", chart, want, version)
 }
 
-// copyChart copies the parts of a chart that Helm or templates change. The copies share the files, and the default values, which are copied
-// before they are merged.
-func copyChart(c *chart.Chart) *chart.Chart {
-	out := &chart.Chart{Metadata: copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values, Schema: c.Schema, Files: c.Files}
-	for _, d := range c.Dependencies() {
-		out.AddDependency(copyChart(d))
-	}
-	return out
-}
-
-func copyMap(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = copyValue(v)
-	}
-	return out
-}
-
+// copyValue copies the maps and lists of a value.
 func copyValue(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
-		return copyMap(x)
-	case []any:
-		out := make([]any, len(x))
-		for i := range x {
-			out[i] = copyValue(x[i])
+		out := make(map[string]any, len(x))
+		for k, item := range x {
+			out[k] = copyValue(item)
 		}
 		return out
+	case []any:
+		return copyList(x)
 	default:
 		return v
 	}
+}
+
+func copyList(list []any) []any {
+	out := make([]any, len(list))
+	for i := range list {
+		out[i] = copyValue(list[i])
+	}
+	return out
 }

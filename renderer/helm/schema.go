@@ -12,21 +12,24 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// schemaCache compiles each schema once. Charts are copied for each rendering, but the copies share the texts of the schemas, so that the
-// address of a text stands for it.
-type schemaCache struct {
+// schemas compiles each schema once. Renderings share the texts of a chart's schemas, so that the address of a text stands for it. It is safe
+// for concurrent use.
+type schemas struct {
 	mu       sync.Mutex
 	compiled map[*byte]schema
 }
 
+type schema struct {
+	compiled *jsonschema.Schema
+	err      error
+}
+
 // validate checks values as Helm does, but with a compiler that cannot read other documents.
-func (c *Chart) validate(work *chart.Chart, values chartutil.Values, shared *defaults) error {
+func (s *schemas) validate(chart part, values map[string]any) error {
 	var out SchemaError
-	c.validateOne(work, values, shared, nil, &out)
+	s.validateOne(chart, values, nil, &out)
 	if len(out.Failures) == 0 {
 		return nil
 	}
@@ -39,23 +42,20 @@ func (c *Chart) validate(work *chart.Chart, values chartutil.Values, shared *def
 const maxSchemaFailures = 50
 
 // validateOne checks the values of a chart and its subcharts; above is the path of the chart's values in the release's.
-func (c *Chart) validateOne(work *chart.Chart, values map[string]any, shared *defaults, above []string, out *SchemaError) {
-	if work.Schema != nil {
-		out.add(work.Name(), above, c.schema.check(work.Schema, values, shared))
+func (s *schemas) validateOne(chart part, values map[string]any, above []string, out *SchemaError) {
+	if chart.schema != nil {
+		out.add(chart.name, above, s.check(chart.schema, values))
 	}
-	for _, sub := range work.Dependencies() {
-		raw, ok := values[sub.Name()]
+	for _, sub := range chart.below {
+		raw, ok := values[sub.name]
 		if !ok || raw == nil {
 			continue
 		}
-		path := append(slices.Clip(above), sub.Name())
-		switch v := raw.(type) {
-		case map[string]any:
-			c.validateOne(sub, v, shared, path, out)
-		case chartutil.Values:
-			c.validateOne(sub, v, shared, path, out)
-		default:
-			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.Name(), Path: path, Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
+		path := append(slices.Clip(above), sub.name)
+		if v, isTable := raw.(map[string]any); isTable {
+			s.validateOne(sub, v, path, out)
+		} else {
+			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.name, Path: path, Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
 		}
 	}
 }
@@ -83,27 +83,24 @@ func (e *SchemaError) add(chart string, above []string, err error) {
 	}
 }
 
-func (s *schemaCache) check(text []byte, values map[string]any, shared *defaults) error {
+func (s *schemas) check(text []byte, values map[string]any) error {
 	known := s.of(text)
 	if known.err != nil {
 		return known.err
 	}
-	if known.parts != nil && shared != nil && known.parts.valid(known.compiled, values, shared, 0) {
-		return nil
-	}
 	return known.compiled.Validate(values)
 }
 
-func (s *schemaCache) of(text []byte) (out schema) {
+func (s *schemas) of(text []byte) (out schema) {
 	if len(text) == 0 {
-		out.compiled, out.parts, out.err = compile(text)
+		out.compiled, out.err = compile(text)
 		return out
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.compiled[&text[0]]
 	if !ok {
-		known.compiled, known.parts, known.err = compile(text)
+		known.compiled, known.err = compile(text)
 		if s.compiled == nil {
 			s.compiled = map[*byte]schema{}
 		}
@@ -115,7 +112,7 @@ func (s *schemaCache) of(text []byte) (out schema) {
 // schemaURL is the name that Helm gives a schema: a relative $ref resolves the same.
 const schemaURL = "file:///values.schema.json"
 
-func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err error) {
+func compile(text []byte) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("values.schema.json cannot be used: %v", r)
@@ -123,18 +120,18 @@ func compile(text []byte) (compiled *jsonschema.Schema, separate parts, err erro
 	}()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, fmt.Errorf("values.schema.json: %w", err)
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(refuse{})
 	if err := compiler.AddResource(schemaURL, document); err != nil {
-		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, fmt.Errorf("values.schema.json: %w", err)
 	}
 	compiled, err = compiler.Compile(schemaURL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("values.schema.json: %w", err)
+		return nil, fmt.Errorf("values.schema.json: %w", err)
 	}
-	return compiled, partsOf(document, compiled), nil
+	return compiled, nil
 }
 
 // refuse is a loader that fails for every URL outside the schema. The library has the well-known meta-schemas built in.

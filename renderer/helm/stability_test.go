@@ -1,4 +1,4 @@
-package helm
+package helm_test
 
 import (
 	"testing"
@@ -15,8 +15,8 @@ func TestUnstableIfAFunctionIsCalled(t *testing.T) {
 		`{{ include "id" . }}{{ include "id" . }}`, `{{ range until 2 }}{{ include "id" $ }}{{ end }}`, `{{ template "id" . }}`, `{{ tpl .Values.text . }}`, `{{ tpl "{{ include \"id\" . }}" . }}`,
 		`{{ if .Values.use }}{{ $_ := set .Values "id" (uuidv4) }}{{ end }}`, `{{ $_ := set .Values "x" (include "id" .) }}`, `{{ ternary "a" "b" (and .Values.use (now | kindIs "struct")) }}`,
 	} {
-		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("use: false\na: {b: {}}\n")},
-			File{"templates/_h.tpl", []byte(helpers)}, File{"templates/a.txt", []byte(text)}, File{"templates/b.txt", []byte(`{{ $_ := set .Values.a.b "x" 1 }}`)})
+		c := chartOf("values.yaml", "use: false\na: {b: {}}\n",
+			"templates/_h.tpl", helpers, "templates/a.txt", text, "templates/b.txt", `{{ $_ := set .Values.a.b "x" 1 }}`).load(t)
 		for i, values := range []map[string]any{off, off, on, on, off, on} {
 			got, err := c.Render(t.Context(), options(values))
 			if err != nil {
@@ -29,23 +29,12 @@ func TestUnstableIfAFunctionIsCalled(t *testing.T) {
 	}
 }
 
-// What Helm's engine calls is not known, so that it counts as unstable if it can call such a function.
-func TestUnstableIfHelmRenders(t *testing.T) {
-	for text, want := range map[string]bool{`{{ if .Values.use }}{{ now }}{{ end }}`: true, `{{ tpl "{{ 1 }}" . }}`: true, `{{ .Values.use }}`: false} {
-		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/a.txt", []byte(text)})
-		got, err := c.helms(options(nil))
-		if err != nil || got.unstable != want {
-			t.Errorf("%s: %v, %v", text, got.unstable, err)
-		}
-	}
-}
-
 // Sprig returns the keys and the values of a map in random order. Sprig's sorting functions, and the order of several maps, stay as they are.
 func TestKeysAndValuesHaveAnOrder(t *testing.T) {
 	const want = "a,b,c,d,e,f,g,h 8,7,6,5,4,3,2,1 a,b,c,d,e,f,g,h,x,a 0 0\n"
 	for range 50 { // the order of so many keys is random
-		c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"values.yaml", []byte("m: {h: 1, g: 2, f: 3, e: 4, d: 5, c: 6, b: 7, a: 8}\n")},
-			File{"templates/a.yaml", []byte(`{{ $m := .Values.m }}{{ keys $m | join "," }} {{ values $m | join "," }} {{ keys $m (dict "x" 1) (dict "a" 1) | join "," }} {{ keys | len }} {{ values (dict) | len }}`)})
+		c := chartOf("values.yaml", "m: {h: 1, g: 2, f: 3, e: 4, d: 5, c: 6, b: 7, a: 8}\n",
+			"templates/a.yaml", `{{ $m := .Values.m }}{{ keys $m | join "," }} {{ values $m | join "," }} {{ keys $m (dict "x" 1) (dict "a" 1) | join "," }} {{ keys | len }} {{ values (dict) | len }}`).load(t)
 		got, err := c.Render(t.Context(), options(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +54,7 @@ func TestTimesAreInUTC(t *testing.T) { //nolint:paralleltest // it changes the z
 		`{{ date_in_zone "15:04 MST" 1700000000 "Asia/Tokyo" }} {{ htmlDateInZone 1700000000 "Local" }} {{ toDate "2006-01-02" "2020-01-02" | unixEpoch }} ` +
 		`{{ mustToDate "2006-01-02" "2020-01-02" }} {{ (now).Location }}`
 	const want = "22:13 UTC 2023-11-14 22:13 UTC 07:13 JST 2023-11-14 1577923200 2020-01-02 00:00:00 +0000 UTC UTC\n"
-	c := reusable(t, File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}, File{"templates/a.yaml", []byte(text)})
+	c := chartOf("templates/a.yaml", text).load(t)
 	for _, probe := range []bool{false, true} {
 		o := options(nil)
 		o.Probe = probe

@@ -1,0 +1,66 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Compares the names of the functions with those in Helm's source. Fails if a new version of Helm changes the engine:
+// compare program.go and functions.go with it, then correct the digests.
+func TestFunctionsAreHelms(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "helm.sh/helm/v3").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(strings.TrimSpace(string(out)), "pkg/engine")
+	names := map[string]bool{}
+	for file, want := range map[string]string{
+		"engine.go": "d9991d420aba19e44b0491f567979eda2469341a2d3649cd82ee17260af6de99",
+		"funcs.go":  "1318205d4e91593b56e44e224cdedb3de38b4ac6127f187f5601696204aba4d6",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s of Helm has the digest %x: compare the change with program.go and functions.go", file, sum)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			var key ast.Expr
+			switch x := n.(type) {
+			case *ast.KeyValueExpr:
+				key = x.Key
+			case *ast.IndexExpr:
+				key = x.Index
+			}
+			if literal, ok := key.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				if name, err := strconv.Unquote(literal.Value); err == nil && name[0] >= 'a' && name[0] <= 'z' {
+					names[name] = true
+				}
+			}
+			return true
+		})
+	}
+	own := functions()
+	if len(names) < 15 {
+		t.Fatalf("found only %v", names)
+	}
+	for name := range names {
+		if own[name] == nil {
+			t.Errorf("Helm has the function %s", name)
+		}
+	}
+}
