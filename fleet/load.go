@@ -212,7 +212,7 @@ func defaultGlobs(globs []string, conventional ...string) []string {
 func (l *loader) readFleet(ctx context.Context) bool {
 	data, err := l.fleetText(ctx)
 	if err != nil {
-		hint := "run `sluice init`; commit the file if it is new; or choose another commit or folder"
+		hint := absentHint(l.tree)
 		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
 		return false
 	}

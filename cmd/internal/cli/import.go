@@ -76,7 +76,7 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 	if i.detect {
 		text, err := s.DetectImport(ctx, tree)
 		if err == nil && text == nil {
-			err = errors.New("no cluster of Flux or Argo CD was found: no FluxInstance, no Kustomization of a cluster and no Application with a destination (write spec.import by hand, see docs/from-flux.md and docs/from-argocd.md)")
+			err = errors.New("no cluster of Flux or Argo CD was found: no FluxInstance, no Kustomization of a cluster and no Application with a destination (write spec.import by hand, see docs/from-flux.md and docs/from-argocd.md; from Helmfile, run `sluice import helmfile`; for charts, Kustomize roots and manifests, `sluice init`)")
 		}
 		if err != nil {
 			return err
