@@ -9,13 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/importer/argocd"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -274,16 +277,27 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 	return out, nil
 }
 
-// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no Applications.
-func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (*fleet.ArgoCDImport, error) {
+// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no Applications. The note
+// is what ApplicationSets say of clusters that are registered in Argo CD only.
+func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fleet.ArgoCDImport, note string, err error) {
 	o := i.argocdOptions(tree, nil)
 	found, err := argocd.Servers(ctx, o)
-	if err != nil || len(found) == 0 {
-		return nil, err
+	if err != nil {
+		return nil, "", err
+	}
+	registered, err := argocd.FindRegistered(ctx, o)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) == 0 {
+		if len(registered.Labels)+len(registered.Names) == 0 {
+			return nil, "", nil
+		}
+		found = []argocd.Cluster{argocd.Local()} // Argo CD always has it
 	}
 	enabled, err := argocd.EnablesHelm(o)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	out := map[string]fleet.ArgoCDCluster{}
 	for _, valid := range []bool{true, false} { // a name that needs no change stays
@@ -298,9 +312,45 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (*fleet.Ar
 			out[one.Environment] = one
 		}
 	}
-	entry := &fleet.ArgoCDImport{Clusters: out}
+	entry = &fleet.ArgoCDImport{Clusters: out}
 	if enabled {
 		entry.Kustomize.BuildOptions = "--enable-helm"
 	}
-	return entry, nil
+	return entry, registeredNote(registered, out), nil
+}
+
+// registeredNote is a comment for sluice.yaml; "" for none.
+func registeredNote(r argocd.Registered, clusters map[string]fleet.ArgoCDCluster) string {
+	if len(r.Labels)+len(r.Names) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString(`# ApplicationSets of this repository select clusters by what Argo CD knows of them. Without these clusters, the
+# Applications for them are not rendered. List what is registered, and add each cluster below spec.import argocd
+# clusters, and its environment to spec.environments:
+#   kubectl -n argocd get secrets -l argocd.argoproj.io/secret-type=cluster --show-labels
+`)
+	if len(r.Names) > 0 {
+		out.WriteString("# Clusters that generators name:\n")
+		taken := maps.Clone(clusters)
+		for _, name := range r.Names {
+			server, named, short := "https://…", "", name
+			if _, rest, is := strings.Cut(name, "://"); is {
+				server, short = name, rest
+			}
+			as := freeName(taken, short)
+			taken[as] = fleet.ArgoCDCluster{}
+			if as != name && short == name {
+				named = fmt.Sprintf("name: %q, ", name)
+			}
+			fmt.Fprintf(&out, "#   %s: {%sserver: %q, environment: %s, labels: {}}\n", as, named, server, as)
+		}
+	}
+	if len(r.Labels) > 0 {
+		out.WriteString("# Labels that selectors ask for:\n")
+		for _, label := range r.Labels {
+			fmt.Fprintf(&out, "#   %s\n", safetext.Line(label))
+		}
+	}
+	return out.String()
 }

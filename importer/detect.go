@@ -27,7 +27,7 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 	}
 	found := detected{flux: fluxClusters(roots)}
 	if len(found.flux) == 0 { // Argo CD's examples and leftovers in a Flux repository are no clusters
-		if found.argocd, err = i.detectArgoCD(ctx, tree); err != nil {
+		if found.argocd, found.note, err = i.detectArgoCD(ctx, tree); err != nil {
 			return nil, err
 		}
 	}
@@ -41,6 +41,7 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 type detected struct {
 	flux   map[string]fleet.ImportedCluster // by name
 	argocd *fleet.ArgoCDImport              // nil if there are clusters of Flux
+	note   string                           // a comment of the file
 }
 
 // fluxClusters names clusters. Those that would share a name get their path in it. Each is in an environment of its own, unless its path names one
@@ -114,7 +115,7 @@ func (d detected) fleet() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
 	}
-	return out, nil
+	return append([]byte(d.note), out...), nil
 }
 
 func names(environments []string) []map[string]any {

@@ -144,3 +144,48 @@ func TestFailedSetsOfOneName(t *testing.T) {
 		t.Errorf("not both are named: %q", files)
 	}
 }
+
+// Clusters that only Argo CD knows become comments to fill in: their labels, and the names that merge generators give.
+func TestDetectedRegisteredClusters(t *testing.T) {
+	t.Parallel()
+	set := func(generators string) string {
+		return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  generators: " + generators + "\n" +
+			"  template: {metadata: {name: 'a-{{name}}'}, spec: {project: default, source: {repoURL: 'https://git.example.com/acme/fleet', path: web}, destination: {server: '{{server}}'}}}\n"
+	}
+	for name, c := range map[string]struct {
+		generators   string
+		want, absent []string
+	}{
+		"labels": {
+			generators: "[{clusters: {selector: {matchLabels: {env: prod, argocd.argoproj.io/secret-type: cluster}, matchExpressions: [{key: tier, operator: In, values: [a, b]}, {key: any, operator: Exists}]}}}]",
+			want:       []string{"#   env: prod\n", "#   tier: a\n", "#   tier: b\n", "#   any\n", "\n      clusters:\n        in-cluster:\n"}, absent: []string{"secret-type: cluster\n#   env", "#   argocd", "that generators name"},
+		},
+		"names": {
+			generators: "[{merge: {mergeKeys: [nameNormalized], generators: [{clusters: {}}, {list: {elements: [{nameNormalized: prod-1, ring: a}, {nameNormalized: Prod_2}]}}]}}]",
+			want:       []string{"#   prod-1: {server: \"https://…\", environment: prod-1, labels: {}}\n", "#   prod-2: {name: \"Prod_2\", server: "}, absent: []string{"ring"},
+		},
+		"servers": {
+			generators: "[{merge: {mergeKeys: [server], generators: [{clusters: {}}, {list: {elements: [{server: 'https://one.example.com'}]}}]}}]",
+			want:       []string{"{server: \"https://one.example.com\", environment: one.example.com"},
+		},
+		"elements only": {generators: "[{list: {elements: [{name: x, server: 'https://x.example.com'}]}}]", want: []string{"x.example.com:\n"}, absent: []string{"# "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := New(nil).Detect(t.Context(), tree("-- argocd/set.yaml --\n"+set(c.generators)+"-- web/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+			for _, absent := range c.absent {
+				if strings.Contains(string(text), absent) {
+					t.Errorf("%q is in\n%s", absent, text)
+				}
+			}
+		})
+	}
+}

@@ -359,7 +359,7 @@ func Servers(ctx context.Context, o Options) ([]Cluster, error) {
 		d := app.Spec.Destination
 		switch {
 		case d.Name == inClusterName, sameServer(d.Server, inClusterServer):
-			out[inClusterName] = Cluster{Name: inClusterName, Server: inClusterServer}
+			out[inClusterName] = Local()
 		case d.Name != "":
 			if _, ok := out[d.Name]; !ok {
 				out[d.Name] = Cluster{Name: d.Name}

@@ -10,6 +10,9 @@ import (
 
 const secretType = "argocd.argoproj.io/secret-type" //nolint:gosec // a label's name
 
+// Local returns the cluster that Argo CD runs in, which it knows without a Secret.
+func Local() Cluster { return Cluster{Name: inClusterName, Server: inClusterServer} }
+
 // secret takes a cluster from a declarative cluster Secret. What the import itself says about the cluster is kept.
 func (i *importer) secret(o manifest.Object) {
 	labels, annotations := stringsOf(o, "labels"), stringsOf(o, "annotations")
