@@ -49,6 +49,14 @@ func (s *Store) keepTree(entries []Entry) (Hash, error) {
 	return s.keep("tree", data), nil
 }
 
+// Keep stores an object in memory, and returns its name. It fails with ErrTooLarge for one that is too large to be read.
+func (s *Store) Keep(r Raw) (Hash, error) {
+	if len(r.Data) > maxObject {
+		return Hash{}, ErrTooLarge
+	}
+	return s.keep(r.Kind, r.Data), nil
+}
+
 // KeepCommit creates a commit that exists only in memory.
 func (s *Store) KeepCommit(c CommitSpec) (Hash, error) {
 	data, err := encodeCommit(c)

@@ -75,9 +75,11 @@ func TestBorrowedObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := other.Worktree()
-	write(t, dir, "new", "text")
-	tree, err := other.WorkingTree(t.Context(), dir)
+	blob, err := other.Keep(Raw{Kind: "blob", Data: []byte("text")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := other.keepTree([]Entry{{Name: "new", Mode: ModeFile, Hash: blob}})
 	if err != nil {
 		t.Fatal(err)
 	}

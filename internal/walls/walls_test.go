@@ -122,7 +122,7 @@ func forbidden() map[string][]string {
 		"policy":         own("renderer/helm", "renderer/kustomize"),
 		"policy/schemas": own("renderer/helm", "renderer/kustomize", "renderer/worker"),
 
-		"hydrate/...":         own("bot", "webhook", "site", "service", "cmd"),
+		"hydrate/...":         own("bot", "webhook", "site", "service", "cmd", "gitstore/worktree"),
 		"hydrate":             own("policy", "promote", "hydrate/verify"),
 		"hydrate/admit":       own("policy", "promote", "hydrate/verify", "hydrate/compare", "hydrate/enforce"),
 		"hydrate/bootstrap":   append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http", "os/exec"),
@@ -132,6 +132,7 @@ func forbidden() map[string][]string {
 		"hydrate/enforce":     own("promote", "hydrate/verify", "hydrate/compare"),
 		"fleet":               append(own("gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
 		"gitstore":            append(own("fleet", "renderer"), helm),
+		"gitstore/worktree":   append(own("fleet", "renderer"), helm),
 		"hydrate/hydratetest": own("policy", "promote"),
 		"importer":            append(own("gitstore", "policy"), goGit),
 		"importer/argocd":     append(own("fleet", "gitstore", "renderer/worker", "renderer/fetch"), goGit),
@@ -156,7 +157,7 @@ func forbidden() map[string][]string {
 		"hydrate/tips":     own("hydrate/admit", "hydrate/compare", "promote", "hydrate/render", "policy"),
 		"hydrate/verify":   own("policy", "hydrate/compare"),
 
-		"bot/...":          own("service", "webhook", "cmd"),
+		"bot/...":          own("service", "webhook", "cmd", "gitstore/worktree"),
 		"bot":              own("bot/forge/github", "bot/forge/gitlab"),
 		"bot/ci":           append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge"), goGit, "net/http"),
 		"bot/command":      append(own("gitstore", "renderer/helm"), goGit),
@@ -174,7 +175,7 @@ func forbidden() map[string][]string {
 		"site/index":   own("policy", "promote"),
 
 		"webhook":          append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "site", "service", "cmd"), goGit, helm),
-		"service/...":      own("cmd"),
+		"service/...":      own("cmd", "gitstore/worktree"),
 		"service":          own("bot/forge/github", "bot/forge/gitlab"),
 		"service/check":    append(own("gitstore", "bot", "policy"), goGit, helm),
 		"service/config":   append(own("hydrate", "bot", "policy"), goGit, helm),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 )
 
 // completion returns the possible values of an argument or a flag.
@@ -123,7 +124,7 @@ func (n *names) read(c *cobra.Command) (*fleetNames, error) {
 	if root := s.Store.Worktree(); root != "" {
 		dir = root
 	}
-	tree, err := s.Store.WorkingTree(c.Context(), dir)
+	tree, err := worktree.Tree(c.Context(), s.Store, dir)
 	if err != nil {
 		return nil, err
 	}

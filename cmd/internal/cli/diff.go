@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
 )
@@ -223,7 +224,7 @@ func headOf(ctx context.Context, s *app.Session, rev, dir string) (gitstore.Comm
 	if root := s.Store.Worktree(); root != "" {
 		dir = root
 	}
-	tree, err := s.Store.WorkingTree(ctx, dir)
+	tree, err := worktree.Tree(ctx, s.Store, dir)
 	if err != nil {
 		return head, err
 	}

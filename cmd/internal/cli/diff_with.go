@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -93,7 +94,7 @@ func borrow(ctx context.Context, s *gitstore.Store, place string) (gitstore.Hash
 		c, err := other.Resolve(ctx, rev)
 		return c.Hash, err
 	}
-	tree, err := other.WorkingTree(ctx, other.Worktree())
+	tree, err := worktree.Tree(ctx, other, other.Worktree())
 	if err != nil {
 		return gitstore.Hash{}, err
 	}

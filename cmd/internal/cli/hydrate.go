@@ -1,19 +1,18 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
@@ -149,18 +148,19 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	}
 	// Whether files of the working tree differ and what the fleet is are read at the same time: both grow with the number of files.
 	var modified bool
-	var group errgroup.Group
-	group.Go(func() error {
-		var err error
-		modified, err = h.modified(ctx, s)
-		return err
-	})
-	named := h.checkNames(ctx, s)
-	unread := group.Wait()
-	if err := cmp.Or(named, unread); err != nil {
+	var unknown error
+	var group sync.WaitGroup
+	group.Go(func() { modified, unknown = h.modified(ctx, s) })
+	err = h.checkNames(ctx, s)
+	group.Wait()
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if modified {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case unknown != nil: // only a warning depends on it, and an image of Sluice has no git
+		warner(o)(fmt.Errorf("sluice cannot tell whether the working tree has changes that are not committed: %w", unknown))
+	case modified:
 		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
 	}
 	if h.push || s.IsURL() {
@@ -219,11 +219,10 @@ func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) erro
 
 // modified reports whether the working tree differs from HEAD, of which only the commit is hydrated.
 func (h *hydrateOptions) modified(ctx context.Context, s *app.Session) (bool, error) {
-	folder := s.Store.Worktree()
-	if h.commit != "" || s.IsURL() || folder == "" {
+	if h.commit != "" || s.IsURL() || s.Store.Worktree() == "" {
 		return false, nil
 	}
-	return s.Store.Modified(ctx, folder, h.request.Commit.Tree, time.Now())
+	return worktree.Modified(ctx, s.Store, h.request.Commit.Tree)
 }
 
 func receiversFlag(f *pflag.FlagSet, file *string) {

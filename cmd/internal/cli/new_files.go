@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 )
 
 // newFiles writes files that do not exist yet into the working tree.
@@ -108,7 +109,7 @@ func (w *newFiles) create(name string) error {
 // change meanwhile.
 func (w *newFiles) seen(ctx context.Context) error {
 	store := w.session.Store
-	now, err := store.WorkingTree(ctx, w.root.Name())
+	now, err := worktree.Tree(ctx, store, w.root.Name())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -187,7 +188,7 @@ func openTree(ctx context.Context, o IO, c *common, commit string) (*app.Session
 	if root := s.Store.Worktree(); root != "" {
 		dir = root
 	}
-	tree, err := s.Store.WorkingTree(ctx, dir)
+	tree, err := worktree.Tree(ctx, s.Store, dir)
 	if err != nil {
 		s.Close()
 	}
