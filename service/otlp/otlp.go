@@ -1,18 +1,14 @@
-// Package otlp sends spans to an OpenTelemetry collector: OTLP over HTTP, as protobuf. OpenTelemetry's own client for
-// this links gRPC and its gateway for one request, 1.7 MB of the binary. The exporter, the batches and the messages are
-// OpenTelemetry's.
+// Package otlp configures OpenTelemetry's exporter of spans: OTLP over HTTP, as protobuf. It reads the variables of the
+// environment itself, because OpenTelemetry's reader logs and skips what is wrong, with the value, which can be a credential.
 package otlp
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,10 +17,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/sluice-gitops/sluice/internal/retry"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 )
 
 // Config of an exporter.
@@ -34,41 +27,19 @@ type Config struct {
 	// CERTIFICATE, CLIENT_CERTIFICATE and CLIENT_KEY. OTEL_EXPORTER_OTLP_TRACES_… precede them. The variables of the
 	// endpoint and the protocol have no effect. nil: no variable is set.
 	Getenv func(string) string
-	// Sleep waits between two tries. nil: retry.Sleep
-	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-const (
-	timeout    = 10 * time.Second // of a request
-	firstDelay = 5 * time.Second
-	maxDelay   = 30 * time.Second
-	tries      = 4
-	maxAnswer  = 4 << 10 // bytes of an error that are read
-)
+const timeout = 10 * time.Second // of a request
 
 // New returns an exporter that sends each batch in one request. It retries a batch that the receiver could not take
 // yet. Errors name the variable that is wrong, and never its value.
 func New(ctx context.Context, c Config) (*otlptrace.Exporter, error) {
-	out, err := newClient(c)
-	if err != nil {
-		return nil, err
-	}
-	return otlptrace.New(ctx, out)
-}
-
-// client implements otlptrace.Client. It is safe for concurrent use.
-type client struct {
-	url      string
-	headers  http.Header
-	compress bool
-	http     *http.Client
-	retry    retry.Policy
-}
-
-func newClient(c Config) (*client, error) {
 	address, err := url.Parse(c.URL)
 	if err != nil || (address.Scheme != "http" && address.Scheme != "https") || address.Host == "" {
 		return nil, errors.New("the address of the OTLP receiver is not an HTTP URL (write one such as https://otel.example.com/v1/traces)")
+	}
+	if address.User != nil || address.RawQuery != "" {
+		return nil, errors.New("the address of the OTLP receiver has a user or a query, which are not sent (put credentials into OTEL_EXPORTER_OTLP_HEADERS)")
 	}
 	env := variables{c.Getenv}
 	headers, err := env.headers()
@@ -83,77 +54,18 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, compression := env.get("COMPRESSION")
-	address.Path = cmp.Or(address.Path, "/")
-	return &client{
-		url: address.String(), headers: headers, compress: compression == "gzip",
+	compression := otlptracehttp.NoCompression
+	if _, value := env.get("COMPRESSION"); value == "gzip" {
+		compression = otlptracehttp.GzipCompression
+	}
+	return otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithTimeout(wait),
+		otlptracehttp.WithCompression(compression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		// A redirect would carry the headers, which are often credentials, to another server.
-		http:  &http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		retry: retry.Policy{Tries: tries, First: firstDelay, Max: maxDelay, Jitter: 0.5, Sleep: c.Sleep},
-	}, nil
-}
-
-// Start implements otlptrace.Client.
-func (c *client) Start(context.Context) error { return nil }
-
-// Stop implements otlptrace.Client.
-func (c *client) Stop(context.Context) error {
-	c.http.CloseIdleConnections()
-	return nil
-}
-
-// UploadTraces implements otlptrace.Client.
-func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// TracesData has the encoding of ExportTraceServiceRequest, whose package imports gRPC.
-	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
-	if err != nil {
-		return err
-	}
-	if c.compress {
-		var small bytes.Buffer
-		w := gzip.NewWriter(&small)
-		if _, err := w.Write(body); err != nil {
-			return err
-		}
-		if err := w.Close(); err != nil {
-			return err
-		}
-		body = small.Bytes()
-	}
-	_, err = retry.Do(ctx, c.retry, func(ctx context.Context) (struct{}, error) { return struct{}{}, c.send(ctx, body) })
-	return err
-}
-
-func (c *client) send(ctx context.Context, body []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header = c.headers.Clone()
-	r.Header.Set("Content-Type", "application/x-protobuf")
-	if c.compress {
-		r.Header.Set("Content-Encoding", "gzip")
-	}
-	answer, err := c.http.Do(r)
-	if err != nil {
-		return retry.Again(fmt.Errorf("send spans: %w", err))
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	switch code := answer.StatusCode; {
-	case code >= 200 && code <= 299:
-		return nil // a receiver that takes only some of the spans has logged the reason
-	case err != nil:
-		return retry.Again(fmt.Errorf("send spans: %s: %w", answer.Status, err))
-	case code == http.StatusTooManyRequests || code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout:
-		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-		if err != nil || seconds < 0 || seconds > int(maxDelay/time.Second) {
-			seconds = 0 // a date, or longer than the client waits
-		}
-		return retry.After(fmt.Errorf("send spans: %s %q", answer.Status, text), time.Duration(seconds)*time.Second)
-	default:
-		return fmt.Errorf("send spans: %s %q", answer.Status, text)
-	}
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}),
+	)
 }
 
 // variables of OpenTelemetry's specification.
@@ -173,8 +85,8 @@ func (v variables) get(suffix string) (name, value string) {
 }
 
 // headers decodes NAME=VALUE,…, whose values can have escapes such as %20.
-func (v variables) headers() (http.Header, error) {
-	out := http.Header{}
+func (v variables) headers() (map[string]string, error) {
+	out := map[string]string{}
 	name, list := v.get("HEADERS")
 	for part := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(part) == "" {
@@ -185,7 +97,7 @@ func (v variables) headers() (http.Header, error) {
 		if key = strings.TrimSpace(key); !ok || err != nil || key == "" {
 			return nil, fmt.Errorf("%s: a header is not NAME=VALUE (separate headers by commas, and write %%2C for a comma in a value)", name)
 		}
-		out.Set(key, value)
+		out[key] = value
 	}
 	return out, nil
 }
