@@ -64,6 +64,8 @@ type mergedGroup struct {
 	example  string         // the first cluster by name
 	varies   []string
 	variants int // different changes
+
+	baseUnknown bool
 }
 
 // place is a cluster in its environment.
@@ -85,10 +87,13 @@ func (b *Builder) Add(same []Target) {
 		t.change(c)
 	}
 	sum := t.sum()
+	if same[0].BaseUnknown {
+		sum += " base unknown"
+	}
 	key := same[0].App + "\x00" + sum
 	m := b.groups[key]
 	if m == nil {
-		m = &mergedGroup{id: shortID(same[0].App, sum), app: same[0].App}
+		m = &mergedGroup{id: shortID(same[0].App, sum), app: same[0].App, baseUnknown: same[0].BaseUnknown}
 		b.groups[key], b.order = m, append(b.order, m)
 	}
 	m.variants++

@@ -19,6 +19,7 @@ type Target struct {
 	Force                     bool     // Flux applies the objects with spec.force
 	Facts                     Facts    // nil: none
 	Before, After             []Object // objects that are equal on both sides may be omitted
+	BaseUnknown               bool     // Before is not known, and empty
 }
 
 func (t *Target) facts() map[string]string {
@@ -38,16 +39,17 @@ type Object struct {
 	Object manifest.Object
 }
 
-// Withheld is a target that could not be rendered. The change set contains none of its objects.
+// Withheld is a target that could not be rendered on one side or on both. The change set contains none of its objects, except with Before.
 type Withheld struct {
 	App         string `json:"app"`
-	Cluster     string `json:"cluster"`
+	Cluster     string `json:"cluster"` // "" if it is not known, and Environment too
 	Environment string `json:"environment"`
 	File        string `json:"file,omitempty"` // of the repository, where the cause is; "" if unknown
 	Line        int    `json:"line,omitempty"` // 0 if unknown
 	Column      int    `json:"column,omitempty"`
 	Message     string `json:"message"`
-	Before      bool   `json:"before,omitempty"` // the base cannot be rendered, but the head can
+	// Before says that the base cannot be rendered, but the head can: the change set has the objects of the head, in a group with BaseUnknown.
+	Before bool `json:"before,omitempty"`
 }
 
 // ChangeSet is the difference between two renderings.
@@ -58,11 +60,35 @@ type ChangeSet struct {
 	Compared int        `json:"compared"` // number of targets, without the withheld ones
 	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is not compared.
 	Unread []string `json:"unread,omitempty"`
-	Totals Counts   `json:"totals"`
+	// Declarations are changes of the objects of Flux or Argo CD that declare targets, where the report shows no rendered object instead: the
+	// target is withheld, or renders the same. They are in no count, except that of Empty.
+	Declarations []Group `json:"declarations,omitempty"`
+	// Files are changed files that the report shows nowhere else.
+	Files  []File `json:"files,omitempty"`
+	Totals Counts `json:"totals"`
 }
 
-// Empty reports whether no object changes and no target was withheld.
-func (c *ChangeSet) Empty() bool { return len(c.Groups) == 0 && len(c.Withheld) == 0 }
+// File is a changed file that no change of the set shows, although it looks like a manifest, values, a chart or a kustomization.
+type File struct {
+	Path string `json:"path"`
+	// Read says that a target or a setting of Sluice reads the file, and that no rendered object changes. Otherwise no known target reads it.
+	Read   bool   `json:"read,omitempty"`
+	Reason string `json:"reason"` // why it has no effect, or probably is not read
+}
+
+// Unclaimed returns the number of changed files that no known target reads.
+func (c *ChangeSet) Unclaimed() int {
+	n := 0
+	for i := range c.Files {
+		if !c.Files[i].Read {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty reports whether no object and no declaration changes and no target was withheld.
+func (c *ChangeSet) Empty() bool { return len(c.Groups)+len(c.Withheld)+len(c.Declarations) == 0 }
 
 // Counts are numbers of objects. An object counts once for every cluster.
 type Counts struct {
@@ -113,6 +139,8 @@ type Group struct {
 	Varies   []string       `json:"varies,omitempty"` // references whose values differ between the clusters
 	Example  string         `json:"example"`          // the cluster whose objects and values Objects shows
 	Summary  string         `json:"summary"`
+	// BaseUnknown says that the targets cannot be rendered at the base: the objects of the head are all shown, as added, and are new or changed.
+	BaseUnknown bool `json:"baseUnknown,omitempty"`
 }
 
 // Reach describes clusters of one environment by a pattern; `prod/*` means all of them.

@@ -17,6 +17,9 @@ func (r Reach) String() string {
 
 // Place returns a cluster with its environment: prod/eu-1a. If the two names are equal, it returns the name once.
 func Place(environment, cluster string) string {
+	if cluster == "" {
+		return "an unknown cluster"
+	}
 	if environment == "" || environment == cluster {
 		return cluster
 	}

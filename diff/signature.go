@@ -13,6 +13,7 @@ type sharedKey struct {
 	sync            Sync
 	keeps           string
 	force           bool
+	baseUnknown     bool
 }
 
 func firstOf(list []Object) *Object {
@@ -24,13 +25,13 @@ func firstOf(list []Object) *Object {
 
 // signature identifies the objects of a target, and how they are applied. It keeps the signatures of shared lists.
 func signature(t *Target, kept map[sharedKey]string) string {
-	shared := sharedKey{firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force}
+	shared := sharedKey{firstOf(t.Before), firstOf(t.After), len(t.Before), len(t.After), t.Sync, t.Keeps, t.Force, t.BaseUnknown}
 	if known, ok := kept[shared]; ok {
 		return known
 	}
 	h := sha256.New()
 	write := func(s string) { _, _ = io.WriteString(h, s) } // a hash accepts every write
-	write(fmt.Sprintf("%s\x00%s\x00%t\x00", t.Sync, t.Keeps, t.Force))
+	write(fmt.Sprintf("%s\x00%s\x00%t\x00%t\x00", t.Sync, t.Keeps, t.Force, t.BaseUnknown))
 	for _, o := range t.Before {
 		write(o.Key + "\x00")
 	}

@@ -18,7 +18,7 @@ const (
 	EffectRemoved Effect = "removed"
 )
 
-// AffectedTarget is a target that a change can touch.
+// AffectedTarget is a target that a change can touch. It has no cluster if it is imported and its cluster is not known.
 type AffectedTarget struct {
 	Cluster, App string
 	Effect       Effect
@@ -34,6 +34,9 @@ type Reach func(f *Fleet, s Source) []string
 // paths and of clusters, not with the number of targets. Affected renders nothing.
 func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
+	if base != nil {
+		a.unplaced(newChanges(changed))
+	}
 	switch {
 	case base == nil || a.specChanged() || a.keysChanged(changed):
 		a.everything()
@@ -187,9 +190,17 @@ func (a *affected) files(f *Fleet, apps []*App, paths []string, reach Reach) {
 	if len(paths) == 0 {
 		return
 	}
-	changed := newChanges(slices.Concat(paths, f.linked(paths, apps)))
+	a.look(f, apps, newChanges(slices.Concat(paths, f.linked(paths, apps))), reach)
+}
+
+func (a *affected) look(f *Fleet, apps []*App, changed *changes, reach Reach) {
 	for _, p := range changed.paths {
-		a.layerFile(f, apps, p)
+		if changed.claimed != nil {
+			clear(a.found)
+		}
+		if a.layerFile(f, apps, p); changed.claimed != nil && len(a.found) > 0 {
+			changed.claimed[p] = true
+		}
 	}
 	a.customLayers(f, changed)
 	a.components(f, apps, changed, reach)
@@ -255,7 +266,7 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 func (a *affected) customLayers(f *Fleet, changed *changes) {
 	for _, l := range f.layers {
 		for _, v := range l.Values {
-			a.template(f, cmp.Or(v.Repository, l.Repository), v.Path, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
+			a.template(f, cmp.Or(v.Repository, l.Repository), v.Path, changed.paths, func(p string) bool { return changed.touchFile(p) || changed.touchFile(stem(p)) })
 		}
 		for _, template := range l.Components {
 			a.template(f, l.Repository, template, changed.paths, func(p string) bool { return changed.touch(p) })
@@ -315,24 +326,25 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 		}
 	}
 	resolved, err := f.Resolve(t)
-	if i := t.Imported(); i != nil && i.Err != nil {
-		return false // imports compares the errors
+	if i := t.Imported(); i != nil && i.Err != nil { // imports compares the errors
+		return changed.touchAny(i.Reads)
 	}
 	if err != nil {
 		return true // it fails the same way when it is planned
 	}
+	found := false
 	for _, s := range resolved.Sources {
 		key := s.key()
 		known, ok := hit[key]
 		if !ok {
-			known = slices.ContainsFunc(reach(f, s), changed.touch)
+			known = changed.touchAny(reach(f, s))
 			hit[key] = known
 		}
-		if known {
-			return true
+		if found = known || found; found && changed.claimed == nil {
+			break
 		}
 	}
-	return false
+	return found
 }
 
 // key names a resolved source.

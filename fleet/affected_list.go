@@ -9,6 +9,7 @@ import (
 func Everything(base, head *Fleet) []AffectedTarget {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 	a.everything()
+	a.unplaced(newChanges(nil))
 	return a.list()
 }
 
@@ -27,6 +28,9 @@ func (a *affected) list() []AffectedTarget {
 	out := make([]AffectedTarget, 0, len(a.found))
 	for key := range a.found {
 		before, after := exists(a.base, key), exists(a.head, key)
+		if key[0] == "" {
+			before, after = a.base.Unplaced(key[1]) != nil, a.head.Unplaced(key[1]) != nil
+		}
 		t := AffectedTarget{Cluster: key[0], App: key[1], Effect: EffectChanged}
 		switch {
 		case !before && !mayHave(a.base, a.head, key):

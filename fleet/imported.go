@@ -59,8 +59,13 @@ type Imported struct {
 	Brings    Brings
 	Foreign   bool // a server or another repository describes what the target brings: this commit lacks none of it
 
-	// Reads are the files that the tool read to build the objects of a target that brings charts. Explain looks in them.
+	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a target that fails or
+	// is suspended, they are those that it may be built from.
 	Reads []string `json:",omitempty"`
+	// Declared is a digest of the user's object, without the values of a chart that can be rendered; of a target that fails, also of the objects
+	// that it refers to. Object is the user's object as YAML, of a target that fails.
+	Declared string
+	Object   string `json:",omitempty"`
 
 	names *strings.Replacer // of the fleet
 }
@@ -357,6 +362,9 @@ func (i *Imported) same(o *Imported) bool {
 	if o == nil || (i.Err == nil) != (o.Err == nil) || i.Suspended != o.Suspended || i.Err != nil && i.Err.Error() != o.Err.Error() {
 		return false
 	}
+	if i.Err != nil {
+		return i.Declared == o.Declared
+	}
 	if i.Namespace == o.Namespace && bytes.Equal(i.Component, o.Component) && reflect.DeepEqual(i.Sources, o.Sources) { // most are, and keys cost more
 		return true
 	}
@@ -394,4 +402,25 @@ func (a *affected) imports() {
 			}
 		}
 	}
+}
+
+// unplaced finds the imported targets whose cluster is not known and whose declaration or files change. One that the other commit has on a
+// cluster is found there.
+func (a *affected) unplaced(changed *changes) {
+	for _, side := range []struct{ f, other *Fleet }{{a.base, a.head}, {a.head, a.base}} {
+		for _, t := range side.f.unread {
+			if t.Cluster == "" && side.other.apps[t.App] == nil && (!t.same(side.other.Unplaced(t.App)) || slices.ContainsFunc(t.Reads, changed.touch)) {
+				a.found[[2]string{"", t.App}] = true
+			}
+		}
+	}
+}
+
+// Unplaced returns an imported target whose cluster is not known; nil if there is none of the name.
+func (f *Fleet) Unplaced(app string) *Imported {
+	i := slices.IndexFunc(f.unread, func(t *Imported) bool { return t.Cluster == "" && t.App == app })
+	if i < 0 {
+		return nil
+	}
+	return f.unread[i]
 }

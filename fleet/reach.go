@@ -11,7 +11,7 @@ func (a *affected) components(f *Fleet, apps []*App, changed *changes, reach Rea
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
 		if !ok {
-			known = f.isComponent(dir) && slices.ContainsFunc(reach(f, Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}), changed.touch)
+			known = f.isComponent(dir) && changed.touchAny(reach(f, Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}))
 			asked[dir] = known
 		}
 		return known

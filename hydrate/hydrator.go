@@ -140,6 +140,11 @@ func (h *Hydrator) Affected(ctx context.Context, base, head gitstore.Hash) ([]fl
 	return h.sources.Affected(ctx, base, v)
 }
 
+// Claims returns the files that differ between two views, and who reads each; see source.Reader.Claims.
+func (h *Hydrator) Claims(ctx context.Context, base, head *source.View) (map[string]fleet.Claim, error) {
+	return h.sources.Claims(ctx, base, head)
+}
+
 // Count returns a number with its noun: "1 app", "2 apps", "2 branches".
 func Count(n int, noun string) string {
 	switch {

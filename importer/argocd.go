@@ -111,7 +111,12 @@ func inFleet(u *argocd.Unit, names map[string]string) {
 // describes the Applications: then the commit lacks none.
 func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported {
 	one := fleet.Imported{
-		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny, Foreign: p.Foreign,
+		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny, Foreign: p.Foreign, Reads: p.Reads,
+	}
+	if p.Object != nil {
+		one.Object, one.Declared = declaredText(p.Object)
+	} else {
+		one.Reads = append(one.Reads, p.Origin.File)
 	}
 	if one.Kind == "" {
 		one.Kind = fleet.KindFile
@@ -129,6 +134,16 @@ func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported 
 		out[n].Cluster = clusters[n].Name
 	}
 	return out
+}
+
+// declaredText returns an object as YAML, and a digest of it.
+func declaredText(o manifest.Object) (text, digest string) {
+	data, err := manifest.Encode(o)
+	if err != nil {
+		data = []byte(err.Error()) // not possible: the object was decoded from YAML
+	}
+	sum := sha256.Sum256(data)
+	return string(data), hex.EncodeToString(sum[:])
 }
 
 // clustersOf maps Applications to their clusters.
@@ -165,7 +180,11 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application", Namespace: u.Namespace,
 		Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
-		Parent: u.Parent, Set: u.Set,
+		Parent: u.Parent, Set: u.Set, Reads: u.Reads,
+	}
+	text, sum := declaredText(u.Object)
+	if out.Declared = sum; u.Err != nil {
+		out.Object = text
 	}
 	if u.Brings {
 		out.Brings = fleet.BringsAny

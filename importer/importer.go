@@ -166,6 +166,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
 		Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
+		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
 	if u.Parent != (flux.Key{}) {
 		out.Parent = fluxApp(u.Parent)
@@ -187,7 +188,7 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles, Packing: packingOf(r)}}, r.Component
 		return out
 	}
-	out.Sources, out.Reads = []fleet.ImportedSource{{}}, u.Own
+	out.Sources = []fleet.ImportedSource{{}}
 	if u.Err == nil {
 		out.Sources[0].Objects = string(u.Stream)
 	}

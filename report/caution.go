@@ -2,6 +2,8 @@ package report
 
 import (
 	"cmp"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -108,6 +110,7 @@ type WithheldGroup struct {
 	Apps    []string
 	Where   []diff.Reach
 	byEnv   map[string]int // index in Where
+	members []*diff.Withheld
 }
 
 // GroupWithheld groups targets by their failure; the most frequent failure is first.
@@ -129,12 +132,65 @@ func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
 		}
 		g.add(w)
 	}
+	out = alikeWithheld(out)
 	slices.SortStableFunc(out, func(a, b *WithheldGroup) int { return cmp.Compare(b.Targets, a.Targets) })
 	return out
 }
 
+// mostAlike is the number of messages that differ only in names and that are shown one by one.
+const mostAlike = 3
+
+// alikeWithheld unites groups whose messages differ only in names, if there are more than mostAlike of them.
+func alikeWithheld(list []*WithheldGroup) []*WithheldGroup {
+	return united(list, func(g *WithheldGroup) string { return fmt.Sprintf("%s %t", unnamed(g.Message), g.Before) }, func(first *WithheldGroup, all []*WithheldGroup) {
+		for _, g := range all {
+			for i := range g.members {
+				first.add(g.members[i])
+			}
+		}
+		first.Message += fmt.Sprintf("\n(and %s that %s only in names)", Count(len(all), "other message"), differs(len(all)))
+	})
+}
+
+func differs(n int) string {
+	if n == 1 {
+		return "differs"
+	}
+	return "differ"
+}
+
+// united replaces items of one key by the first of them, if there are more than mostAlike.
+func united[T any](list []*T, key func(*T) string, unite func(first *T, others []*T)) []*T {
+	byKey := map[string][]*T{}
+	for _, one := range list {
+		byKey[key(one)] = append(byKey[key(one)], one)
+	}
+	var out []*T
+	for _, one := range list {
+		same := byKey[key(one)]
+		if len(same) <= mostAlike {
+			out = append(out, one)
+		} else if same[0] == one {
+			out = append(out, one)
+		}
+	}
+	for _, same := range byKey {
+		if len(same) > mostAlike {
+			unite(same[0], same[1:])
+		}
+	}
+	return out
+}
+
+// nameLike matches what names something in a message: quoted texts, and words with a digit, a dot, a slash or a dash in them.
+var nameLike = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|[A-Za-z0-9_@:+{}$~-]*[0-9./:@-][A-Za-z0-9_./@:+{}$~-]*")
+
+// unnamed returns a message without the names in it.
+func unnamed(text string) string { return nameLike.ReplaceAllString(text, "…") }
+
 func (g *WithheldGroup) add(w *diff.Withheld) {
 	g.Targets++
+	g.members = append(g.members, w)
 	if !slices.Contains(g.Apps, w.App) {
 		g.Apps = append(g.Apps, w.App)
 	}

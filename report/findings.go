@@ -154,6 +154,14 @@ func Docs(r *Review, f *Finding) string {
 type MessageGroup struct {
 	Text  string
 	Files []string // clusters/eu.yaml:12
+	Alike int      // other messages that differ only in names
+}
+
+// Alike unites messages that differ only in names, if there are more than a few.
+func Alike(list []*MessageGroup) []*MessageGroup {
+	return united(list, func(g *MessageGroup) string { return unnamed(g.Text) }, func(first *MessageGroup, others []*MessageGroup) {
+		first.Alike = len(others)
+	})
 }
 
 // filePosition matches the FILE:LINE:COL that a message begins with.
@@ -184,7 +192,7 @@ func GroupMessages(list []string) []*MessageGroup {
 // Line writes a group on one line: position: message (and 3 more files: …).
 func (g *MessageGroup) Line(most int) string {
 	if len(g.Files) == 0 {
-		return g.Text
+		return g.Text + g.alike()
 	}
 	out := g.Files[0] + ": " + g.Text
 	if rest := g.Files[1:]; len(rest) > 0 {
@@ -195,5 +203,12 @@ func (g *MessageGroup) Line(most int) string {
 		}
 		out += ")"
 	}
-	return out
+	return out + g.alike()
+}
+
+func (g *MessageGroup) alike() string {
+	if g.Alike == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %s that %s only in names)", Count(g.Alike, "other message"), differs(g.Alike))
 }

@@ -40,6 +40,9 @@ func GroupCounts(g *diff.Group) string {
 	if text != "" && len(g.Clusters) > 1 {
 		text += " on each"
 	}
+	if g.BaseUnknown {
+		text = joined(text, BaseUnknownWords)
+	}
 	return text
 }
 

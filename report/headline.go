@@ -31,13 +31,7 @@ func Headline(r *Review) string {
 func Refusal(r *Review) string {
 	parts := []string{firstError(r, safetext.Line)}
 	if r.Changes != nil {
-		n := 0
-		for _, w := range r.Changes.Withheld {
-			if !w.Before {
-				n++
-			}
-		}
-		if n > 0 {
+		if n := withheldCount(r.Changes); n > 0 {
 			parts = append(parts, Count(n, "target")+" cannot be rendered")
 		}
 	}

@@ -83,7 +83,7 @@ func (m *markdown) body(limit int) string {
 	m.left = limit - size(top) - size(foot) - roomForCut
 	// Parts take their room in order of importance; the order of reading is below.
 	errors := m.take(m.errors(), 2)
-	withheld := m.take(m.withheld(), 2)
+	withheld := m.take(m.withheld(), 2) + m.take(m.files(false), 4)
 	cautions := m.take(m.cautions(), 2)
 	rollout := m.take(m.rollout(), 4)
 	m.left -= 4 * roomForMore // for the parts after the apps
@@ -95,6 +95,9 @@ func (m *markdown) body(limit int) string {
 	warnings := m.take(m.warnings(), 4)
 	log := m.take(m.log(), 4)
 	groups := m.groups()
+	if c := m.r.Changes; c != nil {
+		groups += m.groupList("\n### Declarations\n\nThese objects declare targets that are withheld or render the same.\n", pointers(c.Declarations)) + m.take(m.files(true), 4)
+	}
 	cut := m.cutLine()
 	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved + warnings + log + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
@@ -198,8 +201,13 @@ func VerdictDetail(r *Review) string {
 	if n := criticals(r.Changes); n > 0 {
 		parts = append(parts, Count(n, "critical change"))
 	}
-	if c := r.Changes; c != nil && len(c.Withheld) > 0 {
-		parts = append(parts, Count(len(c.Withheld), "target")+" withheld")
+	if c := r.Changes; c != nil {
+		if n := withheldCount(c); n > 0 {
+			parts = append(parts, Count(n, "target")+" withheld")
+		}
+		if n := len(c.Withheld) - withheldCount(c); n > 0 {
+			parts = append(parts, "the base of "+Count(n, "target")+" unknown")
+		}
 	}
 	if f := &r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
 		parts = append(parts, policyWords(f))
@@ -331,11 +339,22 @@ func (m *markdown) groups() string {
 			list = append(list, g)
 		}
 	}
-	if len(list) == 0 {
+	return m.groupList("\n### Changes\n", list)
+}
+
+func pointers(groups []diff.Group) []*diff.Group {
+	out := make([]*diff.Group, len(groups))
+	for i := range groups {
+		out[i] = &groups[i]
+	}
+	return out
+}
+
+func (m *markdown) groupList(heading string, groups []*diff.Group) string {
+	if len(groups) == 0 {
 		return ""
 	}
-	const heading = "\n### Changes\n"
-	l := newLadder(m, list)
+	l := newLadder(m, groups)
 	l.climb(m.left - len(heading))
 	text := heading + l.text()
 	m.left -= size(text)

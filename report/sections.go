@@ -36,7 +36,7 @@ func messageBlock(text string) []string {
 
 func (m *markdown) errors() *part {
 	p := &part{head: "> [!CAUTION]\n> The review failed.\n\n", tail: "\n"}
-	for i, g := range GroupMessages(m.r.Errors) {
+	for i, g := range Alike(GroupMessages(m.r.Errors)) {
 		p.items = append(p.items, message(fmt.Sprintf("**Error %d**", i+1), g.Line(maxNamed)))
 	}
 	p.more = func(shown int) string { return "\nAnd " + Count(len(p.items)-shown, "more error") + ".\n" }
@@ -49,12 +49,16 @@ func (m *markdown) withheld() *part {
 		return p
 	}
 	list := GroupWithheld(m.r.Changes.Withheld)
-	their := "their"
-	if len(m.r.Changes.Withheld) == 1 {
-		their = "its"
+	if n := withheldCount(m.r.Changes); n > 0 {
+		their := "their"
+		if n == 1 {
+			their = "its"
+		}
+		p.head = "> [!WARNING]\n> " + Count(n, "target") +
+			" cannot be rendered. The report leaves out " + their + " objects, and Sluice does not write them.\n\n"
+	} else if len(list) > 0 {
+		p.head = "> [!WARNING]\n> " + Count(len(m.r.Changes.Withheld), "target") + " cannot be rendered at the base. The report shows all their objects as added: they are new or changed.\n\n"
 	}
-	p.head = "> [!WARNING]\n> " + Count(len(m.r.Changes.Withheld), "target") +
-		" cannot be rendered. The report leaves out " + their + " objects, and Sluice does not write them.\n\n"
 	for _, g := range list {
 		p.items = append(p.items, message(g.Label(code), g.Message))
 	}
@@ -65,6 +69,24 @@ func (m *markdown) withheld() *part {
 		}
 		return "\nAnd " + Count(n, "more target") + ", for " + Count(len(list)-shown, "other reason") + ".\n"
 	}
+	return p
+}
+
+// files lists changed files that the changes do not show.
+func (m *markdown) files(read bool) *part {
+	p := &part{tail: "\n"}
+	if m.r.Changes == nil {
+		return p
+	}
+	list := FilesOf(m.r.Changes, read)
+	p.head = "\n> [!NOTE]\n> " + UnclaimedWords(len(list)) + ":\n\n"
+	if read {
+		p.head = "\n" + InertWords(len(list)) + ":\n\n"
+	}
+	for _, f := range list {
+		p.items = append(p.items, "- "+code(f.Path)+": "+prose(f.Reason)+"\n")
+	}
+	p.more = func(shown int) string { return "- And " + Count(len(p.items)-shown, "more file") + ".\n" }
 	return p
 }
 

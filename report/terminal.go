@@ -22,6 +22,7 @@ const (
 	terminalObjects  = 200 // with hunks
 	terminalFindings = 5   // messages of one rule
 	terminalNames    = 3   // objects of one message
+	terminalFiles    = 20  // changed files that are read by none
 )
 
 // Terminal writes the review for a terminal or a log. It escapes what a terminal or a CI system would interpret.
@@ -39,6 +40,8 @@ func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	t.findings()
 	t.apps()
 	t.groups()
+	t.declarations()
+	t.files()
 	t.warnings()
 	t.foot()
 	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
@@ -197,14 +200,25 @@ func (t *terminal) table(rows [][]string) {
 }
 
 func (t *terminal) groups() {
-	c := t.r.Changes
-	if c == nil {
-		return
+	if t.r.Changes != nil {
+		t.groupList(t.r.Changes.Groups)
 	}
+}
+
+// declarations writes the changes of objects that declare targets.
+func (t *terminal) declarations() {
+	if c := t.r.Changes; c != nil && len(c.Declarations) > 0 {
+		t.line()
+		t.line(t.color(bold, "Declarations"), " of targets that are withheld or render the same:")
+		t.groupList(c.Declarations)
+	}
+}
+
+func (t *terminal) groupList(groups []diff.Group) {
 	left := terminalObjects
 	fold := NewFolder()
-	for i := range c.Groups {
-		g := &c.Groups[i]
+	for i := range groups {
+		g := &groups[i]
 		if quietGroup(g) && !t.o.Full {
 			continue
 		}

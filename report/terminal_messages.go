@@ -21,7 +21,7 @@ func (t *terminal) pins() {
 
 // errors writes why the review failed, equal messages once.
 func (t *terminal) errors() {
-	for _, g := range GroupMessages(t.r.Errors) {
+	for _, g := range Alike(GroupMessages(t.r.Errors)) {
 		t.message("error", red, g.Line(maxNamed))
 	}
 }
@@ -33,9 +33,41 @@ func (t *terminal) withheld() {
 		return
 	}
 	t.line()
-	t.line(t.color(red, Count(len(c.Withheld), "target")+" cannot be rendered"), "; the report leaves out these objects:")
+	if n := withheldCount(c); n > 0 {
+		t.line(t.color(red, Count(n, "target")+" cannot be rendered"), "; the report leaves out these objects:")
+	} else {
+		t.line(t.color(yellow, Count(len(c.Withheld), "target")+" cannot be rendered at the base"), "; the report shows all their objects as added:")
+	}
 	for _, g := range GroupWithheld(c.Withheld) {
 		t.message("withheld", red, g.Label(safetext.Line)+": "+g.Message)
+	}
+}
+
+// files lists changed files that the changes do not show.
+func (t *terminal) files() {
+	if t.r.Changes == nil {
+		return
+	}
+	for _, read := range []bool{false, true} {
+		list, words := FilesOf(t.r.Changes, read), UnclaimedWords
+		if read {
+			words = InertWords
+		}
+		if len(list) == 0 {
+			continue
+		}
+		t.line()
+		t.line(t.color(yellow, words(len(list))), ":")
+		shown := list
+		if len(shown) > terminalFiles && !t.o.Full {
+			shown = shown[:terminalFiles]
+		}
+		for _, f := range shown {
+			t.line("  ", safetext.Line(f.Path), ": ", safetext.Line(f.Reason))
+		}
+		if rest := len(list) - len(shown); rest > 0 {
+			t.line("  … ", Count(rest, "more file"), "; see them with --full")
+		}
 	}
 }
 

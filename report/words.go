@@ -125,9 +125,9 @@ func headline(r *Review, name naming) string {
 		return cmp.Or(firstError(r, name), "no review — the base and the head cannot be compared")
 	}
 	s := scopeOf(c)
-	withheld := ""
-	if n := len(c.Withheld); n > 0 {
-		withheld = Count(n, "target") + " cannot be rendered"
+	withheld, held := "", withheldCount(c)
+	if held > 0 {
+		withheld = Count(held, "target") + " cannot be rendered"
 	}
 	switch {
 	case len(s.apps) > 0:
@@ -148,7 +148,7 @@ func headline(r *Review, name naming) string {
 		return "only noise on " + Count(s.noisy, "cluster") + " — " +
 			joined(Count(c.Totals.Noise, "object")+" with only new version labels, checksums or equal values", effect, withheld)
 	case withheld != "":
-		if len(c.Withheld) == 1 {
+		if held == 1 {
 			return withheld + " — its changes are unknown"
 		}
 		return withheld + " — their changes are unknown"
@@ -160,8 +160,67 @@ func headline(r *Review, name naming) string {
 		}
 		return "no effect on what can be read — " + what + " cannot be rendered; other targets that depend on it are not compared"
 	}
+	unclaimed := ""
+	switch n := c.Unclaimed(); n {
+	case 0:
+	case 1:
+		unclaimed = "1 changed file is read by none"
+	default:
+		unclaimed = Number(n) + " changed files are read by none"
+	}
+	switch n := len(c.Declarations); {
+	case n > 0:
+		what := Count(n, "declaration") + " change"
+		if n == 1 {
+			what += "s"
+		}
+		return cmp.Or(firstError(r, name), "no rendered object changes — "+joined(what, strings.Replace(unclaimed, "by none", "by no target", 1)))
+	case unclaimed != "":
+		return cmp.Or(firstError(r, name), "no effect on the targets that Sluice reads — "+unclaimed)
+	}
 	return cmp.Or(firstError(r, name), "no effect — the clusters keep what they run")
 }
+
+// withheldCount is the number of targets whose objects the report leaves out.
+func withheldCount(c *diff.ChangeSet) int {
+	n := 0
+	for i := range c.Withheld {
+		if !c.Withheld[i].Before {
+			n++
+		}
+	}
+	return n
+}
+
+// UnclaimedWords introduces the changed files that no known target reads.
+func UnclaimedWords(n int) string {
+	if n == 1 {
+		return "1 changed file that no known target reads"
+	}
+	return Number(n) + " changed files that no known target reads"
+}
+
+// InertWords introduces the changed files that are read and change nothing.
+func InertWords(n int) string {
+	if n == 1 {
+		return "1 changed file without an effect on rendered objects"
+	}
+	return Number(n) + " changed files without an effect on rendered objects"
+}
+
+// FilesOf returns the changed files of a set that are, or are not, read.
+func FilesOf(c *diff.ChangeSet, read bool) []diff.File {
+	var out []diff.File
+	for _, f := range c.Files {
+		if f.Read == read {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// BaseUnknownWords follow the counts of a group whose targets cannot be rendered at the base.
+const BaseUnknownWords = "new or changed, the base is unknown"
 
 // firstError returns the first of the errors that make a review incomplete; "" if there is none.
 func firstError(r *Review, name naming) string {

@@ -3,6 +3,8 @@ package review_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,72 @@ func TestChartFails(t *testing.T) {
 	out := makeReview(t, r, review.Options{})
 	if out.Verdict != report.VerdictError || len(out.Changes.Withheld) == 0 || len(out.Errors) != 0 {
 		t.Errorf("verdict %s, %d withheld, errors %v", out.Verdict, len(out.Changes.Withheld), out.Errors)
+	}
+}
+
+// A review that succeeds has judged every object of the head that the base does not have byte for byte, whatever fails on either side.
+func TestSuccessMeansJudged(t *testing.T) {
+	object := func(app, value string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + app + "}\ndata: {key: " + value + "}\n"
+	}
+	states := []string{"", "one", "two", "broken"} // of an app: absent, two contents, and files that cannot be read
+	write := func(r *hydratetest.Repo, app, state string) {
+		switch state {
+		case "":
+			return
+		case "broken":
+			r.Write("apps/"+app+"/files/cm.yaml", "a: [")
+		default:
+			r.Write("apps/"+app+"/files/cm.yaml", object(app, state))
+		}
+		r.Write("apps/"+app+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+app+"}\nspec: {namespace: ns, placement: {}, source: {manifests: {path: apps/"+app+"/files}}}\n")
+	}
+	random := rand.New(rand.NewPCG(1, 0))
+	succeeded := 0
+	for n := range 24 {
+		r := hydratetest.New(t)
+		r.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: prod}]}\n")
+		r.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
+		var before, after []string
+		for i := range 2 {
+			before, after = append(before, states[random.IntN(len(states))]), append(after, states[random.IntN(len(states))])
+			if n < len(states)*len(states) && i == 0 { // each pair once
+				before[0], after[0] = states[n/len(states)], states[n%len(states)]
+			}
+			write(r, fmt.Sprint("app", i), before[i])
+		}
+		r.Commit("before")
+		for i := range 2 {
+			r.Git("rm", "-rqf", "--ignore-unmatch", fmt.Sprint("apps/app", i))
+			write(r, fmt.Sprint("app", i), after[i])
+		}
+		r.Write("README.md", fmt.Sprint(n))
+		r.Commit("after")
+		engine := &rules{}
+		out := makeReview(t, r, review.Options{Judge: review.Policy{Engine: engine}})
+		if out.Verdict == report.VerdictError {
+			if !slices.Contains(before, "broken") && !slices.Contains(after, "broken") {
+				t.Errorf("%q to %q: the verdict is error, and nothing fails", before, after)
+			}
+			continue
+		}
+		succeeded++
+		judged := map[string]bool{}
+		for _, s := range engine.asked[0] {
+			judged[s.App.Name] = judged[s.App.Name] || len(s.Objects) > 0
+		}
+		for i := range 2 {
+			app := fmt.Sprint("app", i)
+			if after[i] != "" && after[i] != before[i] && !judged[app] {
+				t.Errorf("%s from %q to %q: the verdict is %s, and the policy has not seen its object", app, before[i], after[i], out.Verdict)
+			}
+			if after[i] == "broken" && before[i] != "broken" {
+				t.Errorf("%s from %q to %q: the verdict is %s", app, before[i], after[i], out.Verdict)
+			}
+		}
+	}
+	if succeeded == 0 {
+		t.Error("no review succeeds, so the test shows nothing")
 	}
 }
 

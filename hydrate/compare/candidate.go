@@ -26,8 +26,13 @@ type candidate struct {
 
 func (one *candidate) withheld() bool { return one.failed[0] != nil || one.failed[1] != nil }
 
-// compared reports whether both sides are known and may differ.
-func (one *candidate) compared() bool { return !one.equal && !one.withheld() }
+// baseUnknown reports whether only the base cannot be rendered: the objects of the head are then all shown and judged.
+func (one *candidate) baseUnknown() bool {
+	return one.failed[0] != nil && one.failed[1] == nil && one.sides[1] != nil
+}
+
+// compared reports whether the head is known and may differ from the base.
+func (one *candidate) compared() bool { return !one.equal && (!one.withheld() || one.baseUnknown()) }
 
 // target returns the target after the change. If the change removes it, it returns the target before.
 func (one *candidate) target() fleet.Target {
@@ -52,18 +57,22 @@ func (c *run) findCandidates(ctx context.Context) error {
 		return len(r.Apps) > 0 && !slices.Contains(r.Apps, one.app) || slices.Contains(r.Without, one.app) ||
 			len(r.Clusters) > 0 && !slices.Contains(r.Clusters, one.cluster)
 	})
-	unplaced(c)
+	newlyUnplaced(c)
 	return nil
 }
 
-// unplaced reports the imported targets that the change adds for a cluster that is not known. If the base has the target on a cluster, the
+// newlyUnplaced reports the imported targets that the change adds for a cluster that is not known. If the base has the target on a cluster, the
 // target is withheld there instead.
-func unplaced(c *run) {
+func newlyUnplaced(c *run) {
 	if c.views[0] == nil {
 		return
 	}
 	r := c.request
 	found := fleet.NewlyUnplaced(c.views[0].Fleet, c.views[1].Fleet)
+	c.unplaced = slices.DeleteFunc(c.unplaced, func(app string) bool {
+		_, known := found[app]
+		return known || len(r.Apps) > 0 && !slices.Contains(r.Apps, app) || slices.Contains(r.Without, app)
+	})
 	for _, app := range slices.Sorted(maps.Keys(found)) {
 		if len(r.Apps) > 0 && !slices.Contains(r.Apps, app) || slices.Contains(r.Without, app) {
 			continue
@@ -94,6 +103,10 @@ func (c *run) commitCandidates(ctx context.Context) error {
 	unfrozen := c.unfrozen()
 	for _, a := range affected {
 		if unfrozen[a.Cluster] != nil {
+			continue
+		}
+		if a.Cluster == "" {
+			c.unplaced = append(c.unplaced, a.App)
 			continue
 		}
 		one := &candidate{cluster: a.Cluster, app: a.App}

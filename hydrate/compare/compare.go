@@ -102,6 +102,7 @@ type Target struct {
 	Files       *objects.Difference // of Trees; see Read
 	Upgraded    bool                // the Kubernetes version of the cluster changes, so that Unchanged matters too
 	Gone        bool                // the head does not have the target
+	BaseUnknown bool                // the base cannot be rendered: all objects of the head are in Files.After
 }
 
 // Unchanged returns the files of a target that are equal on both sides.
@@ -141,6 +142,8 @@ type run struct {
 	writer  *gitstore.Writer
 	list    []*candidate
 	reader  *objects.Reader
+
+	unplaced []string // imported apps whose cluster is not known, and whose declaration or files change
 
 	byCluster map[string][]*candidate // of list; nil before it is needed
 }

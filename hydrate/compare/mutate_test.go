@@ -2,12 +2,15 @@ package compare_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
@@ -33,7 +37,7 @@ func mutationsOf(text string, most int) []string {
 	lines := strings.SplitAfter(text, "\n")
 	var at []int
 	for i, line := range lines {
-		if scalar.MatchString(line) {
+		if scalar.MatchString(line) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
 			at = append(at, i)
 		}
 	}
@@ -161,6 +165,9 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 					t.Fatalf("%s: %v", name, err)
 				}
 				named, withheld := scopedOf(c)
+				if c.Changes.Empty() && len(c.Changes.Files)+len(c.Errors) == 0 && path.Ext(name) != ".txt" && !sameMeaning(text, mutant) {
+					t.Errorf("%s: the comparison says nothing about the change\n%s", name, r.Git("show", "HEAD"))
+				}
 				c.Close()
 				want := differences(base.objects, head.objects)
 				failures := differences(base.failed, head.failed)
@@ -193,6 +200,24 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 	}
 	t.Logf("%d mutations of %d files: %d change objects (%d objects in all), %d change failures, %d make the fleet invalid", mutants, len(files), differing, objects, failing, invalid)
 	return differing, failing
+}
+
+// sameMeaning reports whether two texts are equal as YAML, apart from comments and the format.
+func sameMeaning(a, b string) bool {
+	values := func(text string) (out []any, ok bool) {
+		for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+			var v any
+			if err := decoder.Decode(&v); err != nil {
+				return out, errors.Is(err, io.EOF)
+			}
+			if v != nil {
+				out = append(out, v)
+			}
+		}
+	}
+	x, okX := values(a)
+	y, okY := values(b)
+	return okX && okY && reflect.DeepEqual(x, y)
 }
 
 // A comparison looks only at targets that a change can affect. It must not miss one: every file of these repositories is changed.

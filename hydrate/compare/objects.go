@@ -37,7 +37,7 @@ func (c *run) findTargets(ctx context.Context) error {
 		t := one.target()
 		out := Target{
 			Target: t, Old: one.sides[0], Environment: t.Cluster.Environment, Trees: one.trees, Files: files[one.trees],
-			Upgraded: one.upgraded, Gone: one.sides[1] == nil,
+			Upgraded: one.upgraded, Gone: one.sides[1] == nil, BaseUnknown: one.baseUnknown(),
 		}
 		if out.Namespace, err = namespaceOf(c, one); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (c *run) changes(ctx context.Context) error {
 		}
 		c.h.Progress("compare", done, done)
 	}
-	head := c.views[1].Fleet
+	head, failed := c.views[1].Fleet, 0
 	var withheld []diff.Withheld
 	for _, one := range c.list {
 		for i, err := range one.failed {
@@ -99,10 +99,14 @@ func (c *run) changes(ctx context.Context) error {
 			f := hydrate.NewFailure(one.target().Cluster.Environment, one.target(), err)
 			withheld = append(withheld, diff.Withheld{
 				App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line, Column: f.Column,
-				Message: c.out.Mask.Text(f.Message), Before: i == 0,
+				Message: c.out.Mask.Text(f.Message), Before: one.baseUnknown(),
 			})
+			if !one.baseUnknown() {
+				failed++
+			}
 		}
 	}
+	withheld = append(withheld, c.withoutCluster()...)
 	var environments []string
 	for _, e := range head.Spec.Environments {
 		environments = append(environments, e.Name)
@@ -111,8 +115,14 @@ func (c *run) changes(ctx context.Context) error {
 	if !c.request.TargetsOnly {
 		c.out.Changes.Unread = fleet.Unread(head)
 	}
-	c.out.Changes.Compared = len(c.list) - len(withheld)
-	return nil
+	c.out.Changes.Compared = len(c.list) - failed
+	if c.request.TargetsOnly {
+		return nil
+	}
+	c.out.Changes.Declarations = c.declarations(environments)
+	var err error
+	c.out.Changes.Files, err = c.files(ctx)
+	return err
 }
 
 // likeness is what targets have in common whose changes are equal.
@@ -122,6 +132,7 @@ type likeness struct {
 	sync    diff.Sync
 	keeps   string
 	force   bool
+	unknown bool // BaseUnknown of the target
 }
 
 // alike divides the targets into those with equal changes, by app. It reads no objects.
@@ -136,7 +147,7 @@ func alike(c *run) [][]*Target {
 			sum = sumOf(t.Files)
 			sums[t.Trees] = sum
 		}
-		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t), forces(c.views[1].Fleet, t)}
+		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t), forces(c.views[1].Fleet, t), t.BaseUnknown}
 		n, ok := find[key]
 		if !ok {
 			n = len(out)
@@ -179,7 +190,7 @@ func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
 	for i, t := range same {
 		targets[i] = diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
-			Before: sides[0], After: sides[1], Keeps: c.keeps(t), Force: forces(head, t),
+			Before: sides[0], After: sides[1], Keeps: c.keeps(t), Force: forces(head, t), BaseUnknown: t.BaseUnknown,
 			Facts: func() map[string]string { return factsOf(head, t.Target) },
 		}
 	}

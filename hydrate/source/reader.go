@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-gitops/sluice/fleet"
@@ -299,4 +300,32 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 		return head.contents.reach(s)
 	}
 	return fleet.Affected(before.Fleet, head.Fleet, paths, reach), nil
+}
+
+// Claims returns the files of the repository that differ between two views, and who reads each. If the changes cannot be listed, it returns
+// nothing.
+func (r *Reader) Claims(ctx context.Context, base, head *View) (map[string]fleet.Claim, error) {
+	changes, err := r.store.Changes(ctx, base.mounted, head.mounted)
+	if err != nil {
+		if changes, err = r.store.Changes(ctx, base.tree, head.tree); err != nil {
+			return nil, err
+		}
+	}
+	paths := make([]string, 0, len(changes))
+	for _, c := range changes {
+		if !strings.HasPrefix(c.Path, fleet.MountDir+"/") {
+			paths = append(paths, c.Path)
+		}
+	}
+	reach := func(f *fleet.Fleet, s fleet.Source) []string {
+		if f == base.Fleet {
+			return base.contents.reach(s)
+		}
+		return head.contents.reach(s)
+	}
+	claims := fleet.Claims(base.Fleet, head.Fleet, paths, reach)
+	for _, p := range paths {
+		claims[p] += ""
+	}
+	return claims, nil
 }

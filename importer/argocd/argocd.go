@@ -86,6 +86,12 @@ type Unit struct {
 	Notes  []string
 	Err    error // why the unit cannot be rendered
 	Brings bool  // the unit fails, and its files may describe other Applications, which are missing
+
+	// Reads are the files of the repository that its objects, or the ApplicationSet that generates it, were read from, charts and their values
+	// apart. Of a unit that fails, they are the files and directories that it may be built from.
+	Reads []string
+	// Object is the Application as Argo CD has it.
+	Object manifest.Object
 }
 
 // Source is a chart, a Kustomize root or objects.
@@ -93,6 +99,8 @@ type Source struct {
 	Chart   *Chart
 	Root    *Root
 	Objects []manifest.Object
+
+	reads []string // files and directories of the repository that it was read from, a chart and its values apart
 }
 
 // Root is a Kustomize root that lists helmCharts.
@@ -136,6 +144,9 @@ type Problem struct {
 	Origin  Origin
 	Message string
 	Foreign bool // a server or another repository describes the Applications, not the commit
+
+	Reads  []string        // files and directories that the Applications may be generated or built from
+	Object manifest.Object // the ApplicationSet; nil for a file
 }
 
 // pending is an Application that is not expanded yet.
@@ -145,6 +156,7 @@ type pending struct {
 	parent string
 	set    string
 	depth  int
+	reads  []string // files that the set was generated from
 }
 
 // Import reads the Applications of a commit. Units come in the order in which they are found. A Problem is about an ApplicationSet that
@@ -192,18 +204,24 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 				err = i.Starting(setApp(f.object))
 			}
 			var generated []manifest.Object
+			var read []string
 			if err == nil {
-				generated, err = i.generate(ctx, f.object)
+				generated, read, err = i.generate(ctx, f.object)
 			}
 			if err != nil {
 				i.problems = append(i.problems, Problem{
 					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
 					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err), Foreign: foreign(f.object, err),
+					Reads: i.setReads(f.object), Object: f.object,
 				})
 				continue
 			}
-			for _, o := range generated {
-				out = append(out, pending{object: o, origin: f.origin, parent: parent, set: setApp(f.object), depth: depth})
+			for n, o := range generated {
+				p := pending{object: o, origin: f.origin, parent: parent, set: setApp(f.object), depth: depth}
+				if n == 0 { // one of them stands for the files of all
+					p.reads = read
+				}
+				out = append(out, p)
 			}
 		}
 	}
@@ -213,7 +231,7 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 // expand reads one Application. An Application that another one brings takes the place of the file that it was read from.
 func (i *importer) expand(ctx context.Context, p pending) []pending {
 	var app application
-	u := &Unit{Name: p.object.Name(), Origin: p.origin, Parent: p.parent, Set: p.set}
+	u := &Unit{Name: p.object.Name(), Origin: p.origin, Parent: p.parent, Set: p.set, Object: p.object, Reads: p.reads}
 	err := decode(p.object, &app)
 	if err == nil {
 		u.Namespace = cmp.Or(app.Spec.Destination.Namespace, "default")
@@ -244,7 +262,7 @@ func (i *importer) expand(ctx context.Context, p pending) []pending {
 		children, err = i.sources(ctx, u, &app)
 	}
 	if u.Err = err; err != nil {
-		u.Sources = nil
+		u.Sources, u.Reads = nil, i.mayRead(&app)
 		u.Brings = !errors.Is(err, errUnknownCluster) && i.mayBring(&app)
 	}
 	return i.applications(ctx, children, u.Name, p.depth+1)

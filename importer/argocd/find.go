@@ -15,6 +15,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/importer/internal/reach"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -92,7 +93,10 @@ func (i *importer) findIn(name string, data []byte) []located {
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil {
 		if (len(i.Apps) > 0 || describes(data)) && !onlyLists(data) { // the user or the file says that there are Applications in it
-			i.problems = append(i.problems, Problem{App: fileApp(name), Origin: Origin{File: name}, Message: err.Error()})
+			files := slices.Sorted(slices.Values(i.files)) // the caller walks i.files
+			i.problems = append(i.problems, Problem{
+				App: fileApp(name), Origin: Origin{File: name}, Message: err.Error(), Reads: reach.Paths(files, i.Tree.ReadFile, reach.Named(files, data)...),
+			})
 		}
 		return nil
 	}

@@ -26,10 +26,11 @@ type set struct {
 	templates replacer
 	preserve  bool // its Applications get no finalizer
 	count     int
+	reads     []string // files that generators read
 }
 
-// generate returns the Applications of an ApplicationSet.
-func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.Object, error) {
+// generate returns the Applications of an ApplicationSet, and the files that its generators read.
+func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.Object, []string, error) {
 	spec, _ := o["spec"].(map[string]any)
 	s := &set{importer: i, ctx: ctx}
 	s.templates.rounds = i.rounds
@@ -42,7 +43,7 @@ func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.
 	s.preserve, _ = policy["preserveResourcesOnDeletion"].(bool)
 	template, ok := spec["template"].(map[string]any)
 	if !ok {
-		return nil, errors.New("spec.template is missing")
+		return nil, nil, errors.New("spec.template is missing")
 	}
 	patch, _ := spec["templatePatch"].(string)
 	generators, _ := spec["generators"].([]any)
@@ -51,19 +52,19 @@ func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.
 	for n, g := range generators {
 		generator, ok := g.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("spec.generators[%d] is no mapping", n)
+			return nil, nil, fmt.Errorf("spec.generators[%d] is no mapping", n)
 		}
 		list, override, err := s.params(generator, nil, 0)
 		if err != nil {
-			return nil, fmt.Errorf("spec.generators[%d]: %w", n, err)
+			return nil, nil, fmt.Errorf("spec.generators[%d]: %w", n, err)
 		}
 		for _, p := range list {
 			app, err := s.application(overlaid(template, override), patch, p)
 			if err != nil {
-				return nil, fmt.Errorf("spec.generators[%d]: %w", n, err)
+				return nil, nil, fmt.Errorf("spec.generators[%d]: %w", n, err)
 			}
 			if names[app.Name()] {
-				return nil, fmt.Errorf("spec.generators[%d]: two Applications are called %q", n, app.Name())
+				return nil, nil, fmt.Errorf("spec.generators[%d]: two Applications are called %q", n, app.Name())
 			}
 			names[app.Name()] = true
 			if app.Namespace() == "" && o.Namespace() != "" {
@@ -73,7 +74,7 @@ func (i *importer) generate(ctx context.Context, o manifest.Object) ([]manifest.
 			out = append(out, app)
 		}
 	}
-	return out, nil
+	return out, s.reads, nil
 }
 
 // application renders the template for one set of parameters.

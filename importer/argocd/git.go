@@ -134,6 +134,7 @@ func (s *set) contents(spec map[string]any, list []any, prefix string) ([]params
 	}
 	var out []params
 	for _, name := range sorted(found) {
+		s.reads = append(s.reads, name)
 		data, err := s.Tree.ReadFile(name)
 		if err != nil {
 			return nil, err

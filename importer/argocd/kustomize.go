@@ -63,18 +63,22 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 	if err != nil {
 		return Source{}, err
 	}
+	reads := make([]string, len(files))
+	for n := range files {
+		reads[n] = files[n].Path
+	}
 	if len(charts) == 0 {
 		objects, err := i.Build(ctx, files, dir)
-		return Source{Objects: objects}, err
+		return Source{Objects: objects, reads: reads}, err
 	}
 	if !slices.ContainsFunc(files, func(f kustomize.File) bool { return describes(f.Data) }) {
-		return Source{Root: root}, nil
+		return Source{Root: root, reads: reads}, nil
 	}
 	objects, err := i.BuildWithoutCharts(ctx, files, dir)
 	if err != nil {
 		return Source{}, fmt.Errorf("looking for Applications in %s, without the objects of its helmCharts: %w (move the charts to a kustomization that another Application names)", name, err)
 	}
-	return Source{Root: root, Objects: objects}, nil
+	return Source{Root: root, Objects: objects, reads: reads}, nil
 }
 
 // errHelmDisabled says how to accept helmCharts.

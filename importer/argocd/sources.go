@@ -48,6 +48,7 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 				return nil, err
 			}
 		}
+		u.Reads = append(u.Reads, out.reads...)
 		var more []located
 		out.Objects, more = i.divide(out.Objects, u)
 		children = append(children, more...)
@@ -108,7 +109,7 @@ func (i *importer) followed(ctx context.Context, u *Unit, s Source) (Source, err
 	if err != nil || !slices.ContainsFunc(objects, isApplication) {
 		return s, err
 	}
-	return Source{Objects: objects}, nil
+	return Source{Objects: objects, reads: append(s.reads, s.Chart.Path)}, nil
 }
 
 // source reads one source.
@@ -140,21 +141,37 @@ func (i *importer) source(ctx context.Context, app *application, s *source, all 
 	if info, err := i.Tree.Stat(dir); err != nil || !info.IsDir() {
 		return Source{}, fmt.Errorf("path: %q is not a directory of the repository", s.Path)
 	}
-	if s, err = i.overridden(app, s, dir); err != nil {
+	s, overrides, err := i.overridden(app, s, dir)
+	if err != nil {
 		return Source{}, err
 	}
+	var out Source
 	switch kind, err := i.kind(s, dir); {
 	case err != nil:
 		return Source{}, err
 	case kind == "helm":
-		chart, err := i.chart(app, s, all, dir, env)
-		return Source{Chart: chart}, err
+		out.Chart, err = i.chart(app, s, all, dir, env)
+		if s.Helm != nil {
+			for _, p := range s.Helm.FileParameters {
+				if name, err := inside(dir, p.Path); err == nil { // chart has returned the error
+					overrides = append(overrides, name)
+				}
+			}
+		}
+		if err != nil {
+			return Source{}, err
+		}
 	case kind == "kustomize":
-		return i.kustomize(ctx, s.Kustomize, dir, env)
+		if out, err = i.kustomize(ctx, s.Kustomize, dir, env); err != nil {
+			return Source{}, err
+		}
 	default:
-		objects, err := i.directory(s.Directory, dir)
-		return Source{Objects: objects}, err
+		if out.Objects, out.reads, err = i.directory(s.Directory, dir); err != nil {
+			return Source{}, err
+		}
 	}
+	out.reads = append(out.reads, overrides...)
+	return out, nil
 }
 
 // kind is the tool that Argo CD uses for a source: the one that the source names, or what the directory has.
@@ -199,30 +216,31 @@ func (i *importer) sortedFiles() []string {
 	return i.files
 }
 
-// overridden applies the files .argocd-source.yaml and .argocd-source-<app>.yaml of a directory, in this order.
-func (i *importer) overridden(app *application, s *source, dir string) (*source, error) {
+// overridden applies the files .argocd-source.yaml and .argocd-source-<app>.yaml of a directory, in this order. It returns those that exist, too.
+func (i *importer) overridden(app *application, s *source, dir string) (out *source, files []string, err error) {
 	for _, base := range []string{".argocd-source.yaml", ".argocd-source-" + app.Metadata.Name + ".yaml"} {
 		name := path.Join(dir, base)
 		if !i.isFile(name) {
 			continue
 		}
+		files = append(files, name)
 		data, err := i.Tree.ReadFile(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var patch, own map[string]any
 		if err := yaml.Unmarshal(data, &patch); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if err := decode(s, &own); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s = &source{}
 		if err := decode(withoutNull(patched(own, patch)), s); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return s, nil
+	return s, files, nil
 }
 
 func withoutNull(m map[string]any) map[string]any {
@@ -271,20 +289,19 @@ func expand(text string, env map[string]string) (string, error) {
 	return out, failed
 }
 
-// directory reads plain manifests.
-func (i *importer) directory(d *directorySource, dir string) ([]manifest.Object, error) {
+// directory reads plain manifests. It returns the names of the files, too.
+func (i *importer) directory(d *directorySource, dir string) (out []manifest.Object, files []string, err error) {
 	if d == nil {
 		d = &directorySource{}
 	}
 	include, err := patternOf("directory.include", d.Include)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	exclude, err := patternOf("directory.exclude", d.Exclude)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []manifest.Object
 	for _, name := range i.sortedFiles() {
 		rel, ok := relativeTo(dir, name)
 		if !ok || !d.Recurse && strings.Contains(rel, "/") || !isManifest(rel) && path.Ext(rel) != ".jsonnet" {
@@ -295,11 +312,11 @@ func (i *importer) directory(d *directorySource, dir string) ([]manifest.Object,
 		}
 		objects, err := i.plain(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out = append(out, objects...)
+		out, files = append(out, objects...), append(files, name)
 	}
-	return out, nil
+	return out, files, nil
 }
 
 // relativeTo returns the path of a file below a directory; false if the file is not in it.

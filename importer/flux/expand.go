@@ -107,9 +107,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1, reads: u.Reads})
 		}
 	}
-	if slices.ContainsFunc(out.children, func(p pending) bool { return p.object.Kind() == kindHelmRelease }) {
-		u.Own = m.Reads
-	}
+	u.Own = m.Reads
 	return out, nil
 }
 

@@ -74,7 +74,7 @@ type Unit struct {
 	Namespace string   // of objects that name none
 	Path      string   // of a Kustomization: the directory in its source
 	Reads     []string // files of the commit that the unit's build, or that of a unit above it, read
-	Own       []string // of a Kustomization that brings HelmReleases: the files that its own build read
+	Own       []string // the files of the commit that a Kustomization's own build read; of one that fails or is suspended, those that it may be built from
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
 	Force     bool // Flux deletes and creates again an object whose change the API server refuses
@@ -83,6 +83,10 @@ type Unit struct {
 	Notes     []string
 	Err       error // why the unit cannot be rendered
 	Brings    bool  // the unit fails, and its files may describe other units, which are missing
+	// Declared is a digest of the object, without the values of a release that can be rendered; of a unit that fails, also of the objects that it
+	// refers to. Object is the object as YAML, of a unit that fails.
+	Declared string
+	Object   []byte
 
 	object manifest.Object
 }
@@ -120,6 +124,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	first, err := c.root(ctx, a, root)
 	if err != nil {
 		c.fail(c.unbuilt(root), err)
+		describe(c, c.units[c.order[0]])
 		return []Unit{*c.units[c.order[0]]}, ctx.Err()
 	}
 	work := agenda{queue: []pending{first}}
@@ -153,6 +158,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	recheckOptional(c)
 	out := make([]Unit, 0, len(c.order))
 	for _, k := range c.order {
+		describe(c, c.units[k])
 		out = append(out, *c.units[k])
 	}
 	return out, nil

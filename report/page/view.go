@@ -47,6 +47,10 @@ type view struct {
 	Warnings []string
 	Apps     []*appView
 	Leaves   bool // the tree lists objects
+	NoEffect bool // every changed file is read
+
+	Unclaimed, Inert           []diff.File
+	UnclaimedWords, InertWords string
 
 	Environments, Kinds, Risks []string
 }
@@ -104,7 +108,7 @@ func newView(r *report.Review) *view {
 	v := &view{Review: r, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r), Command: report.Command(r)}
 	_, v.Words = report.VerdictWords(r)
 	v.Detail = report.VerdictDetail(r)
-	for _, g := range report.GroupMessages(r.Errors) {
+	for _, g := range report.Alike(report.GroupMessages(r.Errors)) {
 		v.Errors = append(v.Errors, g.Line(contextLines))
 	}
 	for _, g := range report.GroupMessages(r.Warnings) {
@@ -143,6 +147,14 @@ func (v *view) changes(r *report.Review, ids map[string]string) {
 	for i := range c.Groups {
 		objects += b.group(&c.Groups[i], i)
 	}
+	for i := range c.Declarations {
+		g := c.Declarations[i]
+		g.Summary = "declaration: " + g.Summary
+		objects += b.group(&g, len(c.Groups)+i)
+	}
+	v.Unclaimed, v.Inert = report.FilesOf(c, false), report.FilesOf(c, true)
+	v.UnclaimedWords, v.InertWords = report.UnclaimedWords(len(v.Unclaimed)), report.InertWords(len(v.Inert))
+	v.NoEffect = len(v.Unclaimed) == 0
 	v.Apps = slices.DeleteFunc(v.Apps, func(a *appView) bool { return len(a.Groups) == 0 && a.Held == 0 })
 	v.Leaves = objects <= treeObjects
 	v.Environments, v.Kinds = b.environments.sorted(), b.kinds.sorted()

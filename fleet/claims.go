@@ -1,0 +1,89 @@
+package fleet
+
+import (
+	"path"
+	"strings"
+)
+
+// Claim says who reads a changed file.
+type Claim string
+
+// The claims.
+const (
+	ClaimedByNothing     Claim = ""
+	ClaimedByTarget      Claim = "target"      // a target reads it, or may
+	ClaimedByDeclaration Claim = "declaration" // it declares targets or clusters, or has settings of Sluice
+)
+
+// Claims returns who reads each of some changed files in one of two commits. It renders nothing, and its cost is about that of Affected.
+func Claims(base, head *Fleet, changed []string, reach Reach) map[string]Claim {
+	out := make(map[string]Claim, len(changed))
+	files := newChanges(changed)
+	files.claimed = map[string]bool{}
+	declared := map[string]bool{fleetFile: true, "sluice.lock": true}
+	for _, f := range []*Fleet{base, head} {
+		a := &affected{base: base, head: head, found: map[[2]string]bool{}}
+		apps := appsNear(f, changed)
+		seen := newChanges(append(f.linked(changed, apps), changed...))
+		seen.claimed = files.claimed
+		a.look(f, apps, seen, reach)
+		f.claimImported(seen, declared)
+		f.declaredIn(declared)
+	}
+	for _, p := range changed {
+		switch {
+		case files.claims(p):
+			out[p] = ClaimedByTarget
+		case declared[p] || declared[path.Dir(p)] || strings.HasPrefix(p, "policy/"):
+			out[p] = ClaimedByDeclaration
+		}
+	}
+	return out
+}
+
+// claimImported claims the files that imported targets are built from. A suspended target builds nothing.
+func (f *Fleet) claimImported(files *changes, declared map[string]bool) {
+	claim := func(t *Imported) {
+		declared[t.File] = true
+		files.touchAny(t.Reads)
+		for n := range t.Sources {
+			files.touchAny(t.Sources[n].ValuesFiles)
+		}
+	}
+	for _, a := range f.Apps {
+		for _, t := range a.imported {
+			if !t.Suspended {
+				claim(t)
+			} else {
+				declared[t.File] = true
+			}
+		}
+	}
+	for _, t := range f.unread {
+		if t.Cluster == "" {
+			claim(t)
+		}
+	}
+}
+
+// declaredIn adds the files that declare what a fleet has.
+func (f *Fleet) declaredIn(declared map[string]bool) {
+	for _, c := range f.Clusters {
+		declared[c.File] = true
+	}
+	for _, a := range f.Apps {
+		declared[a.File] = true
+	}
+	for _, w := range f.Workspaces {
+		declared[w.File] = true
+		if dir := w.PolicyDir(); dir != "" {
+			declared[dir] = true
+		}
+	}
+	for _, r := range f.Repositories {
+		declared[r.File] = true
+	}
+	for _, s := range f.Spec.Charts.Signers {
+		declared[s.File()] = true
+	}
+}
