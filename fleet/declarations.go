@@ -36,6 +36,9 @@ func ChangedDeclarations(base, head *Fleet, show func(cluster, app string) bool)
 	}
 	targets := func(f, other *Fleet, each func(t, there *Imported)) {
 		for _, a := range f.Apps {
+			if there := other.apps[a.Name]; there != nil && there.imported == nil {
+				continue // the other commit declares the app itself, and the tool's object may be as it was
+			}
 			for cluster, t := range a.imported {
 				each(t, other.ImportedTarget(cluster, a.Name))
 			}

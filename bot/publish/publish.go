@@ -235,7 +235,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 
 // silent reports whether the review has nothing to report.
 func silent(r *report.Review) bool {
-	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0 && len(r.Companions) == 0
+	return r.Changes != nil && r.Changes.Empty() && r.Changes.Unclaimed() == 0 && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0 && len(r.Companions) == 0
 }
 
 func render(r *report.Review, id string, last report.MarkerInfo, limit int) (body, digest string) {
