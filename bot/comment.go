@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // Person is the author of a command, with the rights that the forge reports when the command is executed.
@@ -35,7 +36,7 @@ type Order struct {
 }
 
 // ErrStopped classifies a review that exceeded a limit. The same head would exceed it again.
-var ErrStopped = errors.New("the review was stopped")
+var ErrStopped = review.ErrStopped
 
 // ErrRefused classifies a command that is not executed. Its text tells the author the reason.
 var ErrRefused = errors.New("refused")

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // A fleet can take content from other repositories (kind: Repository). If the fleet's trunk asks for it, the bot also reviews merge
@@ -24,14 +25,8 @@ type CompanionRequest struct {
 	Base, Head gitstore.Hash // commits of that repository
 	Trusted    bool          // somebody with write access there wrote the head
 	From       hint.Place    // the repository
-	With       []Pin         // changes of further repositories that are rendered together with this one
+	With       []review.Pin  // changes of further repositories that are rendered together with this one
 	Fleet      *FleetChange  // of the fleet itself, rendered together with this one; nil: the trunk
-}
-
-// Pin is a change of a repository that a fleet takes content from.
-type Pin struct {
-	Name       string        // of the repository in the fleet
-	Base, Head gitstore.Hash // commits of that repository
 }
 
 // FleetChange is a change of a fleet.
@@ -175,7 +170,7 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 		r.Name = names[0]
 		r.With, r.Fleet, own = f.deps.in(u.fleet)
 		for _, name := range names[1:] {
-			r.With = append(r.With, Pin{Name: name, Base: r.Base, Head: r.Head})
+			r.With = append(r.With, review.Pin{Name: name, Base: r.Base, Head: r.Head})
 		}
 		r.Trusted = trusted && own
 		review, err := f.of(ctx, u, r)

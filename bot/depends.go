@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all of them, and
@@ -222,7 +223,7 @@ func decidesRepositories(file string) bool {
 
 // in returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether people with write access
 // made all of them.
-func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, own bool) {
+func (d *dependencies) in(place hint.Place) (pins []review.Pin, change *FleetChange, own bool) {
 	own = true
 	if d == nil {
 		return nil, nil, own
@@ -237,7 +238,7 @@ func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, ow
 			case as.name == "":
 				change = one.change
 			case as.takes(one.mr.TargetBranch):
-				pins = append(pins, Pin{Name: as.name, Base: one.rendered.Base, Head: one.rendered.Head})
+				pins = append(pins, review.Pin{Name: as.name, Base: one.rendered.Base, Head: one.rendered.Head})
 			}
 		}
 	}
@@ -277,17 +278,17 @@ func (d *dependencies) identity() string {
 }
 
 // request returns the request for a review, without the commits to compare.
-func (t *reviewTask) request(ctx context.Context) (ReviewRequest, error) {
-	mr, request := t.mr, ReviewRequest{Trusted: t.own}
+func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
+	mr, request := t.mr, review.Request{Trusted: t.own}
 	if err := t.deps.fetch(ctx, t.task, mr.Number); err != nil {
 		return request, err
 	}
 	if pins, _, own := t.deps.in(t.place); len(pins) > 0 {
-		request.With, request.Trusted = pins, t.own && own
+		request.Pins, request.Trusted = pins, t.own && own
 	}
 	switch {
 	case !t.own || !t.settings.Previews:
-	case len(request.With) > 0: // a preview has the merge request alone
+	case len(request.Pins) > 0: // a preview has the merge request alone
 		if err := t.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil && !errors.Is(err, ErrRefused) {
 			return request, err
 		}

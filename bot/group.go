@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // group reviews a merge group of GitHub's merge queue, which is the trunk after the merge. It writes the verdict to
@@ -54,12 +55,14 @@ func (t *task) group(ctx context.Context) error {
 		t.remember(key, state)
 		return nil
 	}
-	review, _, err := t.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Trusted: true})
+	request := review.Request{Trusted: true}
+	request.Base, request.Head = base, head
+	result, err := t.space.Reviews.Review(ctx, request)
 	if err != nil {
 		return err
 	}
-	review.Repository = t.place.Repo().Path
-	if err := publish.Status(ctx, t.forge, t.place.Repo(), review, publish.Options{Context: t.contextFor(ctx, branch), Checks: t.settings.Checks}); err != nil {
+	result.Review.Repository = t.place.Repo().Path
+	if err := publish.Status(ctx, t.forge, t.place.Repo(), result.Review, publish.Options{Context: t.contextFor(ctx, branch), Checks: t.settings.Checks}); err != nil {
 		return err
 	}
 	t.log.Info("reviewed", "group", t.hint.Ref, "head", head.Hash.String())

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // bombForge has one merge request, by an author with write access.
@@ -91,14 +91,14 @@ func (b *bombSpace) Changed(context.Context, gitstore.Hash, gitstore.Hash) ([]st
 
 func (b *bombSpace) HasFleet(context.Context, gitstore.Hash) (bool, error) { return true, nil }
 
-func (b *bombSpace) Review(context.Context, ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
+func (b *bombSpace) Review(context.Context, review.Request) (*review.Result, error) {
 	b.reviews++
 	if b.review != nil {
 		out := *b.review
 		out.Head = b.head.String()
-		return &out, nil, nil
+		return &review.Result{Review: &out}, nil
 	}
-	return nil, nil, fmt.Errorf("%w: the task used too much memory", ErrStopped)
+	return nil, fmt.Errorf("%w: the task used too much memory", ErrStopped)
 }
 
 // bot returns a Bot that reviews merge request 7 of the repository, and its forge.

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/diff"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // talkingForge keeps the comments and statuses of one merge request.
@@ -102,11 +102,11 @@ func (f *talkingForge) SetStatus(_ context.Context, _ forge.Repository, commit s
 // changedSpace is a repository whose reviews have a warning to tell.
 type changedSpace struct{ bombSpace }
 
-func (s *changedSpace) Review(_ context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
-	return &report.Review{
+func (s *changedSpace) Review(_ context.Context, r review.Request) (*review.Result, error) {
+	return &review.Result{Review: &report.Review{
 		Fleet: "demo", Base: r.Base.Hash.String(), Head: r.Head.Hash.String(), Version: "test", Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{},
 		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning, Message: "m"}}},
-	}, nil, nil
+	}}, nil
 }
 
 func (s *changedSpace) DropPreview(context.Context, string) error { return nil }

@@ -13,13 +13,14 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // Reviews compares merge requests and manages their previews.
 type Reviews interface {
-	// Review compares two commits and judges the difference by the policy of the trunk. For an untrusted change it
-	// fetches nothing with credentials.
-	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
+	// Reviewer judges the difference of two commits by the policy of the trunk. For an untrusted change it fetches nothing
+	// with credentials.
+	review.Reviewer
 	// Companion compares the trunk of the fleet with another repository of it at two commits. It returns no review if the trunk does not ask
 	// for such reviews.
 	Companion(ctx context.Context, r CompanionRequest) (*report.Review, error)
@@ -27,14 +28,6 @@ type Reviews interface {
 	DropPreview(ctx context.Context, branch string) error
 	// Previews lists the branches with a prefix.
 	Previews(ctx context.Context, prefix string) ([]string, error)
-}
-
-// ReviewRequest asks for a review.
-type ReviewRequest struct {
-	Base, Head gitstore.Commit
-	Trusted    bool
-	Preview    *compare.Preview // nil: no preview
-	With       []Pin            // changes of other repositories that are rendered together with this one
 }
 
 // reviewTask reviews a merge request: it updates the comment, the status and the preview.
@@ -260,16 +253,17 @@ func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 		return "", err
 	}
 	request.Base, request.Head = base, head
-	review, preview, err := t.space.Reviews.Review(ctx, request)
+	result, err := t.space.Reviews.Review(ctx, request)
 	if err != nil {
 		return "", err
 	}
+	review := result.Review
 	t.deps.show(review, t.place)
 	t.rememberScope(ctx, review, scope{target: target, base: base, head: head})
 	review.Repository = t.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
-	if preview != nil && preview.Head != "" {
-		review.Links.Full = t.previewLink(ctx, mr, preview)
+	if p := result.Preview; p != nil && p.Head != "" {
+		review.Links.Full = t.previewLink(ctx, mr, p)
 	}
 	outcome, err := t.publish(ctx, review)
 	if err != nil || outcome == publish.Superseded {

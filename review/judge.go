@@ -13,6 +13,11 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
+// Judge returns the findings of a comparison.
+type Judge interface {
+	Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error)
+}
+
 // Engine checks objects. *policy.Engine implements it.
 type Engine interface {
 	Check(ctx context.Context, in policy.Input) (*policy.Result, error)

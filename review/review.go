@@ -1,91 +1,52 @@
-// Package review reviews a change: it renders and compares both sides, checks the differences against the policy of
-// the base, and returns a report. It knows no forge; package publish posts the report.
+// Package review reviews a change: it renders and compares both sides, judges the difference by the policy of the
+// trunk, and returns one verdict with the report. It knows no forge; package publish posts the report.
+//
+// A Reviewer reviews. Local reviews in this process. Isolated lets a worker process review, which has no credential, no
+// network, and no file except cached schemas, because anybody can write the content of a merge request. Cached remembers
+// results. A Request has the same form for all of them, and as JSON for the worker.
 package review
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/diff"
-	"github.com/sluice-gitops/sluice/fleet"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// Judge returns the findings of a comparison.
-type Judge interface {
-	Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error)
+// Reviewer reviews changes.
+type Reviewer interface {
+	// Review compares two states and judges the difference. Problems of the change itself, such as an unreadable fleet or a
+	// broken policy, are in the result; an error means that there is no review. One that wraps ErrStopped occurs again for
+	// the same request.
+	Review(ctx context.Context, r Request) (*Result, error)
 }
 
-// Options of a review.
-type Options struct {
-	Compare      compare.Request
-	Judge        Judge // nil: no findings
-	Fleet        string
-	Version      string // of Sluice
-	FindingsOnly bool   // the change set has only rendering errors
+// Request asks for a review. Its JSON form is the input of the worker process.
+type Request struct {
+	compare.Request
+	Policy     gitstore.Hash // tree of the source commit whose policy and signers of charts apply; zero: nothing is judged
+	BoundsOnly bool          // of the policy, judge only the bounds of workspaces
+	Whole      bool          // judge whole environments, not only changed objects
+	Offline    bool          // fetch no schemas
+	Pins       []Pin         // changes of other repositories that are rendered together with this one
+	Trusted    bool          // somebody with write access wrote the change, so charts may be fetched with credentials
 }
 
-// Make makes the review. Problems of the change itself, such as an unreadable fleet, are in the review; an error
-// means that there is no review. The preview is nil unless the request asks for one.
-func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, *compare.PreviewResult, error) {
-	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
-	o.Compare.TargetsOnly = o.FindingsOnly
-	c, err := compare.Run(ctx, h, o.Compare)
-	if problems, broken := errors.AsType[fleet.Problems](err); broken {
-		for _, p := range problems {
-			if p.Severity == fleet.SeverityError {
-				out.Errors = append(out.Errors, p.String())
-			}
-		}
-		out.Verdict = report.VerdictError
-		return out, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	defer c.Close()
-	out.Changes, out.Scope = c.Changes, c.Scope()
-	for _, p := range c.Errors {
-		out.Errors = append(out.Errors, p.String())
-	}
-	for _, p := range c.Warnings {
-		out.Warnings = append(out.Warnings, p.String())
-	}
-	if o.Judge != nil {
-		if out.Findings, err = o.Judge.Judge(ctx, c); err != nil {
-			return nil, nil, fmt.Errorf("policy: %w", err)
-		}
-	}
-	notes := c.Notes()
-	if c.Frozen > 0 {
-		notes = append(notes, frozenNote(c.Frozen))
-	}
-	out.Findings.Notes = append(notes, out.Findings.Notes...)
-	out.Verdict = Verdict(out)
-	return out, c.Preview, nil
+// Result is a finished review.
+type Result struct {
+	Review  *report.Review
+	Preview *compare.PreviewResult // nil unless the request asks for one
 }
 
-func frozenNote(n int) string {
-	if n == 1 {
-		return "1 target on a frozen cluster does not change"
-	}
-	return fmt.Sprintf("%d targets on frozen clusters do not change", n)
-}
+// ErrStopped classifies a review that exceeded a limit. The same head would exceed it again.
+var ErrStopped = errors.New("the review was stopped")
 
-// hash returns "" for the zero hash.
-func hash(h string) string {
-	if h == "0000000000000000000000000000000000000000" {
-		return ""
-	}
-	return h
-}
-
-// Verdict returns the verdict that follows from the contents of a review.
-func Verdict(r *report.Review) report.Verdict {
+// verdict returns the verdict that follows from the contents of a review.
+func verdict(r *report.Review) report.Verdict {
 	switch {
 	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld, func(w diff.Withheld) bool { return !w.Before }):
 		return report.VerdictError

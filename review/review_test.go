@@ -1,4 +1,4 @@
-package review_test
+package review
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/report"
-	"github.com/sluice-gitops/sluice/review"
 )
 
 // changed is the demo fleet with a second commit that changes a file.
@@ -31,22 +30,24 @@ func changed(t *testing.T, file, old, now string) *hydratetest.Repo {
 	return r
 }
 
-func makeReview(t *testing.T, r *hydratetest.Repo, o review.Options) *report.Review {
+// reviewed compares the last two commits of a repository.
+func reviewed(t *testing.T, r *hydratetest.Repo, judge Judge, o compare.Request) *report.Review {
 	t.Helper()
-	o.Compare.Base, o.Compare.Head = r.Resolve("HEAD~1"), r.Resolve("HEAD")
-	out, preview, err := review.Make(t.Context(), r.Hydrator(2), o)
-	if err != nil || preview != nil {
+	var out report.Review
+	o.Base, o.Head = r.Resolve("HEAD~1"), r.Resolve("HEAD")
+	if preview, err := compared(t.Context(), r.Hydrator(2), o, judge, &out); err != nil || preview != nil {
 		t.Fatalf("preview %v, %v", preview, err)
 	}
-	return out
+	out.Verdict = verdict(&out)
+	return &out
 }
 
-func TestMake(t *testing.T) {
+func TestCompared(t *testing.T) {
 	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
 	engine := &rules{}
-	out := makeReview(t, r, review.Options{Fleet: "harbour", Version: "test", Judge: review.Policy{Engine: engine}})
-	if out.Verdict != report.VerdictPass || out.Changes.Empty() || out.Head != r.Resolve("HEAD").Hash.String() || out.Base != r.Resolve("HEAD~1").Hash.String() || out.Fleet != "harbour" {
-		t.Errorf("%+v", out)
+	out := reviewed(t, r, Policy{Engine: engine}, compare.Request{})
+	if out.Verdict != report.VerdictPass || out.Changes.Empty() || len(out.Scope) == 0 {
+		t.Errorf("verdict %s, %d targets in the scope, changes %+v; want a review with changes that passes", out.Verdict, len(out.Scope), out.Changes)
 	}
 	// The engine judges both sides, each with the objects that differ.
 	if len(engine.asked) != 2 || len(engine.asked[0]) == 0 || len(engine.asked[0]) != len(engine.asked[1]) {
@@ -56,15 +57,15 @@ func TestMake(t *testing.T) {
 	if after.App.Name != "shop" || after.Cluster.Environment == "" || len(after.Objects) == 0 || after.Objects[0].Old == nil {
 		t.Errorf("the first subject is %+v", after)
 	}
-	if out := makeReview(t, r, review.Options{FindingsOnly: true}); !out.Changes.Empty() || out.Changes.Compared == 0 {
-		t.Errorf("findings only: %+v", out.Changes)
+	if out := reviewed(t, r, nil, compare.Request{TargetsOnly: true}); !out.Changes.Empty() || out.Changes.Compared == 0 || len(out.Scope) > 0 {
+		t.Errorf("findings only: %d targets in the scope, want none; changes %+v, want only the number of compared targets", len(out.Scope), out.Changes)
 	}
 }
 
 // A mistake in the change is part of the review, not an error.
 func TestBrokenFleet(t *testing.T) {
 	r := changed(t, "apps/shop/app.yaml", "namespace: shop", "namespaces: shop")
-	out := makeReview(t, r, review.Options{Judge: review.Policy{Engine: &rules{}}})
+	out := reviewed(t, r, Policy{Engine: &rules{}}, compare.Request{})
 	if out.Verdict != report.VerdictError || len(out.Errors) == 0 || !strings.Contains(out.Errors[0], "apps/shop/app.yaml:6") {
 		t.Errorf("%+v", out)
 	}
@@ -73,7 +74,7 @@ func TestBrokenFleet(t *testing.T) {
 // A target that cannot be rendered makes the verdict an error. The other targets are compared.
 func TestChartFails(t *testing.T) {
 	r := changed(t, "charts/web/templates/service.yaml", "kind: Service", "kind: {{ fail \"no service\" }}")
-	out := makeReview(t, r, review.Options{})
+	out := reviewed(t, r, nil, compare.Request{})
 	if out.Verdict != report.VerdictError || len(out.Changes.Withheld) == 0 || len(out.Errors) != 0 {
 		t.Errorf("verdict %s, %d withheld, errors %v", out.Verdict, len(out.Changes.Withheld), out.Errors)
 	}
@@ -118,7 +119,7 @@ func TestSuccessMeansJudged(t *testing.T) {
 		r.Write("README.md", fmt.Sprint(n))
 		r.Commit("after")
 		engine := &rules{}
-		out := makeReview(t, r, review.Options{Judge: review.Policy{Engine: engine}})
+		out := reviewed(t, r, Policy{Engine: engine}, compare.Request{})
 		if out.Verdict == report.VerdictError {
 			if !slices.Contains(before, "broken") && !slices.Contains(after, "broken") {
 				t.Errorf("%q to %q: the verdict is error, and nothing fails", before, after)
@@ -148,9 +149,8 @@ func TestSuccessMeansJudged(t *testing.T) {
 func TestPolicyFails(t *testing.T) {
 	r := changed(t, "apps/shop/layers/global/values.yaml", "replicas: ", "replicas: 1")
 	broken := errors.New("the policy cannot be loaded")
-	_, _, err := review.Make(t.Context(), r.Hydrator(2), review.Options{
-		Compare: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}, Judge: review.Policy{Engine: &rules{err: broken}},
-	})
+	request := compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}
+	_, err := compared(t.Context(), r.Hydrator(2), request, Policy{Engine: &rules{err: broken}}, &report.Review{})
 	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
@@ -175,7 +175,7 @@ func TestVerdict(t *testing.T) {
 		"an error before a finding":      {report.Review{Errors: []string{"x"}, Findings: finding(report.SeverityError)}, report.VerdictError},
 		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{}, Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}}, Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
 	} {
-		if got := review.Verdict(&c.r); got != c.want {
+		if got := verdict(&c.r); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
@@ -228,7 +228,7 @@ func TestPolicy(t *testing.T) {
 			after:  []policy.Finding{at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"), at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt},
 			before: []policy.Finding{at("old", "prod-eu-1", "m"), at("gone", "prod-eu-1", "m")},
 		}
-		f := makeReview(t, r, review.Options{Judge: review.Policy{Engine: engine, Whole: c.whole}}).Findings
+		f := reviewed(t, r, Policy{Engine: engine, Whole: c.whole}, compare.Request{}).Findings
 		var introduced []string
 		for _, one := range f.Introduced {
 			introduced = append(introduced, one.Rule)

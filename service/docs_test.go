@@ -24,11 +24,11 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-const repository = "../"
+const root = "../"
 
 func page(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(repository + name)
+	data, err := os.ReadFile(root + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,9 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, dir := range []string{"docs", "deploy"} {
-		err := filepath.WalkDir(repository+dir, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(root+dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {
-				name := strings.TrimPrefix(path, repository)
+				name := strings.TrimPrefix(path, root)
 				out[name] = page(t, name)
 			}
 			return err
@@ -169,9 +169,9 @@ func TestAlerts(t *testing.T) {
 func TestLogLines(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"bot", "cmd", "service", "webhook"} {
-		err := filepath.WalkDir(repository+dir, func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(root+dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-				source.WriteString(page(t, strings.TrimPrefix(path, repository)))
+				source.WriteString(page(t, strings.TrimPrefix(path, root)))
 			}
 			return err
 		})
@@ -212,7 +212,7 @@ func TestLinks(t *testing.T) {
 			if target == "" {
 				file = name
 			}
-			if _, err := os.Stat(repository + file); err != nil {
+			if _, err := os.Stat(root + file); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
 				continue
 			}
@@ -263,7 +263,7 @@ func needed() map[string]string {
 // calls returns the methods of go-github that the adapter calls, and the addresses that it requests itself.
 func calls(t *testing.T) map[string]bool {
 	t.Helper()
-	packages, err := parser.ParseDir(token.NewFileSet(), repository+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0) //nolint:staticcheck // files of one package, no build tags
+	packages, err := parser.ParseDir(token.NewFileSet(), root+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0) //nolint:staticcheck // files of one package, no build tags
 	if err != nil || packages["github"] == nil {
 		t.Fatal(errors.Join(err, errors.New("there is no package github")))
 	}

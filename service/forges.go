@@ -17,9 +17,10 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/service/announce"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/notify"
-	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/service/repository"
 )
 
 // Adapter is a connected forge.
@@ -75,23 +76,26 @@ func (s *Service) forge(name string) (bot.Forge, bool) {
 
 // open opens a repository for the bot.
 func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error) {
-	w, err := s.workspace(ctx, p)
+	w, err := s.session(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: workspace.Reviews{Workspace: w}, Branches: workspace.Branches{Workspace: w}, Environments: w, Questions: w, Follows: workspace.NewFollows(w), Close: w.Close}, nil
+	return &bot.Workspace{
+		Commits: w, Fleets: repository.Fleets{Session: w}, Reviews: repository.Reviews{Session: w}, Branches: repository.Branches{Session: w}, Environments: w,
+		Questions: w, Follows: w.Follower(), Close: w.Close,
+	}, nil
 }
 
-// workspace opens a repository.
-func (s *Service) workspace(ctx context.Context, p hint.Place) (*workspace.Workspace, error) {
+// session opens a repository.
+func (s *Service) session(ctx context.Context, p hint.Place) (*repository.Session, error) {
 	state := s.state()
 	f := state.forges[p.Forge()]
 	if f == nil || !f.Has(p.Repo().Path) { // such as a fleet that was removed from the configuration
 		return nil, fmt.Errorf("%s: %w", p, bot.ErrUnknownForge)
 	}
-	c := s.workspaces
+	c := s.sessions
 	c.Signer = state.signer
-	return c.Open(ctx, workspace.Repository{
+	return c.Open(ctx, repository.Repository{
 		Place: p, URL: f.Git + "/" + p.Repo().Path + ".git", Forge: f.Adapter, PerPush: f.For(p.Repo().Path).PerPush,
 		Credential: s.credential(f), Announce: s.announce(f, p),
 		Protection: f.protection(p.Repo().Path),
@@ -143,7 +147,7 @@ func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.
 }
 
 // announce returns a function that notifies the receivers of a repository; nil if it has none.
-func (s *Service) announce(f *connected, p hint.Place) workspace.Announce {
+func (s *Service) announce(f *connected, p hint.Place) announce.Func {
 	var list []config.Receiver
 	for _, r := range f.Receivers {
 		if r.Concerns(p.Repo().Path) {

@@ -11,11 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/sluice-gitops/sluice/bot/hint"
-	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/renderer"
-	"github.com/sluice-gitops/sluice/service/otlp"
-	"github.com/sluice-gitops/sluice/service/workspace"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -23,6 +18,12 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.26.0"
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/service/otlp"
+	"github.com/sluice-gitops/sluice/service/repository"
 )
 
 // metrics holds the metrics of a service. Labels are names of forges, kinds and results, never of repositories,
@@ -212,9 +213,9 @@ func resultOf(err error) string {
 	return "ok"
 }
 
-// workspaces counts the results of workspaces.
-func (m *metrics) workspaces() workspace.Observer {
-	return workspace.Observer{
+// sessions counts the results of sessions.
+func (m *metrics) sessions() repository.Observer {
+	return repository.Observer{
 		Targets: func(rendered, reused int) {
 			m.targets.WithLabelValues("rendered").Add(float64(rendered))
 			m.targets.WithLabelValues("reused").Add(float64(reused))

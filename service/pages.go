@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/service/config"
-	"github.com/sluice-gitops/sluice/service/workspace"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -109,7 +108,7 @@ func (f fleetSource) Repositories(context.Context) ([]string, error) {
 
 // Tips implements server.Source.
 func (f fleetSource) Tips(ctx context.Context, repository string) (string, error) {
-	w, err := f.s.workspace(ctx, placeOf(repository))
+	w, err := f.s.session(ctx, placeOf(repository))
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +124,7 @@ func (f fleetSource) Reviews(repository string) (version string, list func() []s
 
 // Read implements server.Source.
 func (f fleetSource) Read(ctx context.Context, repository string, earlier *site.Fleet) (*site.Fleet, error) {
-	w, err := f.s.workspace(ctx, placeOf(repository))
+	w, err := f.s.session(ctx, placeOf(repository))
 	if err != nil {
 		return nil, err
 	}
@@ -140,10 +139,10 @@ func (f fleetSource) Read(ctx context.Context, repository string, earlier *site.
 
 // Changes implements server.Source.
 func (f fleetSource) Changes(ctx context.Context, repository string, c site.Change) (*report.Review, error) {
-	w, err := f.s.workspace(ctx, placeOf(repository))
+	w, err := f.s.session(ctx, placeOf(repository))
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	return workspace.Changes(ctx, w, c)
+	return w.Changes(ctx, c)
 }

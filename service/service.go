@@ -28,14 +28,18 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/kept"
+	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/review"
 	"github.com/sluice-gitops/sluice/service/check"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/mirrors"
+	"github.com/sluice-gitops/sluice/service/promotions"
+	"github.com/sluice-gitops/sluice/service/repository"
 	"github.com/sluice-gitops/sluice/service/reviews"
-	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 const (
@@ -49,7 +53,7 @@ type Options struct {
 	Load      func() (*config.Config, error) // reads the configuration; Reload calls it again
 	Connect   Connect
 	Signer    func(keyFile string) (gitstore.Signer, error)
-	Runtime   workspace.Runtime // for all sessions; each session gets the Git credential of its repository
+	Runtime   session.Runtime // for all sessions; each session gets the Git credential of its repository
 	Log       *slog.Logger
 	Transport http.RoundTripper // to forges; nil is the default of each adapter
 	Retry     time.Duration     // wait after the first failure of a hint; 0 is the queue's default
@@ -67,7 +71,7 @@ type Service struct {
 	queue      *queue.Queue
 	bot        *bot.Bot
 	metrics    *metrics
-	workspaces workspace.Config
+	sessions   repository.Config
 	current    atomic.Pointer[reloadable]
 	seen       sync.Map // hint.Place → true: places that occurred in a hint
 	notFleets  sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
@@ -75,7 +79,7 @@ type Service struct {
 	deliveries *redeliveries
 	sweeps     *sweepTimes
 	background sync.WaitGroup // notifications and interrupts
-	mirrors    *workspace.Mirrors
+	mirrors    *mirrors.Mirrors
 	reviews    *reviews.Store // nil without pages
 }
 
@@ -136,14 +140,14 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// wire connects renderer, workspaces and bot.
-func (s *Service) wire(c *config.Config, r workspace.Runtime) {
-	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
-	s.workspaces = workspace.Config{
+// wire connects renderer, sessions and bot.
+func (s *Service) wire(c *config.Config, r session.Runtime) {
+	s.mirrors = mirrors.New(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
+	s.sessions = repository.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
-		Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs), Statuses: new(workspace.Statuses),
+		Verdicts: review.NewCache(), Authors: promotions.NewAuthors(), Protections: repository.NewProtections(), Outputs: new(repository.Outputs), Statuses: new(repository.Statuses),
 		Checked: kept.New[hydrate.EnvironmentResult](), Candidates: promote.NewCandidates(),
-		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
+		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.sessions(),
 	}
 	shared := bot.Config{}
 	if c.Queue.URL != "" { // other replicas may review merge requests of the same head, and write comments on the same merge request

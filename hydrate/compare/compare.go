@@ -18,7 +18,7 @@ import (
 // Request names the two states to compare. The second state is always a commit.
 type Request struct {
 	Against      Against
-	Base         gitstore.Commit // for AgainstCommit
+	Base         gitstore.Commit // for AgainstCommit. With AgainstBranches, it may name the tip of the one branch that is compared: Run ignores it
 	Head         gitstore.Commit
 	Environments []string // empty: all
 	Apps         []string // empty: all

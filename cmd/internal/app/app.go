@@ -1,5 +1,5 @@
 // Package app wires Sluice together. Only this package names concrete forges, and only it turns environment variables into options and
-// credentials. It decides nothing: package workspace opens repositories, and package service runs.
+// credentials. It decides nothing: package session opens repositories, and package service runs.
 //
 // The tests of the package are the stories of the service: each starts one beside a Git server and the fake of a forge.
 package app
@@ -19,25 +19,24 @@ import (
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service"
+	"github.com/sluice-gitops/sluice/service/announce"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/notify"
-	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 // ChildCommand is the hidden verb that a render process runs.
 const ChildCommand = "render-child"
 
-// The types of package workspace that verbs use, so that verbs import one package.
+// The types of package session that verbs use.
 type (
-	// Session is workspace.Session.
-	Session = workspace.Session
-	// Options is workspace.Options.
-	Options = workspace.Options
-	// ReviewOptions is workspace.ReviewOptions.
-	ReviewOptions = workspace.ReviewOptions
+	// Session is session.Session.
+	Session = session.Session
+	// Options is session.Options.
+	Options = session.Options
 )
 
 // Environment holds the environment of the process: variables, folders, and the path of the binary. Its methods are safe for concurrent use
@@ -59,7 +58,7 @@ func Open(ctx context.Context, env Environment, o Options, progress hydrate.Prog
 		o.Mirror = env.Getenv("SLUICE_MIRROR_DIR")
 	}
 	o.Keep = true
-	return workspace.Open(ctx, r, o, progress)
+	return session.Open(ctx, r, o, progress)
 }
 
 // OpenFolder opens a folder that need not be a repository.
@@ -68,22 +67,22 @@ func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrat
 	if err != nil {
 		return nil, err
 	}
-	return workspace.OpenFolder(ctx, r, o, progress)
+	return session.OpenFolder(ctx, r, o, progress)
 }
 
 // runtime reads the environment variables of Git, of charts and of renderings.
-func (e Environment) runtime() (workspace.Runtime, error) {
+func (e Environment) runtime() (session.Runtime, error) {
 	git, err := e.auth("SLUICE_GIT_")
 	if err != nil {
-		return workspace.Runtime{}, err
+		return session.Runtime{}, err
 	}
 	const output = "SLUICE_OUTPUT_GIT_"
 	auth, err := e.auth(output)
 	if err != nil {
-		return workspace.Runtime{}, err
+		return session.Runtime{}, err
 	}
-	r := workspace.Runtime{
-		Git: git, Output: workspace.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
+	r := session.Runtime{
+		Git: git, Output: session.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
 		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
@@ -153,7 +152,7 @@ func (e Environment) hostAuth(host string) (gitstore.Auth, bool) {
 }
 
 // SameHost reports whether two URLs have the same host.
-func SameHost(a, b string) bool { return workspace.SameHost(a, b) }
+func SameHost(a, b string) bool { return session.SameHost(a, b) }
 
 // ForHost returns the environment of a session for a repository by URL: the credential of its host takes precedence
 // over the general one.
@@ -200,7 +199,7 @@ func (e Environment) Signer(file string) (gitstore.Signer, error) {
 
 // Announce reads receivers from a file and returns a function that notifies them of each push before the push is
 // reported. Failures go to warn.
-func (e Environment) Announce(file string, warn func(error)) (workspace.Announce, error) {
+func (e Environment) Announce(file string, warn func(error)) (announce.Func, error) {
 	data, err := os.ReadFile(file) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, fmt.Errorf("receivers: %w", err)

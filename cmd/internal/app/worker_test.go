@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // TestReviewInWorker: the review of a CI job is made in a worker process, in each mode of isolation, and is the same as one made here.
@@ -35,26 +36,34 @@ func TestReviewInWorker(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
-	request := func() app.ReviewOptions {
-		return app.ReviewOptions{Compare: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")}, Policy: r.Resolve("HEAD~1").Tree}
+	request := func() review.Request {
+		return review.Request{Request: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")}, Policy: r.Resolve("HEAD~1").Tree}
 	}
 	s := open(os.Args[0])
-	want, _, err := s.Review(t.Context(), request())
+	want, err := review.Local{Session: s}.Review(t.Context(), request())
 	if err != nil {
 		t.Fatal(err)
 	}
-	expected, _ := report.Markdown(want, 60_000)
+	expected, _ := report.Markdown(want.Review, 60_000)
+	isolated := func(s *app.Session, mode worker.Mode) (*review.Result, error) {
+		workers, stop, err := review.StartWorkers(t.Context(), s.Runtime.Child, mode)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		return review.Isolated(review.Local{Session: s}, workers, "acme/fleet").Review(t.Context(), request())
+	}
 	for _, mode := range []worker.Mode{worker.Degraded, worker.Off} {
-		got, err := s.ReviewInWorker(t.Context(), mode, "acme/fleet", request())
+		got, err := isolated(s, mode)
 		if err != nil {
 			t.Errorf("%s: %v", mode, err)
 			continue
 		}
-		if text, _ := report.Markdown(got, 60_000); text != expected || !strings.Contains(text, "CAD") {
+		if text, _ := report.Markdown(got.Review, 60_000); text != expected || !strings.Contains(text, "CAD") {
 			t.Errorf("%s: the report differs:\n%s\nwant\n%s", mode, text, expected)
 		}
 	}
-	if got, err := open(filepath.Join(cache, "none")).ReviewInWorker(t.Context(), worker.Off, "acme/fleet", request()); err == nil {
+	if got, err := isolated(open(filepath.Join(cache, "none")), worker.Off); err == nil {
 		t.Errorf("a review without a worker: %+v", got)
 	}
 }

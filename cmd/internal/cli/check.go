@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/report/data"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 type checkOptions struct {
@@ -65,7 +66,8 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if err := k.narrow(ctx, s, head.Tree, &request); err != nil {
 		return err
 	}
-	options := app.ReviewOptions{Compare: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline, Whole: true, FindingsOnly: true}
+	request.TargetsOnly = true
+	whole := review.Request{Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline, Whole: true}
 	if !k.noPolicy {
 		if _, err := s.Policy(ctx, head.Tree, true); err != nil { // before anything is rendered
 			return err
@@ -74,10 +76,11 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if s, err = k.useRemote(ctx, s, head); err != nil {
 		return err
 	}
-	r, _, err := s.Review(ctx, options)
+	result, err := review.Local{Session: s}.Review(ctx, whole)
 	if err != nil {
 		return err
 	}
+	r := result.Review
 	if err := k.files.write(r); err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
+	"github.com/sluice-gitops/sluice/service/announce"
 )
 
 type ciOptions struct {
@@ -218,10 +220,18 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose the branches to read
 		return err
 	}
-	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: trunk.commit.Tree, BoundsOnly: c.noPolicy, Offline: c.offline})
+	workers, stop, err := review.StartWorkers(ctx, s.Runtime.Child, c.Isolation)
 	if err != nil {
 		return err
 	}
+	defer stop()
+	result, err := review.Isolated(review.Local{Session: s}, workers, at.Repository).Review(ctx, review.Request{
+		Request: request, Policy: trunk.commit.Tree, BoundsOnly: c.noPolicy, Offline: c.offline,
+	})
+	if err != nil {
+		return err
+	}
+	r := result.Review
 	c.context = publish.ContextFor(c.context, trunk.name, at.Target)
 	r.Head = at.Head // the commits of a companion exist only in this clone
 	r.Repository, r.Links.Artifact = at.Repository, at.RunURL
@@ -320,11 +330,11 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 		return err
 	}
 	if c.listen != "" {
-		announce, err := o.Env.Announce(c.listen, warner(o))
+		tell, err := o.Env.Announce(c.listen, warner(o))
 		if err != nil {
 			return &exitError{ExitUsage, err}
 		}
-		s = s.WithAnnounce(ctx, commit.Tree, announce)
+		s = announce.Pushes(ctx, s, commit.Tree, tell)
 	}
 	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs, PerPush: c.perPush})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // companion is a merge request of a repository that fleets take content from. The review shows what it does to the
@@ -69,7 +69,7 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 		from *gitstore.Commit
 		to   *gitstore.Commit
 	}{{&own.Base, &out.Base}, {&own.Head, &out.Head}} {
-		if *side.to, err = workspace.WithPin(ctx, platform.Store, v, tip, repository, side.from.Hash); err != nil {
+		if *side.to, err = review.WithPin(ctx, platform.Store, v, tip, repository, side.from.Hash); err != nil {
 			return out, trunk, err
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/rollout"
-	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/service/announce"
+	"github.com/sluice-gitops/sluice/service/promotions"
 )
 
 // environmentFlags are the flags of every verb that works on environments.
@@ -83,9 +84,9 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 		}
 	}
 	if err == nil && p.listen != "" {
-		var announce workspace.Announce
-		if announce, err = o.Env.Announce(p.listen, warner(o)); err == nil {
-			s = s.WithAnnounce(ctx, trunk.Tree, announce)
+		var tell announce.Func
+		if tell, err = o.Env.Announce(p.listen, warner(o)); err == nil {
+			s = announce.Pushes(ctx, s, trunk.Tree, tell)
 		}
 	}
 	if err != nil {
@@ -135,7 +136,7 @@ func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 
 // request returns the request for verbs that read and verbs that write.
 func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promote.Request {
-	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: s.Outside(trunk, p.noPolicy), CommandPrefix: "sluice"}
+	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: promotions.WithoutForge(s, trunk, p.noPolicy), CommandPrefix: "sluice"}
 }
 
 // look evaluates promotions, with commands.
@@ -150,7 +151,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 		commands[i].By, commands[i].At, commands[i].Person = who, r.Now, rollout.Person{User: who}
 	}
 	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate, p.foreign, p.deletes
-	return s.Promotions(ctx, r)
+	return promote.Run(ctx, s.Hydrator, r)
 }
 
 // known refuses an environment that the fleet does not have, or that follows the trunk.

@@ -17,6 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/report"
+	"github.com/sluice-gitops/sluice/review"
+	"github.com/sluice-gitops/sluice/service/announce"
 )
 
 type hydrateOptions struct {
@@ -169,11 +171,11 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 		}
 	}
 	if h.listen != "" {
-		announce, err := o.Env.Announce(h.listen, warner(o))
+		tell, err := o.Env.Announce(h.listen, warner(o))
 		if err != nil {
 			return nil, &exitError{ExitUsage, err}
 		}
-		s = s.WithAnnounce(ctx, h.request.Commit.Tree, announce)
+		s = announce.Pushes(ctx, s, h.request.Commit.Tree, tell)
 	}
 	return s, nil
 }
@@ -200,12 +202,13 @@ func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) erro
 			environments = append(environments, e.Name)
 		}
 	}
-	r, _, err := s.Review(ctx, app.ReviewOptions{Compare: compare.Request{
+	result, err := review.Local{Session: s}.Review(ctx, review.Request{Request: compare.Request{
 		Against: compare.AgainstBranches, Head: h.request.Commit, Environments: environments, Apps: h.selection.apps, Clusters: h.selection.clusters, Key: s.FingerprintKey(),
 	}})
 	if err != nil {
 		return err
 	}
+	r := result.Review
 	r.Against = strings.Join(environments, ", ")
 	show := reviewFlags{common: h.common}
 	if err := show.show(o, r); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/policy"
-	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 func newPolicy(o IO) *cobra.Command {
@@ -79,7 +78,7 @@ func (c *common) policyList(ctx context.Context, o IO) error {
 
 // ownRules lists the rules of the workspaces. A folder without a fleet has none, as far as its policy can be read.
 func ownRules(ctx context.Context, s *app.Session, tree gitstore.Hash) ([]policy.Rule, []string, error) {
-	rules, mistakes, err := workspace.OwnRules(ctx, s, tree)
+	rules, mistakes, err := s.OwnPolicies().Rules(ctx, tree)
 	if problems, ok := errors.AsType[fleet.Problems](err); ok && problems.Absent() {
 		return nil, nil, nil
 	}
@@ -147,7 +146,7 @@ func (c *common) policyTest(ctx context.Context, o IO, name, run string) error {
 
 func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, name, run string) (results []policy.TestResult, err error) {
 	if name != "" {
-		results, err = workspace.TestOwnPolicy(ctx, s, tree, name, run)
+		results, err = s.OwnPolicies().Test(ctx, tree, name, run)
 	} else {
 		results, err = s.TestPolicy(ctx, tree, run)
 	}

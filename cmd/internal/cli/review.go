@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/report/data"
 	"github.com/sluice-gitops/sluice/report/page"
+	"github.com/sluice-gitops/sluice/review"
 )
 
 // noLimit is the size limit for Markdown that no forge receives: GitLab's, in bytes.
@@ -73,8 +74,11 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 
 // review compares two trees, and judges by the policy of the new one.
 func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request, judged gitstore.Hash) (*report.Review, error) {
-	out, _, err := s.Review(ctx, app.ReviewOptions{Compare: request, Policy: judged, BoundsOnly: r.noPolicy, Offline: r.offline})
-	return out, err
+	out, err := review.Local{Session: s}.Review(ctx, review.Request{Request: request, Policy: judged, BoundsOnly: r.noPolicy, Offline: r.offline})
+	if err != nil {
+		return nil, err
+	}
+	return out.Review, nil
 }
 
 // show prints a review in the format of --output and writes the report files.

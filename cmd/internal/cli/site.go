@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/index"
@@ -126,7 +127,7 @@ func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trun
 	}
 	r.DryRun, r.Changes = true, site.Differ(session.Hydrator, session.FingerprintKey(), planPairs)
 	r.Adapters.Statuses = posted.Reader(now)
-	list, failed := session.Promotions(ctx, r)
+	list, failed := promote.Run(ctx, session.Hydrator, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/internal/giturl"
-	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/service/promotions"
 	"github.com/sluice-gitops/sluice/site"
 )
 
@@ -28,7 +28,7 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, tr
 		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil //nolint:nilerr // the pages show it
 	}
 	list = site.NewStatuses(s.statuses, s.statuses)
-	err = workspace.PostedStatuses(ctx, session, trunk.Tree, hub, repo, list)
+	err = list.Refresh(ctx, session.Hydrator, trunk.Tree, promotions.Statuses{Forge: hub, Repository: repo}, session.Runtime.Clock())
 	if ctx.Err() != nil {
 		return nil, "", ctx.Err()
 	}

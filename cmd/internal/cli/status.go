@@ -61,7 +61,7 @@ func (p *environmentFlags) status(ctx context.Context, o IO, only string) error 
 	}
 	r := p.request(s, trunk)
 	r.DryRun = true
-	list, failed := s.Promotions(ctx, r)
+	list, failed := promote.Run(ctx, s.Hydrator, r)
 	running, err := promote.ReadRunning(ctx, s.Hydrator, trunk.Tree)
 	if err != nil {
 		return errors.Join(failed, err)

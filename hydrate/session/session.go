@@ -1,0 +1,412 @@
+// Package session opens repositories with everything that renders them: renderer, charts, policy and credentials.
+//
+// A Session is an open repository. It does not change: methods such as WithRemote return another Session that shares
+// the clone.
+//
+// The package reads neither the environment nor the configuration: callers pass credentials, folders and limits as
+// values. It names no forge.
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/enforce"
+	"github.com/sluice-gitops/sluice/hydrate/ownpolicy"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+	imports "github.com/sluice-gitops/sluice/importer"
+	"github.com/sluice-gitops/sluice/internal/memo"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
+	"github.com/sluice-gitops/sluice/renderer/worker"
+)
+
+// Options select the repository and configure rendering.
+type Options struct {
+	Repo          string // folder or URL
+	Jobs          int    // targets rendered at the same time
+	RenderTimeout time.Duration
+	RenderMemory  int64             // bytes of one render process
+	PlainHTTP     []string          // registries to contact over HTTP
+	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes of its own
+	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
+	Mirror        string            // folder of the clone of a URL; "": a temporary folder
+	OneListing    bool              // of a URL: the session belongs to one task; see gitstore.Options
+	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
+	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
+	Renders       bool              // start a render process at once: whoever opens the session nearly always renders something
+	Keep          bool              // keep what was read from the source in the clone between runs
+	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
+}
+
+// Runtime holds the values that a process shares between its sessions.
+type Runtime struct {
+	Git         gitstore.Auth      // for the source repository
+	Output      OutputCredential   // for an output repository
+	Hosts       HostCredentials    // for other repositories of fleets; nil: none
+	Charts      *fetch.Credentials // for chart repositories and registries; nil: no credentials
+	Guard       *fetch.Guard       // refuses chart downloads from internal networks; nil: no restriction
+	Untrusted   bool               // the charts belong to an untrusted change; see WithoutCredentials
+	Cache       string             // folder for downloaded charts and schemas
+	Child       []string           // command line of a render process, without its flags
+	Version     string             // of Sluice
+	Build       string             // identifies the program more closely than Version
+	Fingerprint []byte             // key of the fingerprints that replace secrets; nil: a random key for each session
+	Offline     bool               // fetch no schemas
+	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
+	Clock       func() time.Time
+	Crashed     func(error) // called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
+}
+
+// WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
+// were fetched with credentials.
+func (r Runtime) WithoutCredentials() Runtime {
+	r.Charts, r.Hosts, r.Untrusted = nil, nil, true
+	return r
+}
+
+func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
+	cache := "charts"
+	if r.Untrusted {
+		cache = "charts-untrusted"
+	}
+	return fetch.New(fetch.Options{
+		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.UserAgent(), PlainHTTP: plainHTTP, Guard: r.Guard,
+	})
+}
+
+// UserAgent is the name of Sluice in requests over HTTP.
+func (r Runtime) UserAgent() string { return "sluice/" + r.Version }
+
+// Session is an open repository with its renderer. It is not safe for concurrent use, except that sessions derived
+// from one another may be used one after the other in any order.
+type Session struct {
+	*hydrate.Hydrator
+	Store   *gitstore.Store
+	Fetcher signature.Archives
+	Runtime Runtime
+	url     bool
+	key     []byte
+	plain   []string // registries to contact over HTTP
+	shared  *resources
+	trunks  *hydrate.Hydrator // has read the trunk for this task, with the same rights; nil: Hydrator reads it
+
+	judgeOwn ownpolicy.Judge // nil: worker processes of the renderer judge
+}
+
+// resources are shared by sessions that derive from one another.
+type resources struct {
+	once     sync.Once
+	store    *gitstore.Store
+	pool     *renderer.Pool      // nil: somebody else owns the renderer
+	exceeded *ownpolicy.Exceeded // own policies of workspaces
+	kept     *memo.File          // nil: nothing is kept
+	git      gitstore.Auth       // for reading the source repository; a session that pushes has another credential in its runtime
+}
+
+func (r *resources) close() {
+	r.once.Do(func() {
+		if r.pool != nil {
+			r.pool.Close()
+		}
+		_ = r.kept.Save()   // without it, the next run reads more
+		_ = r.store.Close() // everything to keep has been pushed
+	})
+}
+
+// Open opens a repository. Close releases it.
+func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) (*Session, error) {
+	s := &Session{Runtime: r, url: isURL(o.Repo)}
+	var err error
+	if s.url {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git, OneListing: o.OneListing})
+	} else {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.wire(o, progress)
+	return s, nil
+}
+
+// OpenFolder opens a folder that need not be a repository. If it is not, the session keeps objects in memory.
+func OpenFolder(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) (*Session, error) {
+	store, err := gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
+	if err != nil {
+		store = gitstore.OpenMemory()
+	}
+	s := &Session{Runtime: r, Store: store}
+	s.wire(o, progress)
+	return s, nil
+}
+
+// InWorker returns a session of a worker process, in which everything that the session reads comes through c. judgeOwn evaluates the own
+// policies of workspaces.
+func InWorker(c hydrate.Config, r Runtime, judgeOwn ownpolicy.Judge) *Session {
+	return &Session{
+		Hydrator: hydrate.New(c), Store: c.Store, Runtime: r, judgeOwn: judgeOwn, shared: &resources{store: c.Store, exceeded: ownpolicy.NewExceeded()},
+	}
+}
+
+func (s *Session) wire(o Options, progress hydrate.Progress) {
+	if s.key = s.Runtime.Fingerprint; len(s.key) == 0 {
+		s.key = []byte(rand.Text())
+	}
+	s.plain = o.PlainHTTP
+	s.Fetcher = signature.Archives{Fetcher: s.Runtime.fetcher(o.PlainHTTP)}
+	s.shared = &resources{store: s.Store, exceeded: ownpolicy.NewExceeded(), git: s.Runtime.Git}
+	if name := gitstore.CacheFile(s.Store, keptFile); o.Keep && name != "" && s.Runtime.Build != "" {
+		s.shared.kept = memo.Open(name, s.Runtime.Build)
+	}
+	r := o.Renderer
+	if r == nil {
+		s.shared.pool = NewPool(s.Runtime.Child, o)
+		r = s.shared.pool
+		if o.Renders || o.Remember && mayImport(s.Store.Worktree(), o.Detect) {
+			s.shared.pool.Prepare()
+		}
+	}
+	s.Hydrator = hydrate.New(hydrate.Config{
+		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
+		Detect: o.Detect, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Kept: s.shared.kept, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy).Keeping(s.shared.kept),
+	})
+}
+
+// keptFile is the file of a clone for what was read from the source; see hydrate.Config.Kept.
+const keptFile = "read"
+
+// mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the commit is read. The
+// fleet itself comes from the commit.
+func mayImport(worktree string, detect bool) bool {
+	if worktree == "" {
+		return false
+	}
+	name := filepath.Join(worktree, fleet.File)
+	info, err := os.Lstat(name)
+	if err != nil {
+		return detect && errors.Is(err, fs.ErrNotExist)
+	}
+	if !info.Mode().IsRegular() { // a link can lead to what never ends, such as a terminal
+		return false
+	}
+	f, err := os.Open(name) //nolint:gosec // in the working tree that the user names
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(f, most))
+	return err == nil && bytes.Contains(text, []byte("import:"))
+}
+
+// importsOf returns the memory of imports. Two repositories share none, and charts of untrusted changes are not kept.
+func importsOf(store *gitstore.Store, r *Runtime, o *Options) *imports.Memory {
+	if !o.Remember || r.Cache == "" || r.Build == "" || r.Untrusted {
+		return nil
+	}
+	repository := sha256.Sum256([]byte(store.Local().String() + "\x00" + store.Worktree()))
+	return imports.NewMemory(filepath.Join(r.Cache, "imports"), hex.EncodeToString(repository[:]), r.Build, r.Clock)
+}
+
+// NewPool starts a pool of render processes with the limits of the options.
+func NewPool(child []string, o Options) *renderer.Pool {
+	return renderer.NewPool(renderer.PoolOptions{
+		Command: child,
+		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory, Mode: o.Isolation,
+	})
+}
+
+// Close ends the session's own render processes and closes the repository, for this session and for all that derive
+// from it or that it derives from. Calling it again has no effect.
+func (s *Session) Close() { s.shared.close() }
+
+// IsURL reports whether the repository is remote.
+func (s *Session) IsURL() bool { return s.url }
+
+// Place returns the name of the repository with the branches as a safe file name. Equal repositories have equal
+// names.
+func (s *Session) Place() string {
+	sum := sha256.Sum256([]byte(s.Branches.String() + "\x00" + s.Store.Worktree()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two runs cannot be
+// compared.
+func (s *Session) FingerprintKey() []byte { return s.key }
+
+// WithBranches returns a session whose rendered branches are in b.
+func (s *Session) WithBranches(b gitstore.Branches) *Session {
+	out := *s
+	out.Hydrator = s.Hydrator.WithBranches(b)
+	return &out
+}
+
+// WithGit returns a session that uses another credential for Git.
+func (s *Session) WithGit(auth gitstore.Auth) *Session {
+	out := *s
+	out.Runtime.Git = auth
+	return &out
+}
+
+// WithoutCredentials returns a session that fetches charts without credentials, into a separate cache.
+func (s *Session) WithoutCredentials() *Session {
+	out := *s
+	out.Runtime = s.Runtime.WithoutCredentials()
+	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
+	config := s.Config
+	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
+	out.Hydrator, out.trunks = hydrate.New(config), nil
+	return &out
+}
+
+// WithRenderer returns a session with another renderer. It does not share rendered output or fleets, except those of the trunk.
+func (s *Session) WithRenderer(r renderer.Renderer) *Session {
+	out := *s
+	out.trunks = s.Hydrator
+	config := s.Config
+	config.Renderer = r
+	out.Hydrator = hydrate.New(config)
+	return &out
+}
+
+// WithPinned returns a session that reads these commits of other repositories, with credentials, although it refuses all others.
+func (s *Session) WithPinned(only []source.Pinned, credentials source.Credentials) *Session {
+	if len(only) == 0 {
+		return s
+	}
+	out, config := *s, s.Config
+	config.Only, config.Credentials = only, credentials
+	out.Hydrator = hydrate.New(config)
+	return &out
+}
+
+// Trunks returns the hydrator that has read the trunk in this task.
+func (s *Session) Trunks() *hydrate.Hydrator { return cmp.Or(s.trunks, s.Hydrator) }
+
+// WithRemote returns a session whose rendered branches are in another repository: the output repository of the
+// commit's fleet, the remote with a name, or the remote that a URL was cloned from. It writes only commits that the
+// trunk of the source's remote contains.
+func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {
+	f, _, err := s.Fleet(ctx, commit.Tree)
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // the caller that reads the fleet reports its problems
+		return nil, err
+	}
+	auth, address := s.Runtime.Git, remote
+	switch {
+	case f != nil && f.Spec.Output.Repository != "":
+		address = f.Spec.Output.Repository
+		if auth, err = s.Runtime.outputAuth(address, s.Store.RemoteURL()); err != nil {
+			return nil, err
+		}
+	case s.url:
+		address = s.Store.RemoteURL()
+	}
+	branches, err := s.Store.Remote(address, auth)
+	if err != nil {
+		return nil, err
+	}
+	out := s.WithBranches(branches)
+	if f == nil || f.Spec.Output.Repository == "" {
+		return out.WithSource(branches), nil
+	}
+	source, err := s.SourceRemote(remote)
+	if err != nil {
+		return nil, err
+	}
+	return out.WithSource(source), nil
+}
+
+// WithSource returns a session that reads the trunk from a remote.
+func (s *Session) WithSource(remote gitstore.Branches) *Session {
+	out := *s
+	out.Hydrator = s.Hydrator.WithSource(remote)
+	return &out
+}
+
+// SourceRemote returns the repository whose trunk counts: the one that a URL names, a remote by name, or the local repository if it
+// does not have that remote.
+func (s *Session) SourceRemote(name string) (gitstore.Branches, error) {
+	if s.url {
+		name = s.Store.RemoteURL()
+	}
+	branches, err := s.Store.Remote(name, s.Runtime.Git)
+	if errors.Is(err, gitstore.ErrNoRemote) {
+		return s.Store.Local(), nil
+	}
+	return branches, err
+}
+
+// Commit returns the commit to work on: a revision, or HEAD.
+func (s *Session) Commit(ctx context.Context, rev string) (gitstore.Commit, error) {
+	if s.url {
+		return s.Store.FetchRevision(ctx, cmp.Or(rev, "HEAD"))
+	}
+	return s.Store.Resolve(ctx, cmp.Or(rev, "HEAD"))
+}
+
+// MergeBase returns the commit at which head left base.
+func (s *Session) MergeBase(ctx context.Context, base, head gitstore.Commit) (gitstore.Commit, error) {
+	h, err := s.Store.MergeBase(ctx, base.Hash, head.Hash)
+	if err != nil {
+		return gitstore.Commit{}, fmt.Errorf("merge base of %s and %s: %w", base.Hash.Short(), head.Hash.Short(), err)
+	}
+	return s.Store.Commit(ctx, h)
+}
+
+// FetchCommit returns a commit. If the clone does not have it, FetchCommit fetches ref, then the commit by its hash.
+func (s *Session) FetchCommit(ctx context.Context, commit, ref string) (gitstore.Commit, error) {
+	h, err := gitstore.ParseHash(commit)
+	if err != nil {
+		return gitstore.Commit{}, err
+	}
+	if s.Store.Has(h) {
+		return s.Store.Commit(ctx, h)
+	}
+	if ref != "" {
+		if c, err := s.Store.FetchRevision(ctx, ref); err == nil && c.Hash == h {
+			return c, nil
+		}
+	}
+	c, err := s.Store.FetchRevision(ctx, commit)
+	if err != nil {
+		return c, fmt.Errorf("%w (%s may have moved on)", err, ref)
+	}
+	return c, nil
+}
+
+// FetchRef returns the commit that a ref of the remote has now. Without a remote, or if the remote does not have the ref, it returns
+// the commit of the local ref.
+func (s *Session) FetchRef(ctx context.Context, ref string) (gitstore.Commit, error) {
+	c, err := s.Store.FetchRevision(ctx, ref)
+	if err == nil {
+		return c, nil
+	}
+	local, second := s.Store.Resolve(ctx, ref)
+	if second != nil {
+		return c, err
+	}
+	return local, nil
+}
+
+func isURL(repo string) bool {
+	return strings.Contains(repo, "://") || strings.Contains(repo, "@") && strings.Contains(repo, ":")
+}

@@ -1,0 +1,178 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/report"
+)
+
+// Local reviews in this process, with what a session may read.
+type Local struct{ Session *session.Session }
+
+// Review implements Reviewer.
+func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
+	out := &report.Review{Base: hashText(r.Base.Hash), Head: hashText(r.Head.Hash), Version: l.Session.Runtime.Version}
+	if err := l.pin(ctx, &r); err != nil {
+		return nil, err
+	}
+	if f, _, err := l.Session.Fleet(ctx, r.Head.Tree); err == nil {
+		out.Fleet = f.Name
+	}
+	judge, broken, err := l.judge(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	preview, err := compared(ctx, l.Session.Hydrator, r.Request, judge, out)
+	if err != nil {
+		return nil, err
+	}
+	if r.Against == compare.AgainstCommit {
+		if out.Pins, err = l.movedPins(ctx, &r); err != nil {
+			return nil, err
+		}
+	}
+	out.Errors = append(out.Errors, broken...)
+	out.Verdict = verdict(out)
+	return &Result{Review: out, Preview: preview}, nil
+}
+
+// compared adds to a review what differs, and what the judge finds in it; nil judges nothing.
+func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge Judge, out *report.Review) (*compare.PreviewResult, error) {
+	c, err := compare.Run(ctx, h, r)
+	if problems, broken := errors.AsType[fleet.Problems](err); broken {
+		for _, p := range problems {
+			if p.Severity == fleet.SeverityError {
+				out.Errors = append(out.Errors, p.String())
+			}
+		}
+		return nil, nil //nolint:nilnil // without a comparison, there is no preview
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	out.Changes = c.Changes
+	if !r.TargetsOnly { // who asks for findings only keeps reviews of whole environments
+		out.Scope = c.Scope()
+	}
+	for _, p := range c.Errors {
+		out.Errors = append(out.Errors, p.String())
+	}
+	for _, p := range c.Warnings {
+		out.Warnings = append(out.Warnings, p.String())
+	}
+	if judge != nil {
+		if out.Findings, err = judge.Judge(ctx, c); err != nil {
+			return nil, fmt.Errorf("policy: %w", err)
+		}
+	}
+	notes := c.Notes()
+	if c.Frozen > 0 {
+		notes = append(notes, frozenNote(c.Frozen))
+	}
+	out.Findings.Notes = append(notes, out.Findings.Notes...)
+	return c.Preview, nil
+}
+
+func frozenNote(n int) string {
+	if n == 1 {
+		return "1 target on a frozen cluster does not change"
+	}
+	return fmt.Sprintf("%d targets on frozen clusters do not change", n)
+}
+
+// hashText returns "" for the zero hash, which a working tree has.
+func hashText(h gitstore.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
+}
+
+// judge returns the judge that a request asks for; nil if nothing is judged. broken are the mistakes in the policy that applies, and in
+// those that would apply after the merge.
+func (l Local) judge(ctx context.Context, r *Request) (judge Judge, broken []string, err error) {
+	if r.Policy.IsZero() {
+		return nil, nil, nil
+	}
+	if r.BoundsOnly {
+		engine, err := l.Session.BoundsPolicy(ctx, r.Policy)
+		if err != nil || engine == nil {
+			return nil, nil, err
+		}
+		return Policy{Engine: boundsOnly{engine}, Whole: r.Whole}, nil, nil
+	}
+	engine, err := l.Session.Policy(ctx, r.Policy, r.Offline)
+	switch problems, invalid := errors.AsType[policy.Problems](err); {
+	case invalid:
+		broken = problems.Strings()
+	case err != nil:
+		return nil, nil, err
+	default:
+		judge = Policy{Engine: engine, Whole: r.Whole}
+	}
+	proposed, err := l.proposedPolicy(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	broken = append(broken, proposed.Strings()...)
+	if r.Against == compare.AgainstCommit { // a promotion brings an older commit, and the policies of the trunk stay
+		own, err := l.Session.OwnPolicies().Proposed(ctx, r.Policy, r.Head.Tree)
+		if err != nil {
+			return nil, nil, err
+		}
+		broken = append(broken, own...)
+	}
+	return judge, broken, nil
+}
+
+// boundsOnly is an engine that judges only the bounds of workspaces.
+type boundsOnly struct{ *policy.Engine }
+
+// Check implements Engine.
+func (e boundsOnly) Check(ctx context.Context, in policy.Input) (*policy.Result, error) {
+	return e.Confine(ctx, in)
+}
+
+// proposedPolicy returns the mistakes in the head's policy, if it differs from the policy of the review. The head's policy applies after
+// the merge, and a broken policy would then stop every hydration.
+func (l Local) proposedPolicy(ctx context.Context, r *Request) (policy.Problems, error) {
+	judging, err := policyTree(ctx, l.Session.Store, r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	proposed, err := policyTree(ctx, l.Session.Store, r.Head.Tree)
+	if errors.Is(err, gitstore.ErrMalformed) {
+		return nil, nil // reading the fleet of that tree fails too, and the report says so
+	}
+	if err != nil || proposed.IsZero() || proposed == judging {
+		return nil, err
+	}
+	var broken policy.Problems
+	if _, err := l.Session.EnforcedPolicy(ctx, r.Head.Tree, false); err != nil && !errors.As(err, &broken) {
+		return nil, err
+	}
+	return broken, nil
+}
+
+// policyTree returns the hash of the policy folder of a source commit's tree, zero if there is none.
+func policyTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (gitstore.Hash, error) {
+	entries, err := store.Tree(ctx, tree)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	for _, e := range entries {
+		if e.Name == policy.Dir {
+			return e.Hash, nil
+		}
+	}
+	return gitstore.Hash{}, nil
+}
