@@ -33,7 +33,7 @@ func ExampleCompare() {
 		deployed("us", "registry.example.com/web:1", "registry.example.com/web:2"),
 	}, nil, []string{"prod"}, everywhere{})
 	for _, g := range changes.Groups {
-		fmt.Println(g.App, diff.Patterns(g.Reach), g.Objects[0].Title())
+		fmt.Println(g.App, diff.Patterns(g.Where), g.Objects[0].Title())
 		for _, f := range g.Objects[0].Fields {
 			fmt.Printf("%s: %v → %v\n", f.Path, f.Old, f.New)
 		}
