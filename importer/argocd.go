@@ -309,7 +309,7 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fl
 		return nil, "", err
 	}
 	if len(found) == 0 {
-		if len(registered.Labels)+len(registered.Names) == 0 {
+		if len(registered.Labels)+len(registered.Names)+len(registered.Charts) == 0 {
 			return nil, "", nil
 		}
 		found = []argocd.Cluster{argocd.Local()} // Argo CD always has it
@@ -340,10 +340,15 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fl
 
 // registeredNote is a comment for sluice.yaml; "" for none.
 func registeredNote(r argocd.Registered, clusters map[string]fleet.ArgoCDCluster) string {
-	if len(r.Labels)+len(r.Names) == 0 {
-		return ""
-	}
 	var out strings.Builder
+	for _, chart := range r.Charts {
+		fmt.Fprintf(&out, "# The chart %s has templates of Applications, and no Application of this repository names it. Commit the\n"+
+			"# Application that installs it, one for each set of values, and Sluice follows it:\n"+
+			"#   kubectl -n argocd get applications -o yaml\n", safetext.Line(chart))
+	}
+	if len(r.Labels)+len(r.Names) == 0 {
+		return out.String()
+	}
 	out.WriteString(`# ApplicationSets of this repository select clusters by what Argo CD knows of them. Without these clusters, the
 # Applications for them are not rendered. List what is registered, and add each cluster below spec.import argocd
 # clusters, and its environment to spec.environments:

@@ -189,3 +189,16 @@ func TestDetectedRegisteredClusters(t *testing.T) {
 		})
 	}
 }
+
+// A chart that renders Applications is named if nothing installs it.
+func TestDetectedRootCharts(t *testing.T) {
+	t.Parallel()
+	const chart = "-- roots/apps/Chart.yaml --\napiVersion: v2\nname: apps\nversion: 0.1.0\n-- roots/apps/templates/web.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: web-{{ .Values.env }}}\n"
+	const root = "-- root.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: root}\nspec: {project: default, source: {repoURL: 'https://git.example.com/acme/fleet', path: roots/apps}, destination: {name: in-cluster}}\n"
+	for files, want := range map[string]bool{chart: true, chart + root: false} {
+		text, err := New(nil).Detect(t.Context(), tree(files))
+		if got := strings.Contains(string(text), "# The chart roots/apps has templates of Applications"); err != nil || got != want || !strings.Contains(string(text), "in-cluster:\n") {
+			t.Errorf("the chart is named: %v, want %v; %v\n%s", got, want, err, text)
+		}
+	}
+}

@@ -131,7 +131,11 @@ func fileApp(name string) string {
 
 // describes reports whether a text, which may not decode, looks like an Application, an ApplicationSet or a cluster Secret.
 func describes(data []byte) bool {
-	return bytes.Contains(data, []byte(group+"/v")) && bytes.Contains(data, []byte(kindApplication)) || bytes.Contains(data, []byte(secretType))
+	return describesApplication(data) || bytes.Contains(data, []byte(secretType))
+}
+
+func describesApplication(data []byte) bool {
+	return bytes.Contains(data, []byte(group+"/v")) && bytes.Contains(data, []byte(kindApplication))
 }
 
 func (i *importer) list(dir string) error {

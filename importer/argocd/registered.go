@@ -3,6 +3,7 @@ package argocd
 import (
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -11,13 +12,14 @@ import (
 	"github.com/sluice-gitops/sluice/importer/internal/templates"
 )
 
-// Registered is what ApplicationSets say of clusters that are registered in Argo CD and that no file describes.
+// Registered is what a repository says of what only Argo CD knows, so that no file describes it: clusters, and Applications that begin others.
 type Registered struct {
 	Labels []string // that selectors of cluster generators ask for: `key: value`, or `key` for any value; sorted
 	Names  []string // by which merge generators name clusters, or their servers; sorted
+	Charts []string // whose templates describe Applications, and that no Application names; sorted
 }
 
-// FindRegistered reads the generators of all ApplicationSets, and of those in overlays.
+// FindRegistered reads the generators of all ApplicationSets, and of those in overlays, and the templates of charts.
 func FindRegistered(ctx context.Context, o Options) (Registered, error) {
 	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
 	found, err := i.find(ctx)
@@ -53,7 +55,48 @@ func FindRegistered(ctx context.Context, o Options) (Registered, error) {
 		delete(names, c.Name)
 		delete(names, c.Server)
 	}
-	return Registered{Labels: slices.Sorted(maps.Keys(labels)), Names: slices.Sorted(maps.Keys(names))}, nil
+	charts, err := i.roots(found)
+	return Registered{Labels: slices.Sorted(maps.Keys(labels)), Names: slices.Sorted(maps.Keys(names)), Charts: charts}, err
+}
+
+// roots returns the charts that describe Applications and that no source names.
+func (i *importer) roots(found []located) ([]string, error) {
+	named := map[string]bool{}
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, item := range v {
+				visit(item)
+			}
+		case map[string]any:
+			if text, ok := v["path"].(string); ok {
+				named[path.Clean(text)] = true
+			}
+			for _, inner := range v {
+				visit(inner)
+			}
+		}
+	}
+	for _, f := range found {
+		visit(map[string]any(f.object))
+	}
+	var out []string
+	for _, name := range i.files {
+		chart, rest, ok := strings.Cut(name, "/templates/")
+		if !ok || !isManifest(rest) || named[chart] || slices.Contains(out, chart) || !i.isFile(path.Join(chart, "Chart.yaml")) || i.ignored(name) {
+			continue
+		}
+		data, err := i.Tree.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if describesApplication(data) {
+			out = append(out, chart)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // selectedLabels adds what a selector asks for.
