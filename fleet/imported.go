@@ -55,9 +55,11 @@ type Imported struct {
 	Set       string
 	Suspended bool // the tool leaves the target alone; it is not rendered and not placed
 	Notes     []string
-	Err       error // why the target cannot be rendered
-	Brings    Brings
-	Foreign   bool // a server or another repository describes what the target brings: this commit lacks none of it
+	// StandIns are files with values that stand in for a ConfigMap or Secret that is not in Git. The target is rendered with them.
+	StandIns []string `json:",omitempty"`
+	Err      error    // why the target cannot be rendered
+	Brings   Brings
+	Foreign  bool // a server or another repository describes what the target brings: this commit lacks none of it
 
 	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a target that fails or
 	// is suspended, they are those that it may be built from.
@@ -251,6 +253,13 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	}
 	if t.Cluster == "" {
 		return // it has no place, and fails
+	}
+	if strings.Contains(t.App, "<no value>") {
+		l.problems = append(l.problems, Problem{
+			File: t.Located(), Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("the %s %.80q on %s has <no value> in its name", t.Kind, t.App, t.Cluster),
+			Hint: "set the value that its template uses",
+		})
+		return
 	}
 	cluster, ok := l.fleet.clusters[t.Cluster]
 	if !ok {

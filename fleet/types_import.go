@@ -14,6 +14,9 @@ type Import struct {
 	// Exclude has apps of the entry that are not imported, because an app.yaml of the fleet describes them. `sluice eject` adds them. What
 	// their objects bring is followed all the same.
 	Exclude []string `json:"exclude,omitempty"`
+	// Schema is validate or skip: whether values are held against the values.schema.json of charts. Default: validate, except where the tool's
+	// objects say otherwise.
+	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
 	// ArgoCD reads Application and ApplicationSet objects.
@@ -87,6 +90,9 @@ type ArgoCDCluster struct {
 
 // FluxImport reads clusters that Flux syncs.
 type FluxImport struct {
+	// StrictPostBuildSubstitutions is the feature gate of kustomize-controller: whether a variable that is not set and has no default is an error.
+	// Default: true, as since kustomize-controller 1.9 (Flux 2.9).
+	StrictPostBuildSubstitutions *bool `json:"strictPostBuildSubstitutions,omitempty"`
 	// Clusters by name.
 	Clusters map[string]ImportedCluster `json:"clusters" jsonschema:"required"`
 }

@@ -151,6 +151,11 @@ func (p *environmentPlan) addNotes(outcomes []*render.Outcome, scopes branch.Kin
 		for _, n := range o.Notes() {
 			p.notes.add(o.Target.Cluster.Name, o.Target.App.Name, n)
 		}
+		if t := o.Target.Imported(); t != nil {
+			for _, file := range t.StandIns {
+				p.notes.add(o.Target.Cluster.Name, o.Target.App.Name, fmt.Sprintf("it is rendered with the values of %s, which stand in for an object that is not in Git", file))
+			}
+		}
 		for _, kind := range o.Assumes() {
 			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.Target.Scope(k) == manifest.ScopeUnknown {
 				unknown[kind] = true

@@ -69,6 +69,9 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 	for n := range out {
 		for k := range out[n].Sources {
 			s := &out[n].Sources[k]
+			if s.Helm != nil && request.Entry.Schema == "skip" {
+				s.Helm.Schema = "skip"
+			}
 			plain, err := wire.Plain(s.Values) // so that an input digest does not depend on the process that computes it
 			if err != nil && out[n].Err == nil {
 				out[n].Err = fmt.Errorf("the values: %w", err)
@@ -110,6 +113,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
 		c := entry.Clusters[name]
 		importer.Ignore = ignored(request.Entry.Ignore)
+		importer.Lenient = entry.StrictPostBuildSubstitutions != nil && !*entry.StrictPostBuildSubstitutions
 		importer.Starting = func(k flux.Key) error { return i.starting(name + ": " + k.String()) }
 		units, err := importer.Import(ctx, c.Path)
 		if err != nil {
@@ -119,6 +123,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 			})
 			continue
 		}
+		problems = append(problems, unknownDependencies(name, units)...)
 		for j := range units {
 			t := fluxTarget(name, &units[j])
 			out = append(out, t)
@@ -129,6 +134,31 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 		}
 	}
 	return out, problems
+}
+
+// unknownDependencies are warnings about units that wait for one that does not exist: Flux never applies them. Nothing is known if a unit fails
+// that may bring others.
+func unknownDependencies(cluster string, units []flux.Unit) fleet.Problems {
+	known := map[flux.Key]bool{}
+	for j := range units {
+		if units[j].Brings {
+			return nil
+		}
+		known[units[j].Key] = true
+	}
+	var out fleet.Problems
+	for j := range units {
+		for _, on := range units[j].DependsOn {
+			if !known[on] {
+				out = append(out, fleet.Problem{
+					File: units[j].Origin.File, Line: units[j].Origin.Line, Severity: fleet.SeverityWarning,
+					Message: fmt.Sprintf("%s on %s: spec.dependsOn: %s does not exist, so Flux never applies it", fluxApp(units[j].Key), cluster, on),
+					Hint:    "correct the name or the namespace, or remove it",
+				})
+			}
+		}
+	}
+	return out
 }
 
 func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
@@ -165,7 +195,7 @@ func lostChildren(t *fleet.Imported) fleet.Problem {
 func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
-		Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
+		Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
 	if u.Parent != (flux.Key{}) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -106,6 +107,9 @@ func (s *set) application(template map[string]any, patch string, p params) (mani
 	out := manifest.Object(app)
 	if out.Name() == "" {
 		return nil, errors.New("an Application has no name")
+	}
+	if strings.Contains(out.Name(), "<no value>") {
+		return nil, fmt.Errorf("an Application has the name %q: the template uses a parameter that the generators do not set (set it, or add goTemplateOptions: [missingkey=error] to find it)", out.Name())
 	}
 	return out, nil
 }

@@ -53,7 +53,11 @@ func (c *cluster) expandRelease(p pending) error {
 		return err
 	}
 	u := c.unit(p)
-	u.Release, u.Namespace, u.Reads, u.Prune = release, release.Namespace, p.reads, true
+	u.Release, u.Namespace, u.Prune = release, release.Namespace, true
+	u.StandIns, u.Reads = release.StandIns, p.reads
+	if len(u.StandIns) > 0 {
+		u.Reads = union(p.reads, u.StandIns)
+	}
 	for _, d := range r.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease, Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
 	}
@@ -100,6 +104,9 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	}
 	out := expansion{objects: m.objects()}
 	c.remember(out.objects, u.Reads)
+	if u.StandIns = c.standIns(k.Namespace, ks.Spec.PostBuild); len(u.StandIns) > 0 {
+		u.Reads = union(u.Reads, u.StandIns)
+	}
 	for _, one := range m.Pieces {
 		if one.Object == nil || !c.follows(keyOf(one.Object), u.Reads) {
 			u.Stream = append(u.Stream, one.Text...)
@@ -121,7 +128,7 @@ func (c *cluster) follows(k Key, reads []string) bool {
 
 // afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds are shared, and
 // returns notes about the variables too.
-func (c *cluster) afterBuild(built []manifest.Object, namespace string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+func (c *cluster) afterBuild(built []manifest.Object, reads []string, namespace string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
 	vars, err := variables{}, error(nil)
 	if spec.PostBuild != nil {
 		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation counts then.
@@ -141,6 +148,9 @@ func (c *cluster) afterBuild(built []manifest.Object, namespace string, spec *ku
 	out := slices.Clone(built)
 	for i, o := range out {
 		if out[i], err = vars.substitute(o, used); err != nil {
+			if unset, ok := errors.AsType[*unsetError](err); ok {
+				unset.at = c.mentioning(unset, reads)
+			}
 			return nil, nil, err
 		}
 		out[i] = stamped(out[i], common.Labels, common.Annotations)

@@ -36,6 +36,9 @@ type Importer struct {
 	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies them. nil
 	// ignores none.
 	Ignore func(name string) bool
+	// Lenient replaces a variable that is not set by nothing, as kustomize-controller does with StrictPostBuildSubstitutions=false. Otherwise it is an
+	// error, unless its reference has a default.
+	Lenient bool
 	// Memory keeps results between imports; nil keeps none.
 	Memory Memory
 
@@ -81,8 +84,9 @@ type Unit struct {
 	Orphan    bool // Flux leaves the objects in the cluster when the unit is deleted
 	Suspended bool // Flux leaves the unit alone; it is not rendered
 	Notes     []string
-	Err       error // why the unit cannot be rendered
-	Brings    bool  // the unit fails, and its files may describe other units, which are missing
+	StandIns  []string // files with the values of objects that are not in Git
+	Err       error    // why the unit cannot be rendered
+	Brings    bool     // the unit fails, and its files may describe other units, which are missing
 	// Declared is a digest of the object, without the values of a release that can be rendered; of a unit that fails, also of the objects that it
 	// refers to. Object is the object as YAML, of a unit that fails.
 	Declared string

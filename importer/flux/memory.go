@@ -75,7 +75,7 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 	if err != nil {
 		return nil, err
 	}
-	built, notes, err := c.afterBuild(built, namespace, spec)
+	built, notes, err := c.afterBuild(built, reads, namespace, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +107,12 @@ func productKey(c *cluster, dir, namespace string, spec *kustomizev1.Kustomizati
 		What, Dir, Namespace string
 		Spec                 *kustomizev1.KustomizationSpec
 		From                 []any
-		Ignores              bool
-	}{"product", dir, namespace, spec, nil, c.Ignore != nil}
+		Ignores, Lenient     bool
+	}{"product", dir, namespace, spec, nil, c.Ignore != nil, c.Lenient}
 	if spec.PostBuild != nil {
 		for _, ref := range spec.PostBuild.SubstituteFrom {
-			o, ok := c.objects[Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}]
-			in.From = append(in.From, ok, o)
+			o, standIn, err := c.referred(Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name})
+			in.From = append(in.From, o, standIn, fmt.Sprint(err))
 		}
 	}
 	text, err := json.Marshal(in)

@@ -10,21 +10,25 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// reference is an optional reference of a unit to a ConfigMap or Secret.
+// reference is a reference of a unit to a ConfigMap or Secret that need not be in Git: it is optional, or values stand in for the object.
 type reference struct {
-	of    Key
-	field string
-	key   Key
+	of      Key
+	field   string
+	key     Key
+	standIn string // the file with the values; "" for an optional reference
 }
 
-// optional returns the optional references of a Kustomization or HelmRelease whose objects are not known (yet).
+// optional returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known (yet).
 func optional(c *cluster, o manifest.Object) []reference {
 	of := keyOf(o)
 	var out []reference
-	add := func(field, kind, name string) {
+	add := func(field, kind, name string, optional bool) {
 		key := Key{Kind: kind, Namespace: of.Namespace, Name: name}
-		if _, ok := c.objects[key]; !ok {
-			out = append(out, reference{of, field, key})
+		if _, ok := c.objects[key]; ok {
+			return
+		}
+		if _, standIn, err := c.referred(key); optional || err == nil && standIn != "" { // the unit reports it
+			out = append(out, reference{of, field, key, standIn})
 		}
 	}
 	if !mayRefer(o) {
@@ -37,9 +41,7 @@ func optional(c *cluster, o manifest.Object) []reference {
 			return nil
 		}
 		for _, ref := range ks.Spec.PostBuild.SubstituteFrom {
-			if ref.Optional {
-				add("spec.postBuild.substituteFrom", ref.Kind, ref.Name)
-			}
+			add("spec.postBuild.substituteFrom", ref.Kind, ref.Name, ref.Optional)
 		}
 	case kindHelmRelease:
 		var r helmv2.HelmRelease
@@ -47,9 +49,7 @@ func optional(c *cluster, o manifest.Object) []reference {
 			return nil
 		}
 		for i, ref := range r.Spec.ValuesFrom {
-			if ref.Optional {
-				add(fmt.Sprintf("spec.valuesFrom[%d]", i), ref.Kind, ref.Name)
-			}
+			add(fmt.Sprintf("spec.valuesFrom[%d]", i), ref.Kind, ref.Name, ref.Optional)
 		}
 	}
 	return out
@@ -68,6 +68,12 @@ func recheckOptional(c *cluster) {
 	failed := map[Key]error{}
 	for _, ref := range c.absent {
 		if u := c.units[ref.of]; u == nil || u.Err != nil || u.Suspended || failed[ref.of] != nil {
+			continue
+		}
+		if _, ok := c.objects[ref.key]; ok && ref.standIn != "" {
+			failed[ref.of] = fmt.Errorf("%s: a unit that is read later brings %s (remove %s)", ref.field, ref.key, ref.standIn)
+			continue
+		} else if ref.standIn != "" {
 			continue
 		}
 		if _, ok := c.objects[ref.key]; ok {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
@@ -32,6 +33,7 @@ type Release struct {
 	Without     []string       // files of the chart and of its local dependencies that the artifact lacks, in the tree
 	IncludeCRDs bool
 	SkipSchema  bool
+	StandIns    []string // see Unit
 	DropHooks   bool
 	// Component is a Kustomize component that does what spec.postRenderers and spec.commonMetadata ask for; nil for none.
 	Component []byte
@@ -61,6 +63,9 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 		out.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs // skipCRDs is deprecated, and helm-controller still obeys it
 		out.DropHooks = in.DisableHooks
 		out.SkipSchema = in.DisableSchemaValidation
+	}
+	if up := r.Spec.Upgrade; up != nil && up.DisableSchemaValidation { // one rendering stands for both
+		out.SkipSchema = true
 	}
 	if err := c.chart(&r, out); err != nil {
 		return nil, &r, err
@@ -236,12 +241,18 @@ func ociChart(o manifest.Object, out *Release) error {
 func (c *cluster) values(r *helmv2.HelmRelease, own map[string]any, out *Release) error {
 	for i, ref := range r.Spec.ValuesFrom {
 		key := Key{Kind: ref.Kind, Namespace: r.Namespace, Name: ref.Name}
-		o, ok := c.objects[key]
-		if !ok && ref.Optional {
+		o, standIn, err := c.referred(key)
+		if err != nil {
+			return fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
+		}
+		if o == nil && ref.Optional {
 			continue
 		}
-		if !ok {
+		if o == nil {
 			return &missingError{fmt.Sprintf("spec.valuesFrom[%d]", i), key}
+		}
+		if standIn != "" && !slices.Contains(out.StandIns, standIn) {
+			out.StandIns = append(out.StandIns, standIn)
 		}
 		data, encrypted, err := dataOf(o)
 		if err == nil && encrypted {

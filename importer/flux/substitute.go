@@ -30,6 +30,7 @@ type variables struct {
 	// replace where the key is.
 	sealed map[string]string // name → Secret
 	always bool              // references are replaced even if there is no variable
+	strict bool              // a reference to a variable that is not set is an error
 }
 
 // missingError is a reference to an object that was not found in Git (yet).
@@ -53,14 +54,17 @@ func (e *missingError) Error() string {
 
 // load reads the variables of a Kustomization; inline ones win.
 func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
-	out := variables{values: map[string]string{}, sealed: map[string]string{}, always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways}
+	out := variables{values: map[string]string{}, sealed: map[string]string{}, always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways, strict: !c.Lenient}
 	for _, ref := range post.SubstituteFrom {
 		key := Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
-		o, ok := c.objects[key]
-		if !ok && ref.Optional {
+		o, _, err := c.referred(key)
+		if err != nil {
+			return out, fmt.Errorf("spec.postBuild.substituteFrom: %w", err)
+		}
+		if o == nil && ref.Optional {
 			continue
 		}
-		if !ok {
+		if o == nil {
 			return out, &missingError{"spec.postBuild.substituteFrom", key}
 		}
 		data, encrypted, err := dataOf(o)
@@ -132,7 +136,15 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 		used[name] = true
 		return "$" + ref // $${name} stays as ${name}
 	})
-	replaced, err := envsubst.Eval(kept, func(name string) (string, bool) { return v.values[name], true })
+	asked, missing := "", false // the library stops at the first variable that it misses
+	replaced, err := envsubst.Eval(kept, func(name string) (string, bool) {
+		value, ok := v.values[name]
+		asked, missing = name, !ok
+		return value, ok || !v.strict
+	})
+	if err != nil && missing && strings.Contains(err.Error(), "not set") {
+		return nil, &unsetError{object: keyOf(o), name: asked}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: variable substitution: %w", keyOf(o), err)
 	}

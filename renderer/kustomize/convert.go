@@ -27,6 +27,7 @@ func convert(r *resource.Resource, b manifest.Budget) ([]manifest.Object, error)
 	return manifest.Decode(text, b)
 }
 
+// plainObject returns the object of a node with unambiguous values. One whose name manifest.Decode refuses is none.
 func plainObject(n *yaml.Node) (manifest.Object, bool) {
 	v, ok := plainValue(n)
 	if !ok {
@@ -34,7 +35,7 @@ func plainObject(n *yaml.Node) (manifest.Object, bool) {
 	}
 	m, ok := v.(map[string]any)
 	o := manifest.Object(m)
-	return o, ok && o.APIVersion() != "" && o.Kind() != "" && o.Name() != "" && !strings.HasSuffix(o.Kind(), "List")
+	return o, ok && o.APIVersion() != "" && o.Kind() != "" && o.Name() != "" && !strings.ContainsRune(o.Name()+o.Namespace(), '<') && !strings.HasSuffix(o.Kind(), "List")
 }
 
 func plainValue(n *yaml.Node) (any, bool) {

@@ -171,6 +171,9 @@ func setDefault(o Object, key, value string) {
 	}
 }
 
+// noValue is what Go's templates print for a value that is not set. As a part of a name it is never meant: two such objects are one.
+const noValue = "<no value>"
+
 // complete checks that an object has apiVersion, kind and a name.
 func complete(o Object) error {
 	switch {
@@ -178,6 +181,8 @@ func complete(o Object) error {
 		return fmt.Errorf("an object needs apiVersion (kind %q, name %q)", o.Kind(), o.Name())
 	case o.Kind() == "":
 		return fmt.Errorf("an object needs kind (apiVersion %q, name %q)", o.APIVersion(), o.Name())
+	case strings.Contains(o.Name()+o.Namespace(), noValue):
+		return fmt.Errorf("%s %q in the namespace %q: a template puts %s there (set the value that it uses)", o.Kind(), o.Name(), o.Namespace(), noValue)
 	case o.Name() != "":
 		return namespaceIsText(o)
 	case text(o.metadata()["generateName"]) != "":

@@ -28,6 +28,7 @@ type Options struct {
 	Root        string // directory that the cluster's first Kustomization applies
 	KubeVersion string // that charts see; "" for Helm's default
 	APIVersions []string
+	Lenient     bool     // StrictPostBuildSubstitutions=false of kustomize-controller
 	Ignore      []string // patterns of files, as in .gitignore, whose Kustomizations and HelmReleases are not followed
 
 	Repositories []Repository // other repositories that GitRepositories may name
@@ -353,7 +354,7 @@ func (c *cluster) kustomization(root string, u *Object) ([]*Object, error) {
 	known := c.client(own)
 	for _, r := range built.Resources() {
 		if post {
-			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r, kustomize.SubstituteWithAlways(strategy == "Always"))
+			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r, kustomize.SubstituteWithAlways(strategy == "Always"), kustomize.SubstituteWithStrict(!c.Lenient))
 			if err != nil {
 				return nil, err
 			}

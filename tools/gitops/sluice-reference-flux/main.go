@@ -22,6 +22,7 @@ type request struct {
 	Entry struct {
 		Ignore []string `json:"ignore"`
 		Flux   *struct {
+			Strict   *bool `json:"strictPostBuildSubstitutions"`
 			Clusters map[string]struct {
 				Path string `json:"path"`
 			} `json:"clusters"`
@@ -62,9 +63,10 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("the entry of spec.import is not one of Flux")
 	}
 	answer := map[string]map[string]app{}
+	lenient := r.Entry.Flux.Strict != nil && !*r.Entry.Flux.Strict
 	for _, name := range slices.Sorted(maps.Keys(r.Entry.Flux.Clusters)) {
 		result, err := fluxref.Build(ctx, fluxref.Options{
-			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore, Repositories: r.Repositories,
+			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore, Lenient: lenient, Repositories: r.Repositories,
 			KubeVersion: r.Clusters[name].KubeVersion, APIVersions: r.Clusters[name].APIVersions,
 		})
 		if err != nil {
