@@ -373,7 +373,7 @@ func TestLabelsThatAreNoTexts(t *testing.T) {
 		"commonMetadata: {labels: {c: d}}\n": `{"annotations":{"k":"v","n":5},"labels":{"a":"","b":"x","c":"d"},"name":"c"}`,
 		"commonMetadata: {annotations: {c: d}}\n": `{"annotations":{"c":"d"},"labels":{"a":"","b":"x"},"name":"c"}`,
 	} {
-		u := units(t, sync+app("postBuild: {substitute: {number: \"5\"}}\n"+common)+object)["Kustomization/app"]
+		u := units(t, sync+app("postBuild: {substitute: {none: \"\", number: \"5\"}}\n"+common)+object)["Kustomization/app"]
 		if u.Err != nil {
 			t.Fatal(u.Err)
 		}
