@@ -125,7 +125,7 @@ func ChangedClusters(base, head *Fleet) []string {
 }
 
 func sameCluster(x, y *Cluster) bool {
-	if x.doc.nodes == y.doc.nodes && x.Class == "" && y.Class == "" {
+	if x.doc.root == y.doc.root && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets
 	}
 	return x.Environment == y.Environment && x.State == y.State && x.KubeVersion == y.KubeVersion && slices.Equal(x.APIVersions, y.APIVersions) &&
@@ -148,7 +148,7 @@ func sameApp(x, y *App) bool {
 	if x.imported != nil && y.imported != nil {
 		return true // imports compares them cluster by cluster
 	}
-	return sameWorkspace(x, y) && (x.doc.nodes == y.doc.nodes || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
+	return sameWorkspace(x, y) && (x.doc.root == y.doc.root || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
 }
 
 // rendered returns the part of the spec that rendering depends on.

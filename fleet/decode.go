@@ -24,8 +24,8 @@ const (
 // document is one decoded object of a file.
 type document struct {
 	file  string
-	line  int // of its first key
-	nodes *nodes
+	line  int             // of its first key
+	root  *yaml.Node      // gives errors their line and column; nil for the zero document
 	value any             // a pointer to one of the files' types
 	bad   map[[2]int]bool // lines and columns of the nodes that could not be decoded; the rest of value is valid
 }
@@ -40,14 +40,6 @@ func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
 		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file, and write values out in place of aliases"}}}
 	}
-	if documents, ok := quickDocuments(file, data); ok {
-		return decodedFile{documents: documents}
-	}
-	return decodeNodes(file, data)
-}
-
-// decodeNodes decodes every document of a file by its nodes.
-func decodeNodes(file string, data []byte) decodedFile {
 	d := decoder{file: file}
 	var out decodedFile
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -68,7 +60,7 @@ func decodeNodes(file string, data []byte) decodedFile {
 		}
 		before := len(d.problems)
 		if value := d.object(root.Content[0]); value != nil {
-			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line, nodes: &nodes{root: root.Content[0]}, value: value, bad: d.bad(before)})
+			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line, root: root.Content[0], value: value, bad: d.bad(before)})
 		} else {
 			out.lost = true
 		}

@@ -47,7 +47,7 @@ func (ec environmentChecks) all(environments []Environment) {
 			continue
 		}
 		if j, ok := first[e.Name]; ok {
-			other := child(ec.file.node(), "spec", "environments", strconv.Itoa(j))
+			other := child(ec.file.root, "spec", "environments", strconv.Itoa(j))
 			ec.errorf(ec.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d", e.Name, other.Line)
 			continue
 		}

@@ -50,7 +50,7 @@ func (tc targetChecks) missing(s Source) string {
 // sourceProblem returns an error at the position of a source in the app's file.
 func sourceProblem(t Target, written Source, message string) Problem {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: message}
-	if n := written.findIn(t.App.doc.node()); n != nil {
+	if n := written.findIn(t.App.doc.root); n != nil {
 		p.Line, p.Column = n.Line, n.Column
 	}
 	return p
@@ -89,7 +89,7 @@ func (f *Fleet) Charts() []ChartUse {
 				at = len(out)
 				index[key] = at
 				if imported == nil {
-					if n := findScalar(t.App.doc.node(), t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
+					if n := findScalar(t.App.doc.root, t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
 						use.Line, use.Column = n.Line, n.Column
 					}
 				}

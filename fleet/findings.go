@@ -20,8 +20,8 @@ type findings struct {
 // not be decoded, because the decoder has reported that.
 func (f *findings) errorf(doc document, at []string, hint, format string, args ...any) {
 	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
-	for i := len(at); i >= 0 && doc.node() != nil; i-- {
-		if n := child(doc.node(), at[:i]...); n != nil {
+	for i := len(at); i >= 0 && doc.root != nil; i-- {
+		if n := child(doc.root, at[:i]...); n != nil {
 			if doc.broken(n) {
 				return
 			}

@@ -64,19 +64,6 @@ type foundFile struct {
 	entry fs.DirEntry
 }
 
-// id returns the id of the content of a regular file; "" for a link, and if the tree has no ids.
-func (f *foundFile) id() string {
-	if !f.entry.Type().IsRegular() {
-		return ""
-	}
-	info, err := f.entry.Info()
-	if err != nil {
-		return "" // whoever reads the file gets the error
-	}
-	id, _ := idOf(info)
-	return id
-}
-
 // walkGlobs lists the files that match one of the globs, by name. It visits each directory once, whatever the
 // patterns, and stops when ctx ends. It lists links and does not follow them.
 func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {

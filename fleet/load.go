@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/sluice-gitops/sluice/internal/parallel"
 	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
@@ -286,22 +287,12 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		parsed = append(parsed, g)
 	}
 	l.globs = append(l.globs, parsed...)
-	patterns, folder := strings.Join(globs, "\n"), folderOf(l.tree, parsed)
-	if list, ok := l.cache.whole(ctx, l.tree, patterns, folder); ok && (field == "" || !(tenancy{l}.hasAny(list.names))) {
-		return take(l.findings, appFiles{decoded: list.decoded})
-	}
 	ordered, err := findGlobs(ctx, l.tree, parsed)
-	if err != nil {
-		folder = ""
-	}
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
 		unlisted(l.findings, err)
 	}
 	if field != "" {
-		found := len(ordered)
-		if ordered = (tenancy{l}).outsideWorkspaces(ordered); len(ordered) < found {
-			folder = ""
-		}
+		ordered = tenancy{l}.outsideWorkspaces(ordered)
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
@@ -309,7 +300,17 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 			Hint: "add one, or set " + field,
 		})
 	}
-	return take(l.findings, appFiles{decoded: l.cache.decodeAll(ctx, l.tree, patterns, folder, ordered)}) // Load looks at the context
+	decoded := make([]decodedFile, len(ordered))
+	_ = inParallel(ctx, len(ordered), func(i int) { decoded[i] = l.cache.decode(l.tree, ordered[i].name) }) // Load looks at the context
+	return take(l.findings, appFiles{decoded: decoded})
+}
+
+// inParallel calls do for each number below n, until ctx ends.
+func inParallel(ctx context.Context, n int, do func(i int)) error {
+	return parallel.Each(ctx, n, func(_ context.Context, i int) error {
+		do(i)
+		return nil
+	})
 }
 
 // unlisted reports a folder that cannot be listed.

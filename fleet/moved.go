@@ -71,7 +71,6 @@ func (b *basis) finds(f *Fleet, name string) bool {
 type readFiles struct {
 	mu    sync.Mutex
 	names map[string]bool
-	lists [][]string // sorted
 }
 
 func (r *readFiles) add(name string) {
@@ -83,23 +82,10 @@ func (r *readFiles) add(name string) {
 	r.names[name] = true
 }
 
-// addList adds sorted names, which nobody changes afterwards.
-func (r *readFiles) addList(names []string) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lists = append(r.lists, names)
-}
-
 func (r *readFiles) has(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.names[name] || slices.ContainsFunc(r.lists, func(list []string) bool {
-		_, ok := slices.BinarySearch(list, name)
-		return ok
-	})
+	return r.names[name]
 }
 
 // end stops the recording of a tree, and returns the files of which something read the content.

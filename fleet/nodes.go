@@ -10,47 +10,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node returns the document's node, which gives errors their line and column; nil for the zero document.
-func (d document) node() *yaml.Node {
-	if d.nodes == nil {
-		return nil
-	}
-	return d.nodes.get()
-}
-
-// nodes is the parsed text of a document. A document that was decoded without a parser is parsed when somebody asks for its node, because
-// only errors need it.
-type nodes struct {
-	once sync.Once
-	text []byte
-	line int // of the file before the text
-	root *yaml.Node
-}
-
-func (n *nodes) get() *yaml.Node {
-	n.once.Do(func() {
-		if n.root != nil {
-			return
-		}
-		var root yaml.Node
-		if err := yaml.Unmarshal(n.text, &root); err != nil || len(root.Content) == 0 {
-			n.root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1} // cannot happen: quickDocuments has read the text
-		} else {
-			n.root = root.Content[0]
-		}
-		moveDown(n.root, n.line)
-		n.text = nil
-	})
-	return n.root
-}
-
-func moveDown(n *yaml.Node, lines int) {
-	n.Line += lines
-	for _, child := range n.Content {
-		moveDown(child, lines)
-	}
-}
-
 type field struct {
 	index    int
 	required bool

@@ -123,7 +123,7 @@ func (l *loader) classesFrom(documents []document) {
 
 // environmentsKnown is false if an environment could not be decoded. A missing name is then not reported again.
 func (l *loader) environmentsKnown() bool {
-	n := child(l.file.node(), "spec", "environments")
+	n := child(l.file.root, "spec", "environments")
 	return n != nil && !l.file.broken(n)
 }
 

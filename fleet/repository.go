@@ -103,7 +103,7 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	case spec.Tags != "" && !validTags(spec.Tags):
 		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags", spec.Tags)
 	}
-	switch n := child(child(doc.node(), "spec"), "follow"); {
+	switch n := child(child(doc.root, "spec"), "follow"); {
 	case spec.Follow.MergeRequest && spec.Follow.Commit:
 		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow has both mergeRequest and commit")
 	case n != nil && n.Kind == yaml.MappingNode && !spec.Follow.On() && !doc.broken(n):

@@ -160,7 +160,7 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 // appError is an error about a string of the app's file.
 func (t Target) appError(err error, written string) error {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}
-	if n := t.App.doc.node(); n != nil {
+	if n := t.App.doc.root; n != nil {
 		p.Line, p.Column = n.Line, n.Column
 		if at := findScalar(n, written); at != nil && written != "" {
 			p.Line, p.Column = at.Line, at.Column
@@ -172,12 +172,12 @@ func (t Target) appError(err error, written string) error {
 // SourceError adds the place in the app's file that names a source to an error about it. index is that of Resolved.Sources. An
 // error that has a place already, and one about an imported target, stay as they are.
 func (t Target) SourceError(index int, err error) error {
-	if _, placed := errors.AsType[*FileError](err); placed || err == nil || t.Imported() != nil || t.App.doc.node() == nil {
+	if _, placed := errors.AsType[*FileError](err); placed || err == nil || t.Imported() != nil || t.App.doc.root == nil {
 		return err
 	}
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}
 	if sources := t.App.SourcesIn(t.Cluster.Environment); index < len(sources) {
-		if at := sources[index].findIn(t.App.doc.node()); at != nil {
+		if at := sources[index].findIn(t.App.doc.root); at != nil {
 			p.Line, p.Column = at.Line, at.Column
 		}
 	}

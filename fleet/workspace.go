@@ -211,11 +211,6 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 	}
 }
 
-// hasAny reports whether a workspace holds one of some files.
-func (l tenancy) hasAny(names []string) bool {
-	return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return slices.ContainsFunc(names, w.holds) })
-}
-
 // outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
 func (l tenancy) outsideWorkspaces(files []*foundFile) []*foundFile {
 	return slices.DeleteFunc(files, func(f *foundFile) bool {
@@ -266,7 +261,7 @@ func sameWorkspace(x, y *App) bool {
 	if x.workspace == nil || y.workspace == nil {
 		return x.workspace == y.workspace
 	}
-	if x.workspace.Root == y.workspace.Root && x.workspace.doc.nodes == y.workspace.doc.nodes {
+	if x.workspace.Root == y.workspace.Root && x.workspace.doc.root == y.workspace.doc.root {
 		return true // decoded once for both fleets
 	}
 	return x.workspace.Root == y.workspace.Root && reflect.DeepEqual(x.workspace.rendered(), y.workspace.rendered())

@@ -51,7 +51,8 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 	if info, err := tree.Tree.Stat(dir); err == nil && info.IsDir() {
 		folder, _ = idOf(info) // "" if the tree has no ids
 	}
-	if files, ok := c.knownApps(folder, dir); ok {
+	if known, ok := c.folders.Load(contentKey(folder, dir)); ok && folder != "" {
+		files := known.(appFiles) //nolint:forcetypeassert // only files of folders are stored here
 		for _, name := range files.names {
 			tree.reads.add(name)
 		}
@@ -63,13 +64,12 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 	}
 	names, err := walkGlobs(ctx, tree, []glob{g})
 	out := appFiles{names: names, err: err, alone: folder != "" && err == nil}
-	var ids []string
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return appFiles{err: ctx.Err()}
 		}
-		f, id := c.decode(tree, name)
-		out.decoded, ids = append(out.decoded, f), append(ids, id)
+		f := c.decode(tree, name)
+		out.decoded = append(out.decoded, f)
 		out.alone = out.alone && !f.lost && tree.real(name) == name
 		layers := layersBeside(name)
 		if _, err := tree.Stat(layers); errors.Is(err, fs.ErrNotExist) {
@@ -78,32 +78,8 @@ func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFi
 	}
 	if out.alone = out.alone && tree.complete(); out.alone {
 		c.folders.Store(contentKey(folder, dir), out)
-		c.kept.keepFolder(folder, dir, out, ids)
 	}
 	return out
-}
-
-// knownApps returns the files in a folder with apps that was read before, in this run or in an earlier one, by the id of its content.
-func (c *Cache) knownApps(folder, dir string) (appFiles, bool) {
-	if folder == "" {
-		return appFiles{}, false
-	}
-	if known, ok := c.folders.Load(contentKey(folder, dir)); ok {
-		return known.(appFiles), true //nolint:forcetypeassert // only files of folders are stored here
-	}
-	out, ids, ok := c.kept.folder(folder, dir)
-	if !ok {
-		return appFiles{}, false
-	}
-	for i, name := range out.names {
-		f, ok := c.decoded(ids[i], name)
-		if !ok {
-			return appFiles{}, false
-		}
-		out.decoded = append(out.decoded, f)
-	}
-	c.folders.Store(contentKey(folder, dir), out)
-	return out, true
 }
 
 // layersBeside is the folder of layers beside an app's file.

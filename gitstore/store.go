@@ -85,15 +85,6 @@ func (s *Store) Close() error {
 // Worktree returns the folder of the working tree, or "" if there is none.
 func (s *Store) Worktree() string { return s.worktree }
 
-// CacheFile returns the path of a file in a folder of the repository that Git does not read, for data that can be computed again. It returns
-// "" for a store without a repository, and for a mirror, whose process keeps such data in memory.
-func CacheFile(s *Store, name string) string {
-	if s.dir == "" || s.side == s.own {
-		return ""
-	}
-	return filepath.Join(s.dir, sideName, name)
-}
-
 // RemoteURL returns the address of the repository's remote without credentials; "" if it has none.
 func (s *Store) RemoteURL() string { return redactURL(s.remote) }
 

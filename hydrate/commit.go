@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/tips"
 )
 
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
@@ -57,13 +57,10 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 
 // clusterMoves returns the moves of cluster branches. If a branch must not move, it sets the reason in out.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
-	if err := r.h.Branches.Fetch(ctx, r.tips.Moving(tree.clusters)...); err != nil {
-		return nil, err
-	}
-	defer r.tips.Keep()
 	var moves []gitstore.Move
-	for i := range r.tips.Tips {
-		c, name, tip := r.tips.Tips[i].Cluster, r.tips.Tips[i].Branch, r.tips.Tips[i].Hash
+	for _, c := range r.view.Fleet.ClustersOf(p.name) {
+		name := r.view.Fleet.ClusterBranch(c)
+		tip := r.refs.Output[name]
 		want, ok := tree.clusters[c.Name]
 		switch {
 		case c.State == "frozen":
@@ -78,7 +75,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			out.refuse("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
 			return nil, nil
 		}
-		changed, err := r.changes(ctx, out, &r.tips.Tips[i], want)
+		changed, err := r.changes(ctx, out, c, tip, want)
 		if err != nil || out.Status != "" {
 			return nil, err
 		}
@@ -112,26 +109,22 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
 // overwrites it. It refuses to write over a foreign commit otherwise.
-func (r *run) changes(ctx context.Context, out *EnvironmentResult, t *tips.Tip, want gitstore.Hash) (bool, error) {
-	if t.Hash.IsZero() {
+func (r *run) changes(ctx context.Context, out *EnvironmentResult, c *fleet.Cluster, tip, want gitstore.Hash) (bool, error) {
+	if tip.IsZero() {
 		return true, nil
 	}
-	if !t.Tree.IsZero() && t.Tree == want {
-		return false, nil
-	}
-	current, err := r.h.Store.Commit(ctx, t.Hash)
+	current, err := r.h.Store.Commit(ctx, tip)
 	if err != nil {
 		return false, err
 	}
-	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: t.Cluster.Name}, r.signers)
+	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: c.Name}, r.signers)
 	switch {
 	case err != nil:
 		return false, err
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
-		t.Tree = want
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
-		return false, out.refusal(admit.Foreign(t.Branch, origin, r.h.Branches))
+		return false, out.refusal(admit.Foreign(r.view.Fleet.ClusterBranch(c), origin, r.h.Branches))
 	}
 	return current.Tree != want || origin.Foreign != "", nil
 }

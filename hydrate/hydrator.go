@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	imports "github.com/sluice-gitops/sluice/importer"
-	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -45,9 +44,6 @@ type Config struct {
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
 	Imports *imports.Memory
-	// Kept keeps decoded declarations, and the tips of cluster branches that may stay, between runs; nil keeps nothing. See
-	// source.Reader.Keeping.
-	Kept *memo.File
 }
 
 // Progress reports the progress of a phase. Several goroutines call it. total is 0 if it is not known.
@@ -67,7 +63,7 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Keeping(c.Kept)
+	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/source"
-	"github.com/sluice-gitops/sluice/hydrate/tips"
 	"github.com/sluice-gitops/sluice/internal/signers"
 )
 
@@ -71,7 +70,6 @@ type run struct {
 	result  *Result
 	writers []*gitstore.Writer
 	refs    *admit.Refs   // nil before they are listed
-	tips    *tips.List    // of the environment whose state was read last
 	trunks  *admit.Trunks // of the source's remote, with the branches that prepare listed; nil if there is no remote, or they are out of date
 	admit   admit.Checker // checks each environment before it is rendered
 	signers signers.List  // spec.signers of the trunk
@@ -247,8 +245,12 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 	if !tip.IsZero() {
 		fetch = append(fetch, tip)
 	}
-	r.tips = tips.Read(r.view.Fleet, name, r.refs.Output, r.h.Kept, r.signers)
-	if err := r.h.Branches.Fetch(ctx, append(fetch, r.tips.Unknown()...)...); err != nil {
+	for _, c := range r.view.Fleet.ClustersOf(name) {
+		if tip := r.refs.Output[r.view.Fleet.ClusterBranch(c)]; !tip.IsZero() {
+			fetch = append(fetch, tip)
+		}
+	}
+	if err := r.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return nil, err
 	}
 	return branch.ReadState(ctx, r.h.Store, ref, name, tip, r.signers)

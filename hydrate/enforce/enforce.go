@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
-	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/policy"
 )
 
@@ -35,18 +34,11 @@ type Gate struct {
 	store *gitstore.Store
 	load  Loader
 	key   []byte
-	kept  *memo.File
 }
 
 // New returns a Gate that reads objects from a store. key is the key for the fingerprints of masked secrets.
 func New(store *gitstore.Store, key []byte, load Loader) *Gate {
 	return &Gate{store: store, load: load, key: key}
-}
-
-// Keeping has the gate keep what it reads of rendered trees between runs; nil keeps nothing. It returns the gate.
-func (g *Gate) Keeping(kept *memo.File) *Gate {
-	g.kept = kept
-	return g
 }
 
 // Judge implements hydrate.Gate.
@@ -198,10 +190,7 @@ func (j *judgement) files(t judged) []objects.File {
 
 // surroundings describes the clusters after the change and before it.
 func (j *judgement) surroundings() policy.Surroundings {
-	after, before := objects.NewInventory(j.reader, j.apps(j.change.Clusters)), objects.NewInventory(j.reader, j.apps(j.change.Before))
-	after.Keep(j.gate.kept)
-	before.Keep(j.gate.kept)
-	return Surroundings(after, before)
+	return Surroundings(objects.NewInventory(j.reader, j.apps(j.change.Clusters)), objects.NewInventory(j.reader, j.apps(j.change.Before)))
 }
 
 // apps returns clusters by their trees.

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -45,8 +44,6 @@ type Inventory struct {
 	limit    int                            // of kept
 	indexed  *contents                      // what index has
 	index    map[string][]place             // files by name; nil before it is needed
-	first    bool                           // index is that of the first cluster
-	memory   *memo.File                     // see Keep
 	asked    *contents                      // of the last call of finder
 	calls    int                            // of finder about asked
 }

@@ -111,7 +111,6 @@ func (v *Inventory) indexFiles(ctx context.Context, want *contents) error {
 	if v.index != nil && v.indexed == want {
 		return nil
 	}
-	v.first = len(v.indexed.apps)+len(v.indexed.folders) == 0
 	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
 	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
 		v.index, v.indexed = map[string][]place{}, &contents{}
@@ -159,12 +158,18 @@ func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(name st
 		}
 	}
 	for _, workspace := range changed(from.folders, to.folders) {
-		files, err := v.filesIn(ctx, from.folders[workspace])
+		apps, err := v.reader.store.Tree(ctx, from.folders[workspace])
 		if err != nil {
 			return err
 		}
-		for _, file := range files {
-			f(file.name, place{workspace + "/" + file.app, file.hash})
+		for _, app := range apps {
+			files, err := v.filesOf(ctx, app.Hash)
+			if err != nil {
+				return err
+			}
+			for name, hash := range files {
+				f(name, place{workspace + "/" + app.Name, hash})
+			}
 		}
 	}
 	return nil

@@ -31,7 +31,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/ownpolicy"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	imports "github.com/sluice-gitops/sluice/importer"
-	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -53,7 +52,6 @@ type Options struct {
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
 	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
 	Renders       bool              // start a render process at once: whoever opens the session nearly always renders something
-	Keep          bool              // keep what was read from the source in the clone between runs
 	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
@@ -118,7 +116,6 @@ type resources struct {
 	store    *gitstore.Store
 	pool     *renderer.Pool      // nil: somebody else owns the renderer
 	exceeded *ownpolicy.Exceeded // own policies of workspaces
-	kept     *memo.File          // nil: nothing is kept
 	git      gitstore.Auth       // for reading the source repository; a session that pushes has another credential in its runtime
 }
 
@@ -127,7 +124,6 @@ func (r *resources) close() {
 		if r.pool != nil {
 			r.pool.Close()
 		}
-		_ = r.kept.Save()   // without it, the next run reads more
 		_ = r.store.Close() // everything to keep has been pushed
 	})
 }
@@ -174,9 +170,6 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	s.plain = o.PlainHTTP
 	s.Fetcher = signature.Archives{Fetcher: s.Runtime.fetcher(o.PlainHTTP)}
 	s.shared = &resources{store: s.Store, exceeded: ownpolicy.NewExceeded(), git: s.Runtime.Git}
-	if name := gitstore.CacheFile(s.Store, keptFile); o.Keep && name != "" && s.Runtime.Build != "" {
-		s.shared.kept = memo.Open(name, s.Runtime.Build)
-	}
 	r := o.Renderer
 	if r == nil {
 		s.shared.pool = NewPool(s.Runtime.Child, o)
@@ -187,12 +180,9 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Kept: s.shared.kept, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy).Keeping(s.shared.kept),
+		Detect: o.Detect, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
 }
-
-// keptFile is the file of a clone for what was read from the source; see hydrate.Config.Kept.
-const keptFile = "read"
 
 // mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the commit is read. The
 // fleet itself comes from the commit.

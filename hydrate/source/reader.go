@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	imports "github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/internal/lru"
-	"github.com/sluice-gitops/sluice/internal/memo"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/signature"
@@ -34,7 +33,6 @@ type Reader struct {
 	alone       bool
 	only        []Pinned
 	trust       *Trust // nil: that of each commit
-	kept        *memo.File
 
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
@@ -72,13 +70,6 @@ func (r *Reader) Remembering(m *imports.Memory) *Reader {
 	if isolated, ok := r.loader.Importer.(*imports.Isolated); ok {
 		isolated.Remembering(m)
 	}
-	return r
-}
-
-// Keeping makes the reader keep decoded declarations in m between runs. It returns the reader. Call it before any other method.
-func (r *Reader) Keeping(m *memo.File) *Reader {
-	r.kept = m
-	r.loader.Cache.Keeping(m)
 	return r
 }
 
@@ -137,7 +128,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		return v, nil
 	}
 	if r.loads++; r.loads > maxLoads {
-		r.loads, r.loader.Cache = 1, fleet.NewCache().Keeping(r.kept)
+		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
 	lost := &outages{}
 	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost, credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}

@@ -156,7 +156,6 @@ func forbidden() map[string][]string {
 		"hydrate/render":    own("hydrate/admit", "hydrate/compare", "promote", "policy"),
 		"internal/signers":  append(own("gitstore"), goGit),
 		"hydrate/source":    own("hydrate/branch", "rollout", "policy"),
-		"hydrate/tips":      own("hydrate/admit", "hydrate/compare", "promote", "hydrate/render", "policy"),
 		"hydrate/verify":    own("policy", "hydrate/compare"),
 
 		"bot/...":          own("service", "webhook", "cmd", "gitstore/worktree"),

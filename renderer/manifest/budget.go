@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"fmt"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -44,14 +45,7 @@ func Check(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return checkSize(data, b)
 	}
-	deep := mayBeDeeper(data, b.Depth)
-	if deep || canExpand(data) {
-		// Quick reads no aliases, keeps to the depth, and takes a fifth of the time: CRDs often have && and * in their rules.
-		if _, ok := Quick(data, b); ok {
-			return nil
-		}
-	}
-	if deep {
+	if mayBeDeeper(data, b.Depth) {
 		if depth := exactDepth(data, b.Depth); depth > b.Depth {
 			return &BudgetError{"levels of nesting", depth, b.Depth}
 		}
@@ -59,9 +53,34 @@ func Check(data []byte, b Budget) error {
 	return checkSize(data, b)
 }
 
-// canExpand reports whether a text can contain an anchor and an alias.
-func canExpand(data []byte) bool {
-	return bytes.IndexByte(data, '&') >= 0 && bytes.IndexByte(data, '*') >= 0
+// canExpand reports whether a text can contain an anchor and an alias. It is false for most texts with && and * in their
+// words, such as the rules of CustomResourceDefinitions, so that these need not be parsed.
+func canExpand(data []byte) bool { return hasMark(data, '&') && hasMark(data, '*') }
+
+// hasMark reports whether a text has a character where YAML may read it as the mark of an anchor or alias: before a name,
+// and where a token can begin.
+func hasMark(data []byte, mark byte) bool {
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(data[at:], mark)
+		if i < 0 {
+			return false
+		}
+		at += i
+		if begins := at == 0 || beginsToken(data[at-1]); begins && at+1 < len(data) && isNameByte(data[at+1]) {
+			return true
+		}
+	}
+}
+
+// beginsToken reports whether a token can begin after a byte: after white space, a character of flow style, and the bytes
+// of what YAML reads as a line break or byte order mark.
+func beginsToken(c byte) bool {
+	return c <= ' ' || c >= utf8.RuneSelf || bytes.IndexByte([]byte("[]{},:?-\"'"), c) >= 0
+}
+
+// isNameByte reports whether a byte can begin the name of an anchor. The zero byte is the first half of a letter in UTF-16.
+func isNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == 0
 }
 
 // checkSize is Check without the depth of nesting. It parses only texts that can contain an anchor and an alias.

@@ -3,9 +3,13 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
@@ -242,25 +246,49 @@ func TestEncodeWithin(t *testing.T) {
 	}
 }
 
-// TestCheckReadsDefinitionsQuickly has a text that could contain aliases, and does not.
-func TestCheckReadsDefinitionsQuickly(t *testing.T) {
-	var definition strings.Builder
-	definition.WriteString("apiVersion: v1\nkind: A\nrule: a && b * c\nlist:\n")
-	for i := range 2000 {
-		fmt.Fprintf(&definition, "- {name: n%d}\n", i)
-	}
-	text := []byte(definition.String())
-	quick := testing.AllocsPerRun(3, func() {
-		if err := Check(text, DefaultBudget()); err != nil {
-			t.Error(err)
+// TestCheckParsesFewTexts has a text that could contain aliases, and does not.
+func TestCheckParsesFewTexts(t *testing.T) {
+	for text, want := range map[string]bool{
+		"rule: a && b * c\n": false, "rule: a&b\nother: c*d\n": false, "rule: '&a'\nother: b\n": false, "glob: /*.yaml\nand: a && b\n": false,
+		"a: &x b\nc: *x\n": true, "- &x b\n- *x": true, "[&x b,*x]": true, "{a: &x b,\"c\":*x}": true, "a: && &1 b\nc: **1 *1": true, "&x a: b\n*x : c": true,
+	} {
+		if got := canExpand([]byte(text)); got != want {
+			t.Errorf("canExpand of %q: got %v, want %v", text, got, want)
 		}
-	})
-	slow := testing.AllocsPerRun(3, func() {
-		if err := checkSize(text, DefaultBudget()); err != nil {
-			t.Error(err)
-		}
-	})
-	if quick > slow/2 {
-		t.Errorf("%.0f allocations, and %.0f with the library", quick, slow)
 	}
+}
+
+// TestCanExpandSeesEveryAlias puts random texts together, in which a parser may find an alias.
+func TestCanExpandSeesEveryAlias(t *testing.T) {
+	parts := []string{"a", "b", "1", " ", " ", "\n", "\n", "  ", "\t", ":", ": ", "- ", "-", "?", "? ", "[", "]", "{", "}", ",", ", ", "&a", "*a", "*a", "*a", "*a", "&1", "*1", "&", "*", "&-", "*-", "&_", "*_", "'", "\"", "!", "!!str ", "!a ", "|\n", ">\n", "#", " #", "---\n", "...\n", "\u0085", "\u2028", "\ufeff", "%a\n", "\r", "~"}
+	found := 0
+	for i := range 60_000 {
+		r := rand.New(rand.NewPCG(uint64(i), 7))
+		text := "x: &a 1\n"
+		if r.IntN(2) == 0 {
+			text = "- &a 1\n- "
+		}
+		for range 1 + r.IntN(8) {
+			text += parts[r.IntN(len(parts))]
+		}
+		for dec := yaml.NewDecoder(strings.NewReader(text)); ; {
+			var doc yaml.Node
+			if dec.Decode(&doc) != nil {
+				break
+			}
+			if hasAlias(&doc) {
+				found++
+				if !canExpand([]byte(text)) {
+					t.Errorf("%q has an alias", text)
+				}
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d texts have an alias: the test shows little", found)
+	}
+}
+
+func hasAlias(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, hasAlias)
 }

@@ -57,7 +57,6 @@ func Open(ctx context.Context, env Environment, o Options, progress hydrate.Prog
 	if o.Mirror == "" {
 		o.Mirror = env.Getenv("SLUICE_MIRROR_DIR")
 	}
-	o.Keep = true
 	return session.Open(ctx, r, o, progress)
 }
 
