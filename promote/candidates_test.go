@@ -171,8 +171,8 @@ func TestKeptCandidatesAreOfOneSource(t *testing.T) {
 	older := w.release("one")
 	w.release("two")
 	for i, source := range []string{"main", older} {
-		promote := ordered(rollout.EventPromote, source, func(c *promote.Command) { c.Revision = w.Git("rev-parse", source) })
-		if st, _ := w.pass(nil, func(r *promote.Request) { r.Commands = []promote.Command{promote} }); len(st.Refused) > 0 {
+		again := ordered(rollout.EventPromote, source, func(c *promote.Command) { c.Revision = w.Git("rev-parse", source) })
+		if st, _ := w.pass(nil, func(r *promote.Request) { r.Commands = []promote.Command{again} }); len(st.Refused) > 0 {
 			t.Fatalf("%+v", st)
 		}
 		w.waits("asked for "+source, true, nil)
