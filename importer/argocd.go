@@ -48,7 +48,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		own := entry.Clusters[c.Name]
 		o.Clusters = append(o.Clusters, argocd.Cluster{Name: cmp.Or(own.Name, c.Name), Server: own.Server, Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
 	}
-	o.Ignore = ignored(request.Entry.Ignore)
+	o.Ignore = Ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
 	units, found, err := argocd.Import(ctx, o)
 	if err != nil {

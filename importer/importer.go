@@ -88,8 +88,8 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 	return out, problems, nil
 }
 
-// ignored matches files with patterns as in .gitignore.
-func ignored(patterns []string) func(name string) bool {
+// Ignored matches files with the patterns of spec.import[].ignore, as in .gitignore.
+func Ignored(patterns []string) func(name string) bool {
 	if len(patterns) == 0 {
 		return func(string) bool { return false }
 	}
@@ -112,7 +112,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	var problems fleet.Problems
 	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
 		c := entry.Clusters[name]
-		importer.Ignore = ignored(request.Entry.Ignore)
+		importer.Ignore = Ignored(request.Entry.Ignore)
 		importer.Lenient = entry.StrictPostBuildSubstitutions != nil && !*entry.StrictPostBuildSubstitutions
 		importer.Starting = func(k flux.Key) error { return i.starting(name + ": " + k.String()) }
 		units, err := importer.Import(ctx, c.Path)

@@ -110,3 +110,20 @@ func TestRoots(t *testing.T) {
 		}
 	}
 }
+
+// The objects that are written in a commit are counted once each, without patches, generated ones and what is ignored.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	files := ks("a.yaml", "a", "./a") + "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web}\nspec: {chart: {}}\n" +
+		"-- patch.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web}\nspec: {values: {a: b}}\n" + ks("old/b.yaml", "b", "./b") +
+		"-- config.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n-- broken.yaml --\na.toolkit.fluxcd.io/: [\n"
+	i := importer(t, files)
+	i.Ignore = func(name string) bool { return strings.HasPrefix(name, "old/") }
+	list, err := i.Written()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(list), "[{Kustomization a a.yaml:1} {HelmRelease web a.yaml:6}]"; got != want {
+		t.Errorf("the objects are %s, want %s", got, want)
+	}
+}

@@ -29,7 +29,8 @@ func newImport(o IO) *cobra.Command {
 		Use:   "import",
 		Short: "Show what is imported from a repository of Flux or Argo CD objects",
 		Long: `Lists the targets that spec.import of sluice.yaml reads, with the place of each Kustomization, HelmRelease and Application,
-and what cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
+and what cannot be rendered. The last line counts the Flux objects of the repository and those among the targets; it lists the
+others, which no cluster reaches. Without sluice.yaml, it lists what --detect finds. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
 them; --write stores it.
 
 --check builds the import a second time with the tool's own libraries, and compares object by object. The libraries of Flux
@@ -101,7 +102,11 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 	if i.compare {
 		return i.checkImport(ctx, s, tree, f, o)
 	}
-	return i.list(f, o)
+	reached, err := fluxCoverage(s.Store.Snapshot(ctx, tree), f)
+	if err != nil {
+		return err
+	}
+	return i.list(f, reached, o)
 }
 
 // importsNothing says how a fleet begins to import. Only --check fails, because it compares nothing.
@@ -153,7 +158,7 @@ func (t *importedTarget) target() string {
 	return t.App + " on " + t.Cluster
 }
 
-func (i *importOptions) list(f *fleet.Fleet, o IO) error {
+func (i *importOptions) list(f *fleet.Fleet, reached *coverage, o IO) error {
 	out := []importedTarget{}
 	failed := 0
 	for _, t := range f.Imports() {
@@ -186,6 +191,11 @@ func (i *importOptions) list(f *fleet.Fleet, o IO) error {
 		for _, t := range out {
 			if t.Message != "" {
 				fmt.Fprintf(o.Err, "%s: %s: %s\n", lineOf(t.File, t.Line), t.target(), safetext.Lines(t.Message))
+			}
+		}
+		if reached != nil {
+			if err := reached.print(o); err != nil {
+				return err
 			}
 		}
 	}
