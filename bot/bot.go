@@ -32,6 +32,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -166,10 +167,10 @@ type Bot struct {
 	heads        *headStates
 	scopes       *lru.Cache[*scope]      // of the last reviews, by place and number
 	fleetScopes  *lru.Cache[*fleetScope] // of the last reviews for fleets, by place, number and fleet
-	uses         *uses
+	uses         *companions.Uses
 	followers    *followers
-	dependents   *dependents
-	depended     *lru.Cache[*depended] // of the last reviews, by place and number
+	dependents   *companions.Dependents
+	depended     *companions.Memory    // of the last reviews, by headKey
 	turns        *lru.Cache[time.Time] // when comments were processed first, by place, number and comment
 	refusals     *lru.Cache[time.Time] // of stops for lack of a right; see Urgency
 }
@@ -204,10 +205,10 @@ func New(c Config) *Bot {
 	return &Bot{
 		Config: c, replicas: replicas,
 		done: lru.New[string](maxRemembered), heads: newHeadStates(), turns: lru.New[time.Time](maxRemembered), refusals: lru.New[time.Time](maxRemembered),
-		scopes: lru.New[*scope](maxScopes), fleetScopes: lru.New[*fleetScope](maxScopes), depended: lru.New[*depended](maxDepended),
+		scopes: lru.New[*scope](maxScopes), fleetScopes: lru.New[*fleetScope](maxScopes), depended: companions.NewMemory(),
 		statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock),
 		statusLocks: newLocks(), commentLocks: newLocks(),
-		uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}},
+		uses: companions.NewUses(), followers: newFollowers(), dependents: companions.NewDependents(),
 	}
 }
 

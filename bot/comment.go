@@ -83,7 +83,7 @@ func (t *commandTask) comment(ctx context.Context) error {
 	if err := t.earlier(ctx, c, commands, others{self, all, handled}); err != nil {
 		return err
 	}
-	done, err := t.once(ctx, c, func(done outcome, keep func(outcome) error) (outcome, error) {
+	done, err := t.once(ctx, c, func(done outcome, store func(outcome) error) (outcome, error) {
 		if edited(c, t.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
 			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 			return outcome{Entries: append(done.Entries, entry), Refused: true}, nil
@@ -92,7 +92,7 @@ func (t *commandTask) comment(ctx context.Context) error {
 		if err := t.forge.React(ctx, t.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return done, err
 		}
-		done, err := t.execute(ctx, mr, c, commands, done, keep)
+		done, err := t.execute(ctx, mr, c, commands, done, store)
 		for _, p := range problems {
 			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
 		}
@@ -187,7 +187,7 @@ func (t *commandTask) one(ctx context.Context, mr *forge.MergeRequest, o Order, 
 	case command.VerbDepends:
 		return t.answerDepends(ctx, mr, o)
 	case command.VerbDiff, command.VerbExplain:
-		if len(t.uses.of(t.place)) > 0 && t.open(ctx) == nil && t.ownTrunk(ctx) == "" {
+		if len(t.uses.Of(t.place)) > 0 && t.open(ctx) == nil && t.ownTrunk(ctx) == "" {
 			return "", fmt.Errorf("%w: this repository has no fleet: ask in a merge request of the fleet", ErrRefused)
 		}
 		return t.askLater(ctx, mr)

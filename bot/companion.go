@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/review"
@@ -35,12 +36,12 @@ type FleetChange struct{ Base, Head gitstore.Commit }
 // fleetReviews are the reviews of a change of a repository in the fleets that take content from it.
 type fleetReviews struct {
 	*task
-	uses    []use
+	uses    []companions.Use
 	verdict string // the name of their verdict; verdictOwn in a repository that is no fleet itself
-	deps    *dependencies
+	deps    *companions.Dependencies
 }
 
-func (t *task) fleetReviews(uses []use, fleetless bool, deps *dependencies) fleetReviews {
+func (t *task) fleetReviews(uses []companions.Use, fleetless bool, deps *companions.Dependencies) fleetReviews {
 	f := fleetReviews{task: t, uses: uses, verdict: verdictFleets, deps: deps}
 	if fleetless {
 		f.verdict = verdictOwn
@@ -66,12 +67,12 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 	if err != nil || head.Hash.IsZero() {
 		return err
 	}
-	if err := t.deps.fetch(ctx, t.task, t.mr.Number); err != nil {
+	if err := t.fetchDependencies(ctx); err != nil {
 		return err
 	}
 	newer, unreached := false, false
 	request := CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: t.own, From: t.place}
-	worst, stopped, err := f.each(ctx, t.mr.TargetBranch, request, func(i int, u use, review *report.Review) error {
+	worst, stopped, err := f.each(ctx, t.mr.TargetBranch, request, func(i int, u companions.Use, review *report.Review) error {
 		unreached = unreached || review.Unreached
 		outcome, err := t.publishFor(ctx, f, i, review)
 		newer = newer || outcome == publish.Superseded
@@ -105,12 +106,12 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 func (t *reviewTask) publishFor(ctx context.Context, f fleetReviews, i int, review *report.Review) (outcome publish.Outcome, err error) {
 	u := f.uses[i]
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
-	options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, f.uses), URL: t.mr.URL}
+	options := publish.Options{ID: commentID(u.Fleet), Earlier: earlierCommentID(u.Fleet, f.uses), URL: t.mr.URL}
 	if f.fleetless() && i == 0 {
 		options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
 	}
 	if review.Changes != nil { // an error, which has no changes, is in the comment
-		t.store(u.fleet, t.mr, review)
+		t.store(u.Fleet, t.mr, review)
 	}
 	t.rememberFleetScope(u, review)
 	err = t.commenting(ctx, t.mr.Number, func(ctx context.Context) (err error) {
@@ -151,7 +152,7 @@ func (t *reviewTask) compared(ctx context.Context, f fleetReviews) (base, head g
 
 // reviewGroup writes the worst verdict on a merge group of the repository to the group's commit.
 func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r CompanionRequest) error {
-	worst, _, err := f.each(ctx, branch, r, func(int, use, *report.Review) error { return nil })
+	worst, _, err := f.each(ctx, branch, r, func(int, companions.Use, *report.Review) error { return nil })
 	if err != nil || worst == nil {
 		return err
 	}
@@ -161,14 +162,14 @@ func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r Companio
 // each reviews a change of a branch in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
 // asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or the review exceeds a limit, do gets a review that
 // contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
-func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u companions.Use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	trusted := r.Trusted
 	for i, u := range f.uses {
-		var own bool
-		names := u.names(branch)
+		names := u.Names(branch)
 		r.Name = names[0]
-		r.With, r.Fleet, own = f.deps.in(u.fleet)
+		pins, change, own := f.deps.In(u.Fleet)
+		r.With, r.Fleet = asPins(pins), (*FleetChange)(change)
 		for _, name := range names[1:] {
 			r.With = append(r.With, review.Pin{Name: name, Base: r.Base, Head: r.Head})
 		}
@@ -179,20 +180,20 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 			return nil, false, ctx.Err()
 		case errors.Is(err, ErrStopped), errors.Is(err, ErrRefused):
 			stopped = stopped || errors.Is(err, ErrStopped)
-			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError, Errors: []string{fmt.Sprintf("fleet %s: %v", u.fleet.Repo().Path, err)}}
+			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError, Errors: []string{fmt.Sprintf("fleet %s: %v", u.Fleet.Repo().Path, err)}}
 		case errors.Is(err, ErrUnknownForge):
 			review = nil // the configuration no longer names the fleet
 		case err != nil:
-			failed = append(failed, apart("fleet "+u.fleet.Repo().Path, err))
+			failed = append(failed, apart("fleet "+u.Fleet.Repo().Path, err))
 			continue
 		}
 		if review == nil {
-			f.Bot.uses.forget(u.fleet, f.place)
+			f.Bot.uses.Forget(u.Fleet, f.place)
 			continue
 		}
 		stopped = stopped || review.Stopped
 		review.Head, review.Repository = r.Head.String(), f.place.Repo().Path // the compared commits exist only in the clone of the fleet
-		f.deps.show(review, u.fleet)
+		f.deps.Show(review, u.Fleet)
 		if err := do(i, u, review); err != nil {
 			return nil, false, err
 		}
@@ -215,8 +216,8 @@ func apart(name string, err error) error {
 }
 
 // of reviews the change in one fleet.
-func (f fleetReviews) of(ctx context.Context, u use, r CompanionRequest) (*report.Review, error) {
-	space, err := f.Open(ctx, u.fleet)
+func (f fleetReviews) of(ctx context.Context, u companions.Use, r CompanionRequest) (*report.Review, error) {
+	space, err := f.Open(ctx, u.Fleet)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func rank(v report.Verdict) int {
 // unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On lines are not those of
 // the last review. Otherwise a new line would have no effect until the other forge answers.
 func (f fleetReviews) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
-	if d, ok := f.depended.Get(headKey(f.place, mr.Number)); ok && slices.Equal(d.lines, command.DependsOn(mr.Body)) {
+	if f.depended.SameLines(headKey(f.place, mr.Number), mr) {
 		return nil
 	}
 	const text = "cannot read what this merge request depends on; Sluice tries again"
@@ -240,4 +241,50 @@ func (f fleetReviews) unresolved(ctx context.Context, mr *forge.MergeRequest) er
 		return err
 	}
 	return errors.Join(err, f.status(mr, verdictFleets).say(ctx, forge.Pending, text, ""))
+}
+
+// Uses reports whether a fleet takes content from a repository and shows reviews there.
+func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.Of(p)) > 0 }
+
+// learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the repositories that
+// are new, and of all of them if the trunk moved.
+func (t *task) learnUses(ctx context.Context, f *fleet.Fleet, trunk gitstore.Hash) error {
+	next := map[hint.Place]companions.Use{}
+	for _, r := range f.Repositories {
+		if !r.Reviews {
+			continue
+		}
+		p, ok := t.PlaceOf(r.URL)
+		if !ok || p.Fold() == t.place.Fold() || !sameOwner(p, t.place) {
+			t.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
+				"name", r.Name, "url", r.URL)
+			continue
+		}
+		d := companions.DeclarationOf(p, r)
+		one := companions.Use{Fleet: t.place, Name: d.Name, Branch: d.Branch, Trunk: trunk}
+		for had, first := range next {
+			if had.Fold() == p.Fold() {
+				first.More = append(first.More, d)
+				p, one = had, first
+				break
+			}
+		}
+		next[p] = one
+	}
+	return t.enqueueSweeps(ctx, t.uses.Set(t.place, next))
+}
+
+// sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
+// service's credential nor have the service write there.
+func sameOwner(a, b hint.Place) bool {
+	return a.Forge() == b.Forge() && a.Owner() == b.Owner()
+}
+
+func (t *task) enqueueSweeps(ctx context.Context, places []hint.Place) error {
+	for _, p := range places {
+		if err := t.Enqueue(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

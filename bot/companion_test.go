@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/diff"
@@ -77,32 +78,6 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 	}
 }
 
-func TestFleetsOfARepositoryAreBounded(t *testing.T) {
-	t.Parallel()
-	u := newUses()
-	for i := range 3 * maxUses {
-		p := hint.Place(fmt.Sprintf("f:acme/fleet-%02d", i))
-		u.set(p, map[hint.Place]use{"f:acme/components": {fleet: p}})
-	}
-	if got := u.of("f:acme/components"); len(got) != maxUses || got[0].fleet != "f:acme/fleet-00" {
-		t.Errorf("%d fleets, the first is %v", len(got), got[0])
-	}
-}
-
-// Two fleets that take content from each other do not sweep each other in turn.
-func TestFleetsOfEachOtherAreNotSwept(t *testing.T) {
-	t.Parallel()
-	u := newUses()
-	u.set("f:acme/one", map[hint.Place]use{"f:Acme/Two": {}, "f:acme/components": {}})
-	u.set("f:acme/two", map[hint.Place]use{"f:Acme/One": {}})
-	if got := u.sweptWith("f:acme/one"); !slices.Equal(got, []hint.Place{"f:acme/components"}) {
-		t.Errorf("swept with one: %q", got)
-	}
-	if got := u.sweptWith("f:acme/two"); len(got) > 0 {
-		t.Errorf("swept with two: %q", got)
-	}
-}
-
 // consumer is a fleet that takes content from the repository of a bombSpace.
 type consumer struct {
 	bombSpace
@@ -148,7 +123,7 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
 			for range 2 {
 				err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7})
 				if (err != nil) != c.failed || errors.Is(err, gitstore.ErrNotFound) {
@@ -211,7 +186,7 @@ func TestReportForAFleetIsLinked(t *testing.T) {
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
 			if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err != nil {
 				t.Fatal(err)
 			}

@@ -1,15 +1,16 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
@@ -20,133 +21,136 @@ import (
 	"github.com/sluice-gitops/sluice/review"
 )
 
-// A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all of them, and
-// compares with the fleet without any of them. Its status waits until they are merged.
-//
-// A companion never gets more rights by being named. The bot takes it in only
-//
-//   - if the trunk of a fleet that is concerned declares its repository, or it is in that fleet itself, with the same owner;
-//   - if its own review would render it: somebody with write access in its repository wrote or trusted the head;
-//   - if the author of the merge request that names it has write access there, and may read the companion's repository.
-
-// maxCompanions bounds the merge requests that one depends on, also indirectly.
-const maxCompanions = 8
-
-// onGitLab is the part of an address between a project and the number of a merge request.
-const onGitLab = "/-/merge_requests/"
-
-// reference names a merge request.
-type reference struct {
-	place  hint.Place
-	number int
-	sign   string // between the repository and the number
-}
-
-func (r reference) String() string { return r.place.Repo().Path + r.sign + strconv.Itoa(r.number) }
-
-func (r reference) key() string { return fmt.Sprintf("%s %d", fold(r.place), r.number) }
-
-// dependency is a merge request that another one depends on.
-type dependency struct {
-	reference
-	mr       *forge.MergeRequest
-	own      bool   // somebody with write access wrote the head
-	alone    string // why it is not rendered together with the other; "" if it is
-	rendered *CompanionRequest
-	change   *FleetChange // of the fleet itself
-}
-
-// dependencies are the merge requests that one depends on, directly or through others.
-type dependencies struct {
-	list     []*dependency
-	failures []string    // lines that cannot be followed
-	named    []reference // all that were read or do not exist, at most maxCompanions
-	// declared maps each concerned fleet to the repositories that it declares, by place, and to itself.
-	declared map[hint.Place]map[hint.Place][]declaration
-	place    hint.Place // of the merge request
-	state    string     // everything that a review takes from the dependencies
-}
-
-// identify sets the state.
-func (d *dependencies) identify() {
-	var b strings.Builder
-	for _, one := range d.list {
-		fmt.Fprintf(&b, "%s %s %s %q %t %s\n", one.key(), one.mr.State, one.mr.Head, one.mr.TargetBranch, one.own, one.alone)
+// dependenciesOf resolves the lines of a merge request; nil if it has none. own means that somebody with write access wrote its head.
+func (t *task) dependenciesOf(ctx context.Context, mr *forge.MergeRequest, own bool) (*companions.Dependencies, error) {
+	if len(command.DependsOn(mr.Body)) == 0 {
+		return nil, nil //nolint:nilnil // it depends on nothing
 	}
-	d.state = b.String() + strings.Join(d.failures, "\n")
+	fleets, err := t.concernedFleets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return companions.Resolve(ctx, companions.Request{
+		Place: t.place, MR: mr, Own: own, Fleets: fleets, Repositories: repositories{t}, Dependents: t.dependents,
+	})
 }
 
-// waits returns what the status of the merge request waits for; "" if it waits for nothing.
-func (d *dependencies) waits() string {
-	var open []string
-	for _, one := range d.list {
-		if one.mr.State == forge.Open {
-			open = append(open, one.String())
+// concernedFleets returns the fleets of the trunks of the task's repository, and of the repositories that take content from it.
+func (t *task) concernedFleets(ctx context.Context) (map[hint.Place]*fleet.Fleet, error) {
+	out := map[hint.Place]*fleet.Fleet{}
+	add := func(place hint.Place, space *Workspace) error {
+		f, err := trunkFleet(ctx, space)
+		if err == nil && f != nil {
+			out[place] = f
+		}
+		return err
+	}
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := add(t.place, t.space); err != nil {
+		return nil, err
+	}
+	for _, u := range t.uses.Of(t.place) {
+		space, err := t.Open(ctx, u.Fleet)
+		if errors.Is(err, ErrUnknownForge) {
+			continue // the configuration no longer names the fleet
+		}
+		if err == nil {
+			err = add(u.Fleet, space)
+			space.Close()
+		}
+		if err != nil {
+			return nil, apart("fleet "+u.Fleet.Repo().Path, err)
 		}
 	}
-	switch n := len(open); n {
-	case 0:
-		return ""
-	case 1:
-		return "waits for " + open[0]
-	default:
-		return fmt.Sprintf("waits for %s and %s", open[0], report.Count(n-1, "other merge request"))
-	}
+	return out, nil
 }
 
-// shown returns the dependencies for the report.
-func (d *dependencies) shown() []report.Companion {
-	var out []report.Companion
-	for _, one := range d.list {
-		part := one.part()
-		if why := d.hiddenEverywhere(one); why != "" && one.mr.State == forge.Open && one.alone == "" {
-			part = "open, not rendered here: " + why
-		}
-		out = append(out, report.Companion{Name: one.String(), Head: one.mr.Head, Part: part})
+// trunkFleet returns the fleet of a trunk, or of the newest commit before it whose fleet can be read; nil if there is none.
+func trunkFleet(ctx context.Context, space *Workspace) (*fleet.Fleet, error) {
+	tip, err := space.Commits.Revision(ctx, "HEAD")
+	if err != nil {
+		return nil, err
 	}
-	return out
-}
-
-// hiddenEverywhere returns why no review takes in an open merge request that others may; "" if one does.
-func (d *dependencies) hiddenEverywhere(one *dependency) (why string) {
-	for _, fleetPlace := range slices.Sorted(maps.Keys(d.declared)) {
-		if why = d.hidden(fleetPlace, one); why == "" {
-			return ""
+	f, _, err := space.Fleets.Fleet(ctx, tip.Tree)
+	if err == nil && f.Spec.Trunk != "" {
+		if tip, err = space.Commits.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil {
+			f, _, err = space.Fleets.Fleet(ctx, tip.Tree)
 		}
 	}
-	return why
+	if _, broken := errors.AsType[fleet.Problems](err); broken {
+		_, f, err = space.Fleets.Readable(ctx, tip)
+	}
+	if _, broken := errors.AsType[fleet.Problems](err); broken {
+		return nil, nil //nolint:nilnil // no commit has a fleet that can be read
+	}
+	return f, err
 }
 
-func (d *dependency) part() string {
-	switch {
-	case d.mr.State != forge.Open:
-		return string(d.mr.State)
-	case d.alone != "":
-		return "open, not rendered here: " + d.alone
-	}
-	return "open, rendered here"
+// repositories are those of the configuration, for a resolution of lines.
+type repositories struct{ *task }
+
+// PlaceOf implements companions.Repositories.
+func (r repositories) PlaceOf(address string) (hint.Place, bool) { return r.Config.PlaceOf(address) }
+
+// At implements companions.Repositories.
+func (r repositories) At(p hint.Place) (companions.Repository, bool) {
+	t, ok := r.at(p)
+	return repository{t}, ok
 }
 
-// fetch finds the commits that the rendered merge requests change. It returns an error that asks for a later retry if Git has not received
-// a head yet.
-func (d *dependencies) fetch(ctx context.Context, t *task, number int) error {
-	if d == nil {
-		return nil
+// repository is one of them.
+type repository struct{ *task }
+
+// Access implements companions.Repository.
+func (r repository) Access(ctx context.Context, login string) (forge.Access, error) {
+	return r.forge.Access(ctx, r.place.Repo(), login)
+}
+
+// Trusted implements companions.Repository.
+func (r repository) Trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
+	return r.trusted(ctx, mr)
+}
+
+// Updated implements companions.Repository.
+func (r repository) Updated(ctx context.Context) ([]*forge.MergeRequest, error) {
+	return r.listings.refresh(ctx, r.forge, r.place)
+}
+
+// MergeRequest implements companions.Repository.
+func (r repository) MergeRequest(ctx context.Context, number int) (*forge.MergeRequest, error) {
+	mr, err := r.forge.MergeRequest(ctx, r.place.Repo(), number)
+	if err == nil {
+		r.listings.correct(r.place, mr)
 	}
-	for _, one := range d.list {
-		if one.mr.State != forge.Open || one.alone != "" || one.rendered != nil {
-			continue
+	return mr, err
+}
+
+// dependenciesNow returns the identity of what a merge request depends on; false if that may have changed since the last review.
+func (t *task) dependenciesNow(ctx context.Context, mr *forge.MergeRequest) (string, bool) {
+	return t.depended.Identity(ctx, headKey(t.place, mr.Number), mr, t.Clock(), func(ctx context.Context, p hint.Place) ([]*forge.MergeRequest, error) {
+		other, ok := t.at(p)
+		if !ok {
+			return nil, ErrUnknownForge
 		}
-		_, isFleet := d.declared[fold(one.place)]
-		if err := one.fetch(ctx, t, number, isFleet); err != nil {
+		return t.listings.open(ctx, other.forge, p)
+	})
+}
+
+// fetchDependencies finds the commits that the rendered merge requests change. It returns an error that asks for a later retry if Git has not
+// received a head yet.
+func (t *reviewTask) fetchDependencies(ctx context.Context) error {
+	for _, one := range t.deps.Unfetched() {
+		if err := t.fetchDependency(ctx, one); err != nil {
 			return apart(one.String(), err)
 		}
 	}
 	return nil
 }
 
-func (d *dependency) fetch(ctx context.Context, t *task, number int, isFleet bool) error {
-	other, ok := t.at(d.place)
+func (t *reviewTask) fetchDependency(ctx context.Context, d *companions.Dependency) error {
+	other, ok := t.at(d.Place)
 	if !ok {
 		return ErrUnknownForge
 	}
@@ -155,44 +159,43 @@ func (d *dependency) fetch(ctx context.Context, t *task, number int, isFleet boo
 	}
 	defer other.close()
 	commits := other.space.Commits
-	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.mr.Number))
+	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.MR.Number))
 	if errors.Is(err, gitstore.ErrNoRef) {
-		if later := t.lagging(number, d); later != nil {
+		if later := t.lagging(d); later != nil {
 			return later
 		}
-		d.alone = "Git does not have its head"
+		d.Alone = "Git does not have its head"
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if head.Hash.String() != d.mr.Head {
-		return t.retryBehind(number)
+	if head.Hash.String() != d.MR.Head {
+		return t.retryBehind(t.mr.Number)
 	}
-	target, err := commits.Revision(ctx, "refs/heads/"+d.mr.TargetBranch)
+	target, err := commits.Revision(ctx, "refs/heads/"+d.MR.TargetBranch)
 	var base gitstore.Commit
 	if err == nil {
 		base, err = commits.MergeBase(ctx, target, head)
 	}
 	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
-		d.alone = "it cannot be compared with " + d.mr.TargetBranch
+		d.Alone = "it cannot be compared with " + d.MR.TargetBranch
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if isFleet && !d.own {
+	if t.deps.IsFleet(d.Place) && !d.Own {
 		files, err := other.space.Fleets.Changed(ctx, base.Tree, head.Tree)
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(files, decidesRepositories) {
-			d.alone = "its head is in a fork or its author has no write access, and it changes files that can declare repositories"
+			d.Alone = "its head is in a fork or its author has no write access, and it changes files that can declare repositories"
 			return nil
 		}
 	}
-	d.rendered = &CompanionRequest{Base: base.Hash, Head: head.Hash}
-	d.change = &FleetChange{base, head}
+	d.Change = &companions.Change{Base: base, Head: head}
 	return nil
 }
 
@@ -202,17 +205,17 @@ const maxLagging = 8
 // lagging returns an error that retries the review later, because the forge has the head of a companion and Git does not have it yet. The
 // delay begins with a second and doubles each time. After maxLagging attempts, about four minutes, lagging returns nil, and the review
 // shows that the companion is missing.
-func (t *task) lagging(number int, d *dependency) error {
-	waited := t.state(number).late[d.key()]
-	if waited.head != d.mr.Head {
-		waited = late{head: d.mr.Head}
+func (t *reviewTask) lagging(d *companions.Dependency) error {
+	waited := t.state(t.mr.Number).late[d.Key()]
+	if waited.head != d.MR.Head {
+		waited = late{head: d.MR.Head}
 	}
 	attempt := waited.attempts
 	if attempt >= maxLagging {
 		return nil
 	}
 	waited.attempts++
-	t.update(number, func(s *headState) { s.late[d.key()] = waited })
+	t.update(t.mr.Number, func(s *headState) { s.late[d.Key()] = waited })
 	return &Later{Until: t.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
 }
 
@@ -221,70 +224,14 @@ func decidesRepositories(file string) bool {
 	return file == fleet.File || file == fetch.LockFile || file == "repositories" || strings.HasPrefix(file, "repositories/")
 }
 
-// in returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether people with write access
-// made all of them.
-func (d *dependencies) in(place hint.Place) (pins []review.Pin, change *FleetChange, own bool) {
-	own = true
-	if d == nil {
-		return nil, nil, own
-	}
-	for _, one := range d.list {
-		if one.rendered == nil || d.hidden(place, one) != "" {
-			continue
-		}
-		own = own && one.own
-		for _, as := range d.declared[fold(place)][fold(one.place)] {
-			switch {
-			case as.name == "":
-				change = one.change
-			case as.takes(one.mr.TargetBranch):
-				pins = append(pins, review.Pin{Name: as.name, Base: one.rendered.Base, Head: one.rendered.Head})
-			}
-		}
-	}
-	return pins, change, own
-}
-
-// show adds the dependencies to the review in a fleet. It must be called before the review is published.
-func (d *dependencies) show(r *report.Review, place hint.Place) {
-	if d == nil {
-		return
-	}
-	r.Companions, r.Waits = d.shown(), d.waits()
-	for i, one := range d.list {
-		if one.mr.State != forge.Open || one.alone != "" {
-			continue
-		}
-		if why := d.hidden(place, one); why != "" {
-			r.Companions[i].Part = "open, not rendered here: " + why
-			continue
-		}
-		if all := d.declared[fold(place)]; !mayShow(all[fold(d.place)], all[fold(one.place)]) {
-			r.Companions[i].Repository = one.place.String()
-		}
-	}
-	if len(d.failures) > 0 {
-		r.Errors = append(r.Errors, d.failures...)
-		r.Verdict = report.VerdictError
-	}
-}
-
-// identity returns the state; "" if there are no dependencies.
-func (d *dependencies) identity() string {
-	if d == nil {
-		return ""
-	}
-	return d.state
-}
-
 // request returns the request for a review, without the commits to compare.
 func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
 	mr, request := t.mr, review.Request{Trusted: t.own}
-	if err := t.deps.fetch(ctx, t.task, mr.Number); err != nil {
+	if err := t.fetchDependencies(ctx); err != nil {
 		return request, err
 	}
-	if pins, _, own := t.deps.in(t.place); len(pins) > 0 {
-		request.Pins, request.Trusted = pins, t.own && own
+	if pins, _, own := t.deps.In(t.place); len(pins) > 0 {
+		request.Pins, request.Trusted = asPins(pins), t.own && own
 	}
 	switch {
 	case !t.own || !t.settings.Previews:
@@ -296,4 +243,96 @@ func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
 		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap}
 	}
 	return request, nil
+}
+
+// asPins returns the changes of repositories in the form of a request.
+func asPins(list []companions.Pin) []review.Pin {
+	out := make([]review.Pin, len(list))
+	for i, p := range list {
+		out[i] = review.Pin{Name: p.Name, Base: p.Base, Head: p.Head}
+	}
+	return out
+}
+
+// announce starts the reviews that show a merge request if its head, its state or what it depends on has changed.
+func (t *task) announce(ctx context.Context, mr *forge.MergeRequest) error {
+	state := fmt.Sprintf("%s %s %q %q", mr.State, mr.Head, mr.TargetBranch, command.DependsOn(mr.Body))
+	if t.state(mr.Number).announced == state && !t.hint.Force {
+		return nil
+	}
+	for _, h := range t.dependents.Take(companions.Reference{Place: t.place, Number: mr.Number}) {
+		if err := t.Enqueue(ctx, h); err != nil {
+			return err
+		}
+	}
+	t.update(mr.Number, func(s *headState) { s.announced = state })
+	return nil
+}
+
+// answerDepends answers which merge requests one depends on.
+func (t *commandTask) answerDepends(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	own, err := t.trustFor(ctx, mr)
+	if err != nil {
+		return "", err
+	}
+	return t.reply(ctx, mr, o, func() (string, error) {
+		deps, err := t.dependenciesOf(ctx, mr, own)
+		text := ""
+		if err == nil {
+			text, err = t.describeDependencies(ctx, deps)
+		}
+		_, limited := errors.AsType[*forge.RateLimitError](err)
+		if err == nil || limited || ctx.Err() != nil {
+			return text, err
+		}
+		// The text of the error can contain internal addresses.
+		t.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
+		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
+	})
+}
+
+// describeDependencies returns the dependencies in Markdown.
+func (t *commandTask) describeDependencies(ctx context.Context, d *companions.Dependencies) (string, error) {
+	if d == nil {
+		return "This merge request depends on no other. A line `Depends-On: URL of a merge request` in its description makes it depend on one.\n", nil
+	}
+	list := d.Shown()
+	for i, one := range d.List {
+		if one.MR.State != forge.Open {
+			continue
+		}
+		state, err := t.reviewOf(ctx, one)
+		if err != nil {
+			return "", err
+		}
+		list[i].Part += "; " + state
+	}
+	out := report.CompanionsBlock(list)
+	if len(d.Failures) > 0 {
+		out += report.Block(d.Failures)
+	}
+	return out, nil
+}
+
+// reviewOf returns the state of a merge request's own review.
+func (t *task) reviewOf(ctx context.Context, d *companions.Dependency) (string, error) {
+	other, ok := t.at(d.Place)
+	if !ok {
+		return "", ErrUnknownForge
+	}
+	statuses, err := other.forge.Statuses(ctx, d.Place.Repo(), d.MR.Head)
+	if err != nil {
+		return "", err
+	}
+	self, err := other.forge.Self(ctx)
+	if err != nil {
+		return "", err
+	}
+	own := other.context()
+	for _, s := range statuses {
+		if (s.Context == own || strings.HasPrefix(s.Context, own+" into ")) && (s.Check || strings.EqualFold(s.Author.Login, self.Login)) {
+			return "its own review: " + string(cmp.Or(s.State, forge.Pending)), nil
+		}
+	}
+	return "not reviewed in its own repository", nil
 }

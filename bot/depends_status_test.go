@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/diff"
@@ -253,7 +254,7 @@ func TestDependenciesComeBackAfterAnotherReviewFailed(t *testing.T) {
 	p.space.companion = func() (*report.Review, error) {
 		return &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, fail
 	}
-	p.replicas[0].uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})
+	p.replicas[0].uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
 	p.describe(0, dependsOnOne)
 	p.is(p.fleet.Head, "sluice/fleets", "pending", "with the line")
 	fail = errors.New("the clone is damaged")
@@ -309,7 +310,7 @@ func TestRequestsOfManyLines(t *testing.T) {
 		p.describe(0, strings.Join(lines, "\n"))
 		p.is(p.fleet.Head, "sluice", "fail", author)
 		const own, each = 8, 1 // listings, access, trust and statuses; one read of each merge request
-		if p.forge.calls > own+each*maxCompanions {
+		if p.forge.calls > own+each*companions.MaxDependencies {
 			t.Errorf("the review of %s sent %d requests", author, p.forge.calls)
 		}
 		for range 2 {
@@ -409,7 +410,7 @@ func TestDeletedMergeRequest(t *testing.T) {
 	two.Number, two.Body = 8, "Depends-On: nonsense"
 	p.forge.mrs["acme/fleet 8"] = &two
 	p.review(0, 8)
-	p.replicas[0].dependents.add(reference{place: "hub:acme/fleet", number: 8}, hint.Hint{Place: "hub:acme/one", Kind: hint.Review, Number: 3})
+	p.replicas[0].dependents.Add(companions.Reference{Place: "hub:acme/fleet", Number: 8}, hint.Hint{Place: "hub:acme/one", Kind: hint.Review, Number: 3})
 	p.review(0, 7)
 	p.is(p.fleet.Head, "sluice", "fail", "while the other one exists")
 	delete(p.forge.mrs, "acme/fleet 8")

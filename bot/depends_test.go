@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/report"
 )
 
 // companionForge has merge requests by repository and number, and people who may read or write repositories.
@@ -101,7 +101,7 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 			return &Workspace{Commits: d, Fleets: d, Close: func() {}}, nil
 		},
 	})
-	b.uses.set("hub:acme/fleet", map[hint.Place]use{"hub:acme/one": {fleet: "hub:acme/fleet", name: "acme-one"}})
+	b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/one": {Fleet: "hub:acme/fleet", Name: "acme-one"}})
 	return f, b
 }
 
@@ -169,15 +169,15 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 				t.Fatal(err)
 			}
 			var rendered, alone []string
-			for _, one := range got.list {
-				if one.alone == "" {
+			for _, one := range got.List {
+				if one.Alone == "" {
 					rendered = append(rendered, one.String())
 				} else {
-					alone = append(alone, one.alone)
+					alone = append(alone, one.Alone)
 				}
 			}
-			if !slices.Equal(rendered, c.rendered) || !partsOf(alone, c.alone) || !partsOf(got.failures, c.failures) {
-				t.Errorf("rendered %q\nnot rendered %q\nfailures %q", rendered, alone, got.failures)
+			if !slices.Equal(rendered, c.rendered) || !partsOf(alone, c.alone) || !partsOf(got.Failures, c.failures) {
+				t.Errorf("rendered %q\nnot rendered %q\nfailures %q", rendered, alone, got.Failures)
 			}
 		})
 	}
@@ -188,69 +188,6 @@ func trustOne(f *companionForge) { f.trusted = []string{"head of hub/acme/one 3"
 // partsOf reports whether each text contains the part at the same index.
 func partsOf(texts, parts []string) bool {
 	return slices.EqualFunc(texts, parts, strings.Contains)
-}
-
-// A companion that one fleet takes in and another does not is shown as such.
-func TestCompanionsOfSeveralFleets(t *testing.T) {
-	t.Parallel()
-	open := &forge.MergeRequest{State: forge.Open, Head: "head"}
-	d := &dependencies{
-		place:    "hub:acme/fleet",
-		list:     []*dependency{{reference: reference{"hub:acme/two", 4, "#"}, mr: open}},
-		declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {"hub:acme/two": {{name: "two"}}}, "hub:acme/other": {}},
-	}
-	for fleet, want := range map[hint.Place]string{"hub:acme/Fleet": "open, rendered here", "hub:acme/other": "does not take content"} {
-		var r report.Review
-		d.show(&r, fleet)
-		if len(r.Companions) != 1 || !strings.Contains(r.Companions[0].Part, want) || r.Waits != "waits for acme/two#4" {
-			t.Errorf("%s: %+v, %q", fleet, r.Companions, r.Waits)
-		}
-	}
-}
-
-// A companion of a third repository is shown in another repository only if the fleet's trunk says so, whoever wrote the line.
-func TestWhereCompanionsAreShown(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		place   hint.Place // of the comment
-		fleet   hint.Place // that is rendered
-		of      hint.Place // the companion's
-		shownIn []string   // of the Repository two
-		shown   bool
-	}{
-		"in the fleet":             {"hub:acme/fleet", "hub:acme/fleet", "hub:acme/two", nil, true},
-		"the fleet elsewhere":      {"hub:acme/one", "hub:acme/fleet", "hub:acme/Fleet", nil, true},
-		"not declared":             {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", nil, false},
-		"declared":                 {"hub:acme/One", "hub:acme/fleet", "hub:acme/two", []string{"one"}, true},
-		"declared for another":     {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", []string{"three"}, false},
-		"declared for all":         {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", []string{"*"}, true},
-		"of another fleet":         {"hub:acme/fleet", "hub:acme/other", "hub:acme/two", nil, false},
-		"a place nobody declares":  {"hub:acme/nine", "hub:acme/fleet", "hub:acme/two", []string{"*"}, false},
-		"a fleet without the repo": {"hub:acme/one", "hub:acme/third", "hub:acme/two", []string{"*"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			as := func(name string, shownIn ...string) []declaration {
-				return []declaration{{name: name, branch: "main", shownIn: shownIn}}
-			}
-			names := map[hint.Place][]declaration{"hub:acme/fleet": as(""), "hub:acme/one": as("one"), "hub:acme/two": as("two", c.shownIn...), "hub:acme/three": as("three")}
-			other := map[hint.Place][]declaration{"hub:acme/other": as(""), "hub:acme/fleet": as("fleet"), "hub:acme/two": as("two")}
-			one := &dependency{reference: reference{c.of, 4, "#"}, mr: &forge.MergeRequest{State: forge.Open, Head: "head", TargetBranch: "main"}, own: true, rendered: &CompanionRequest{}, change: &FleetChange{}}
-			d := &dependencies{
-				place: c.place, list: []*dependency{one},
-				declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": names, "hub:acme/other": other, "hub:acme/third": {}},
-			}
-			pins, change, _ := d.in(c.fleet)
-			var r report.Review
-			d.show(&r, c.fleet)
-			if got := len(pins) > 0 || change != nil; got != c.shown || strings.Contains(r.Companions[0].Part, "open, rendered here") != c.shown {
-				t.Errorf("rendered %t, and it says %q", got, r.Companions[0].Part)
-			}
-			if r.Waits == "" {
-				t.Error("the status does not wait")
-			}
-		})
-	}
 }
 
 // A merge request starts the reviews that show it once for each of its states.
@@ -264,7 +201,7 @@ func TestAnnouncedToDependents(t *testing.T) {
 	j := &task{Bot: b, place: "hub:acme/one"}
 	mr := &forge.MergeRequest{Number: 3, State: forge.Open, Head: "a"}
 	depend := func() {
-		b.dependents.add(reference{"hub:Acme/One", 3, "#"}, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
+		b.dependents.Add(companions.Reference{Place: "hub:Acme/One", Number: 3}, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
 	}
 	for step, c := range []struct {
 		change   func()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/diff"
@@ -59,9 +60,9 @@ func TestTrunkCommitsAndCompanions(t *testing.T) {
 				return &task{Bot: b, place: "f:acme/components", log: slog.New(slog.DiscardHandler)}
 			}
 			mr, tip := &forge.MergeRequest{Number: 7, Head: "head", TargetBranch: "main"}, gitstore.Hash{9}
-			learn := func(tree byte) []use {
-				b.uses.set("f:acme/fleet", map[hint.Place]use{"f:acme/components": {fleet: "f:acme/fleet", name: "components", trunk: gitstore.Hash{tree}}})
-				return b.uses.of("f:acme/components")
+			learn := func(tree byte) []companions.Use {
+				b.uses.Set("f:acme/fleet", map[hint.Place]companions.Use{"f:acme/components": {Fleet: "f:acme/fleet", Name: "components", Trunk: gitstore.Hash{tree}}})
+				return b.uses.Of("f:acme/components")
 			}
 			current := func(mr *forge.MergeRequest, tip gitstore.Hash) bool {
 				return (&reviewTask{task: job(), mr: mr, target: gitstore.Commit{Hash: tip}}).currentForFleets(t.Context())

@@ -45,13 +45,13 @@ type Followed struct {
 	Back      string // why the newest is not newer than what the trunk pins: "moved", "lower", "rewound"
 	Undone    bool   // a commit of the trunk pinned the newest, and a later one does not
 
-	Target, Branch string // the trunk, and the branch that moves the pin
-	Head           string // of the branch; "" if it does not exist
-	By             string // who committed to the branch other than Sluice; "" for nobody
-	Merged         bool   // the trunk contains that commit
-	Same           bool   // the branch has a commit of Sluice that pins the newest
-	UpToDate       bool   // and does so for the trunk's sluice.lock
-	Made           time.Time
+	Target, Branch string    // the trunk, and the branch that moves the pin
+	Head           string    // of the branch; "" if it does not exist
+	By             string    // who committed to the branch other than Sluice; "" for nobody
+	Merged         bool      // the trunk contains that commit
+	Same           bool      // the branch has a commit of Sluice that pins the newest
+	UpToDate       bool      // and does so for the trunk's sluice.lock
+	Committed      time.Time // the head
 
 	Lock []byte // the new content of sluice.lock
 }
@@ -360,7 +360,7 @@ func (t *follower) moveBranch(ctx context.Context, f *Followed) error {
 // earlierRequest returns the merge request of the branch with its present head that is no longer open; nil if there is none.
 func (t *follower) earlierRequest(ctx context.Context, f *Followed) (*forge.MergeRequest, error) {
 	const clockSkew = 10 * time.Minute // between the forge and this machine
-	since := f.Made.Add(-clockSkew)
+	since := f.Committed.Add(-clockSkew)
 	list, err := t.forge.RecentMergeRequests(ctx, t.place.Repo(), since)
 	if err != nil {
 		return nil, err

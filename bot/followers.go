@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 )
@@ -35,7 +36,7 @@ func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place][]string)
 func (f *followers) output(fleetPlace, repository hint.Place) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.outputs[fold(fleetPlace)] = fold(repository)
+	f.outputs[fleetPlace.Fold()] = repository.Fold()
 }
 
 // is reports whether a repository is a fleet's own, or holds its rendered branches.
@@ -46,7 +47,7 @@ func (f *followers) is(p, fleetPlace hint.Place) bool {
 }
 
 func (f *followers) same(p, fleetPlace hint.Place) bool {
-	return fold(p) == fold(fleetPlace) || f.outputs[fold(fleetPlace)] == fold(p)
+	return p.Fold() == fleetPlace.Fold() || f.outputs[fleetPlace.Fold()] == p.Fold()
 }
 
 // reaches reports whether a fleet follows another one, also through others.
@@ -54,7 +55,7 @@ func (f *followers) reaches(from, to hint.Place) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	seen := map[hint.Place]bool{}
-	for next := []hint.Place{fold(from)}; len(next) > 0; next = next[1:] {
+	for next := []hint.Place{from.Fold()}; len(next) > 0; next = next[1:] {
 		for fleetPlace, all := range f.byFleet {
 			if !f.same(next[0], fleetPlace) {
 				continue
@@ -88,7 +89,7 @@ func (f *followers) of(p hint.Place, take func(branches []string) bool) []hint.P
 	defer f.mu.Unlock()
 	var out []hint.Place
 	for fleetPlace, all := range f.byFleet {
-		if branches, ok := all[fold(p)]; ok && take(branches) {
+		if branches, ok := all[p.Fold()]; ok && take(branches) {
 			out = append(out, fleetPlace)
 		}
 	}
@@ -126,7 +127,7 @@ func (t *follower) learn() (before bool) {
 	followed := map[hint.Place][]string{}
 	for _, r := range t.fleet.Repositories {
 		if p, ok := t.PlaceOf(r.URL); ok && r.Follow.On() {
-			followed[fold(p)] = append(followed[fold(p)], declarationOf(p, r).branch)
+			followed[p.Fold()] = append(followed[p.Fold()], companions.DeclarationOf(p, r).Branch)
 		}
 	}
 	return t.followers.set(t.place, followed)

@@ -33,7 +33,7 @@ func (t *task) group(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", branch, err)
 	}
-	uses := t.uses.of(t.place)
+	uses := t.uses.Of(t.place)
 	fleetless := t.absent(ctx, target) && t.absent(ctx, head)
 	if fleetless && len(uses) == 0 {
 		return nil

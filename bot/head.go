@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -25,7 +26,7 @@ import (
 //     either exceeded a limit with this head and these dependencies, or had the same input and lacked no content that a
 //     server may deliver by now. The tip of the target branch counts as the same if its new commits do not concern the
 //     merge request; see scope.
-//   - A review is skipped if the status of the head says that somebody stopped it, or that it exceeded a limit; see
+//   - A review is skipped if the status of the head shows that somebody stopped it, or that it exceeded a limit; see
 //     stopped. So a restart does not repeat it.
 //
 // The memory of this process alone does not suffice: another replica may have reviewed the merge request since, when it
@@ -44,7 +45,7 @@ type headState struct {
 	failure   failure         // that the check run of the head has
 	behind    time.Duration   // the last delay because the forge and Git reported different heads; 0 if they agree
 	late      map[string]late // merge requests that this one depends on and whose heads Git did not have
-	announced string          // what the merge requests that depend on this one were told
+	announced string          // the state that the merge requests which depend on this one were reviewed for
 	retired   string          // the fleets of which the comments say that they ask for no review
 	commands  time.Time       // the update of the merge request up to which a sweep looked for commands
 }
@@ -116,13 +117,13 @@ func inputOf(mr *forge.MergeRequest, tip gitstore.Hash, deps string) input {
 }
 
 // inputFor returns what the reviews of a merge request for fleets depend on.
-func inputFor(mr *forge.MergeRequest, tip gitstore.Hash, uses []use, deps string) input {
+func inputFor(mr *forge.MergeRequest, tip gitstore.Hash, uses []companions.Use, deps string) input {
 	in := inputOf(mr, tip, deps)
 	var b strings.Builder
 	for _, u := range uses {
-		fmt.Fprintf(&b, "\n%s %s %s", u.fleet, u.name, u.branch)
-		for _, more := range u.more {
-			fmt.Fprintf(&b, " %s %s", more.name, more.branch)
+		fmt.Fprintf(&b, "\n%s %s %s", u.Fleet, u.Name, u.Branch)
+		for _, more := range u.More {
+			fmt.Fprintf(&b, " %s %s", more.Name, more.Branch)
 		}
 	}
 	in.uses = b.String()

@@ -33,8 +33,7 @@ type listing struct {
 }
 
 func newListings(clock func() time.Time) *listings {
-	known := lru.New[*listing](maxListings)
-	return &listings{clock: clock, known: known}
+	return &listings{clock: clock, known: lru.New[*listing](maxListings)}
 }
 
 // since returns the time from which updates may be missing; false if the open merge requests are unknown.

@@ -19,7 +19,7 @@ import (
 
 // Outcomes keep what the commands of comments did, for at least as long as a sweep looks for comments whose webhook was lost. So each comment
 // is executed once, whatever becomes of the log in Sluice's own comment, which people with write access can edit or delete: a command that was
-// refused may be allowed later. A read returns what the last write before it kept, in whichever process.
+// refused may be allowed later. A read returns what the last write before it stored, in whichever process.
 type Outcomes interface {
 	// Outcome returns the value that Keep stored; "" if there is none.
 	Outcome(ctx context.Context, p hint.Place, number int, comment int64) (string, error)
@@ -50,18 +50,18 @@ type outcome struct {
 	Open    bool                  `json:"open,omitempty"`    // commands after those of Entries are not executed yet
 }
 
-// maxOutcome is the size of a kept outcome in bytes. A store may refuse more than 64 KiB.
+// maxOutcome is the size of an outcome in bytes. A store may refuse more than 64 KiB.
 const maxOutcome = 48 << 10
 
 // once calls a function that executes the commands of a comment, unless that was done. If an earlier attempt ended in the middle, the function
-// gets what that did, and goes on with the next command: a repeated one that was refused could be allowed by now. It keeps what it did after
-// each command. A cancelled task still keeps it.
-func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(done outcome, keep func(outcome) error) (outcome, error)) (outcome, error) {
-	done, known, err := t.kept(ctx, c.ID)
+// gets what that did, and goes on with the next command: a repeated one that was refused could be allowed by now. It stores what it did after
+// each command. A cancelled task still stores it.
+func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(done outcome, store func(outcome) error) (outcome, error)) (outcome, error) {
+	done, known, err := t.executed(ctx, c.ID)
 	if err != nil || known && !done.Open {
 		return done, err
 	}
-	keep := func(o outcome) error {
+	store := func(o outcome) error {
 		value, err := json.Marshal(o)
 		if err == nil && len(value) > maxOutcome {
 			if o.Open {
@@ -75,19 +75,19 @@ func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(d
 		ctx, end := retry.Grace(ctx, answerIn)
 		defer end()
 		if err := t.Outcomes.Keep(ctx, t.place, t.hint.Number, c.ID, string(value)); err != nil {
-			return fmt.Errorf("keep what the commands of comment %d did: %w", c.ID, err)
+			return fmt.Errorf("store what the commands of comment %d did: %w", c.ID, err)
 		}
 		return nil
 	}
-	if done, err = execute(done, keep); err != nil {
+	if done, err = execute(done, store); err != nil {
 		return done, err
 	}
-	return done, keep(done)
+	return done, store(done)
 }
 
-// execute executes the commands in order, without those that an earlier attempt executed, and keeps what it did after each but the last. It
+// execute executes the commands in order, without those that an earlier attempt executed, and stores what it did after each but the last. It
 // continues after a refused command.
-func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, keep func(outcome) error) (outcome, error) {
+func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, store func(outcome) error) (outcome, error) {
 	by, err := t.person(ctx, c)
 	if err != nil {
 		return done, err
@@ -109,7 +109,7 @@ func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *fo
 		t.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
 		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: text, At: c.Created})
 		if done.Open = i < len(commands)-1; done.Open {
-			if err := keep(done); err != nil {
+			if err := store(done); err != nil {
 				return done, err
 			}
 		}
@@ -118,8 +118,8 @@ func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *fo
 	return done, nil
 }
 
-// kept looks up what the commands of a comment did.
-func (t *commandTask) kept(ctx context.Context, comment int64) (done outcome, known bool, err error) {
+// executed looks up what the commands of a comment did.
+func (t *commandTask) executed(ctx context.Context, comment int64) (done outcome, known bool, err error) {
 	value, err := t.Outcomes.Outcome(ctx, t.place, t.hint.Number, comment)
 	if err != nil {
 		return done, false, fmt.Errorf("look up what the commands of comment %d did: %w", comment, err)
@@ -170,7 +170,7 @@ func (t *commandTask) earlier(ctx context.Context, c *forge.Comment, commands []
 		if commands, problems := command.Parse(before.Body); len(commands)+len(problems) == 0 {
 			continue
 		}
-		done, known, err := t.kept(ctx, before.ID)
+		done, known, err := t.executed(ctx, before.ID)
 		if err != nil {
 			return err
 		}

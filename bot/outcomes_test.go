@@ -306,7 +306,7 @@ func TestOnlyTheRestIsRepeated(t *testing.T) {
 	if started != 2 || strings.Count(r.log(), "a new review starts") != 2 || strings.Count(r.log(), "not understood") != 1 {
 		t.Errorf("%d reviews started, and the log is\n%s", started, r.log())
 	}
-	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}}).kept(t.Context(), h.Comment); done.Open || !known || err != nil {
+	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}}).executed(t.Context(), h.Comment); done.Open || !known || err != nil {
 		t.Errorf("open is %t, known %t, %v", done.Open, known, err)
 	}
 }

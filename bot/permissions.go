@@ -23,8 +23,7 @@ type permissions struct {
 }
 
 func newPermissions(clock func() time.Time) *permissions {
-	writers := lru.New[time.Time](maxWriters)
-	return &permissions{clock: clock, writers: writers}
+	return &permissions{clock: clock, writers: lru.New[time.Time](maxWriters)}
 }
 
 // access returns the permission of a merge request's author. Only write access is remembered, so that a new permission counts at once.

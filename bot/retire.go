@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -20,9 +21,9 @@ func commentID(fleet hint.Place) string {
 
 // earlierCommentID returns the ID that comments of a fleet had before dots were escaped; "" if it is the same, or another fleet of the
 // repository has it now or had it too.
-func earlierCommentID(fleet hint.Place, uses []use) string {
+func earlierCommentID(fleet hint.Place, uses []companions.Use) string {
 	before := func(p hint.Place) string { return strings.ReplaceAll(p.Repo().Path, "/", ".") }
-	if before(fleet) == commentID(fleet) || slices.ContainsFunc(uses, func(u use) bool { return u.fleet != fleet && before(u.fleet) == before(fleet) }) {
+	if before(fleet) == commentID(fleet) || slices.ContainsFunc(uses, func(u companions.Use) bool { return u.Fleet != fleet && before(u.Fleet) == before(fleet) }) {
 		return ""
 	}
 	return before(fleet)
@@ -31,7 +32,7 @@ func earlierCommentID(fleet hint.Place, uses []use) string {
 // retiredState identifies the fleets that no longer ask for reviews in the repository; "" if there are none.
 func (t *task) retiredState() string {
 	var b strings.Builder
-	for _, fleet := range t.uses.over(t.place) {
+	for _, fleet := range t.uses.Over(t.place) {
 		b.WriteString(fleet.String() + "\n")
 	}
 	return b.String()
@@ -39,8 +40,8 @@ func (t *task) retiredState() string {
 
 // retire says in the comments of fleets that no longer ask for reviews that nothing updates them. The first comment of a repository without
 // a fleet belongs to the first fleet that still asks.
-func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []use, fleetless bool) error {
-	over, state := t.uses.over(t.place), t.retiredState()
+func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []companions.Use, fleetless bool) error {
+	over, state := t.uses.Over(t.place), t.retiredState()
 	if t.state(mr.Number).retired == state {
 		return nil
 	}
@@ -66,7 +67,7 @@ func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []use, f
 	case fleetless && len(uses) == 0:
 		err = why("", "The fleet %s no longer asks for reviews of merge requests in this repository.", over[0])
 	case fleetless:
-		err = why(commentID(uses[0].fleet), "The review for the fleet %s is in the first comment of Sluice.", uses[0].fleet)
+		err = why(commentID(uses[0].Fleet), "The review for the fleet %s is in the first comment of Sluice.", uses[0].Fleet)
 	}
 	if err == nil {
 		t.update(mr.Number, func(s *headState) { s.retired = state })

@@ -1,9 +1,9 @@
 package bot
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
@@ -17,35 +17,13 @@ func TestCommentIDs(t *testing.T) {
 		}
 		seen[commentID(p)] = p
 	}
-	one, two := use{fleet: "f:a/b.c"}, use{fleet: "f:a/b/c"}
-	if got := earlierCommentID(one.fleet, []use{one}); got != "a.b.c" {
+	one, two := companions.Use{Fleet: "f:a/b.c"}, companions.Use{Fleet: "f:a/b/c"}
+	if got := earlierCommentID(one.Fleet, []companions.Use{one}); got != "a.b.c" {
 		t.Errorf("earlier ID %q", got)
 	}
-	for _, u := range []use{one, two} {
-		if got := earlierCommentID(u.fleet, []use{one, two}); got != "" {
-			t.Errorf("%s: the earlier ID %q is of two fleets", u.fleet, got)
+	for _, u := range []companions.Use{one, two} {
+		if got := earlierCommentID(u.Fleet, []companions.Use{one, two}); got != "" {
+			t.Errorf("%s: the earlier ID %q is of two fleets", u.Fleet, got)
 		}
-	}
-}
-
-// The uses that ended are known until the fleet asks again, and their repositories are swept.
-func TestUsesThatEnd(t *testing.T) {
-	t.Parallel()
-	u := newUses()
-	asks := map[hint.Place]use{"f:Acme/components": {fleet: "f:acme/fleet", name: "components"}}
-	u.set("f:acme/fleet", asks)
-	if got := u.set("f:acme/fleet", nil); !slices.Equal(got, []hint.Place{"f:Acme/components"}) {
-		t.Errorf("to sweep: %q", got)
-	}
-	if got := u.over("f:acme/Components"); !slices.Equal(got, []hint.Place{"f:acme/fleet"}) {
-		t.Errorf("over: %q", got)
-	}
-	u.set("f:acme/fleet", asks)
-	if got := u.over("f:acme/components"); len(got) > 0 {
-		t.Errorf("over although the fleet asks again: %q", got)
-	}
-	u.forget("f:acme/fleet", "f:acme/components")
-	if got := u.over("f:acme/components"); len(got) != 1 {
-		t.Errorf("over: %q", got)
 	}
 }

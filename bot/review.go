@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -34,9 +35,9 @@ type Reviews interface {
 type reviewTask struct {
 	*task
 	mr     *forge.MergeRequest
-	target gitstore.Commit // the tip of the target branch
-	own    bool            // somebody with write access wrote the head
-	deps   *dependencies   // nil: it depends on nothing
+	target gitstore.Commit          // the tip of the target branch
+	own    bool                     // somebody with write access wrote the head
+	deps   *companions.Dependencies // nil: it depends on nothing
 	// identity is that of deps; see dependencies. A sweep knows it without the dependencies.
 	identity string
 }
@@ -85,7 +86,7 @@ func (t *reviewTask) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", t.mr.TargetBranch, err)
 	}
-	uses := t.uses.of(t.place)
+	uses := t.uses.Of(t.place)
 	fleetless := t.absent(ctx, t.target) && (!trusted || t.absentHead(ctx)) // neither commit has a fleet
 	if err := t.retire(ctx, t.mr, uses, fleetless); err != nil {
 		return err
@@ -101,14 +102,14 @@ func (t *reviewTask) run(ctx context.Context) error {
 }
 
 // runTrusted reviews a merge request that may be rendered.
-func (t *reviewTask) runTrusted(ctx context.Context, uses []use, fleetless bool) error {
+func (t *reviewTask) runTrusted(ctx context.Context, uses []companions.Use, fleetless bool) error {
 	deps, err := t.dependenciesOf(ctx, t.mr, t.own)
 	fleets := t.fleetReviews(uses, fleetless, deps)
 	if err != nil {
 		return errors.Join(err, fleets.unresolved(ctx, t.mr))
 	}
-	t.deps, t.identity = deps, deps.identity()
-	t.rememberDepended(t.mr, t.deps)
+	t.deps, t.identity = deps, deps.Identity()
+	t.depended.Remember(headKey(t.place, t.mr.Number), t.mr, t.deps, t.Clock())
 	if !fleetless {
 		err = t.reviewOwn(ctx)
 	}
@@ -193,7 +194,7 @@ func (t *reviewTask) exceeded(ctx context.Context, why string) error {
 	mr := t.mr
 	r := &report.Review{Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError, Errors: []string{why}}
 	r.MergeRequest.Number, r.MergeRequest.URL, r.MergeRequest.Title = mr.Number, mr.URL, mr.Title
-	t.deps.show(r, t.place)
+	t.deps.Show(r, t.place)
 	var outcome publish.Outcome
 	err := t.commenting(ctx, mr.Number, func(ctx context.Context) (err error) {
 		outcome, err = publish.Comment(ctx, t.forge, t.place.Repo(), mr, r, publish.Options{URL: mr.URL})
@@ -258,7 +259,7 @@ func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 		return "", err
 	}
 	review := result.Review
-	t.deps.show(review, t.place)
+	t.deps.Show(review, t.place)
 	t.rememberScope(ctx, review, scope{target: target, base: base, head: head})
 	review.Repository = t.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title

@@ -236,9 +236,9 @@ func waveWords(w rollout.WaveProgress) string {
 // the rendered commit.
 func (r reporter) hydrated(ctx context.Context, result *hydrate.Result) error {
 	var failed []error
-	whole := r.context() + "/hydrate" // red if an earlier task could not hydrate the commit
-	if state := r.forge.state(ctx, r.place.Repo(), r.tip.Hash.String(), whole); state == forge.Failure {
-		failed = append(failed, r.setStatus(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, r.tip.Hash.String()))
+	name := r.context() + "/hydrate" // red if an earlier task could not hydrate the commit
+	if state := r.forge.state(ctx, r.place.Repo(), r.tip.Hash.String(), name); state == forge.Failure {
+		failed = append(failed, r.setStatus(ctx, forge.Status{Context: name, State: forge.Success, Description: "hydrated"}, false, r.tip.Hash.String()))
 	}
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {

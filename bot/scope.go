@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
@@ -59,7 +60,7 @@ type fleetScope struct {
 }
 
 func fleetScopeKey(p hint.Place, number int, fleetPlace hint.Place) string {
-	return headKey(p, number) + " " + string(fold(fleetPlace))
+	return headKey(p, number) + " " + string(fleetPlace.Fold())
 }
 
 // rememberScope remembers what a review depends on. A review that is incomplete, or larger than maxScopeSize, has no
@@ -105,20 +106,20 @@ func (t *reviewTask) current(ctx context.Context) bool {
 
 // rememberFleetScope remembers what a review for a fleet depends on. A review that is incomplete, larger than
 // maxScopeSize or includes a change of the fleet depends on every commit of the trunk.
-func (t *reviewTask) rememberFleetScope(u use, r *report.Review) {
-	_, change, _ := t.deps.in(u.fleet)
-	s := &fleetScope{trunk: u.trunk, targets: r.Scope}
+func (t *reviewTask) rememberFleetScope(u companions.Use, r *report.Review) {
+	_, change, _ := t.deps.In(u.Fleet)
+	s := &fleetScope{trunk: u.Trunk, targets: r.Scope}
 	if change != nil || len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Scope == nil || len(r.Scope) > maxScopeSize {
 		s.all, s.targets = true, nil
 	}
-	t.fleetScopes.Add(fleetScopeKey(t.place, t.mr.Number, u.fleet), s)
-	t.update(t.mr.Number, func(s *headState) { s.trunks[fold(u.fleet)] = u.trunk })
+	t.fleetScopes.Add(fleetScopeKey(t.place, t.mr.Number, u.Fleet), s)
+	t.update(t.mr.Number, func(s *headState) { s.trunks[u.Fleet.Fold()] = u.Trunk })
 }
 
 // currentForFleets reports whether the reviews for fleets need not run: nothing that they depend on has changed since
 // the last ones, the same head exceeded a limit before, or there are no such fleets.
 func (t *reviewTask) currentForFleets(ctx context.Context) bool {
-	uses := t.uses.of(t.place)
+	uses := t.uses.Of(t.place)
 	if len(uses) == 0 {
 		return true
 	}
@@ -132,22 +133,22 @@ func (t *reviewTask) currentForFleets(ctx context.Context) bool {
 	if s.fleets.input != inputFor(t.mr, t.target.Hash, uses, t.identity) || s.fleets.lacks.due(t.mr.Head, t.Clock()) {
 		return false
 	}
-	return !slices.ContainsFunc(uses, func(u use) bool { return !t.currentFor(ctx, u) })
+	return !slices.ContainsFunc(uses, func(u companions.Use) bool { return !t.currentFor(ctx, u) })
 }
 
 // currentFor reports whether no commit of a fleet's trunk since the last review for the fleet concerns that review.
-func (t *reviewTask) currentFor(ctx context.Context, u use) bool {
-	if last, ok := t.state(t.mr.Number).trunks[fold(u.fleet)]; ok && last == u.trunk { // also without the scope, which may have been evicted
+func (t *reviewTask) currentFor(ctx context.Context, u companions.Use) bool {
+	if last, ok := t.state(t.mr.Number).trunks[u.Fleet.Fold()]; ok && last == u.Trunk { // also without the scope, which may have been evicted
 		return true
 	}
-	key := fleetScopeKey(t.place, t.mr.Number, u.fleet)
+	key := fleetScopeKey(t.place, t.mr.Number, u.Fleet)
 	s, ok := t.fleetScopes.Get(key)
 	if !ok || s.all {
 		return false
 	}
-	m := move{s.trunk, u.trunk}
+	m := move{s.trunk, u.Trunk}
 	if t.effects()[m] == nil {
-		space, err := t.Open(ctx, u.fleet)
+		space, err := t.Open(ctx, u.Fleet)
 		if err != nil {
 			return false // the review reports it
 		}
@@ -159,10 +160,10 @@ func (t *reviewTask) currentFor(ctx context.Context, u use) bool {
 		return false
 	}
 	next := *s
-	next.trunk = u.trunk
+	next.trunk = u.Trunk
 	t.fleetScopes.Add(key, &next)
-	t.update(t.mr.Number, func(s *headState) { s.trunks[fold(u.fleet)] = u.trunk })
-	t.log.Debug("the new commits of a fleet's trunk do not concern the merge request", "merge_request", t.mr.Number, "fleet", u.fleet.String(), "trunk", u.trunk.String())
+	t.update(t.mr.Number, func(s *headState) { s.trunks[u.Fleet.Fold()] = u.Trunk })
+	t.log.Debug("the new commits of a fleet's trunk do not concern the merge request", "merge_request", t.mr.Number, "fleet", u.Fleet.String(), "trunk", u.Trunk.String())
 	return true
 }
 

@@ -61,7 +61,7 @@ func (t *sweepTask) run(ctx context.Context) error {
 	if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Trunk, Force: true}); err != nil { // also what the fleet follows
 		return err
 	}
-	if err := errors.Join(t.enqueueClosed(ctx, open), t.enqueueSweeps(ctx, t.uses.sweptWith(t.place))); err != nil {
+	if err := errors.Join(t.enqueueClosed(ctx, open), t.enqueueSweeps(ctx, t.uses.SweptWith(t.place))); err != nil {
 		return err
 	}
 	err = t.enqueueClosedPreviews(ctx, open)
@@ -79,7 +79,7 @@ func (t *sweepTask) unchanged(ctx context.Context, mr *forge.MergeRequest) bool 
 	if state.retired != t.retiredState() {
 		return false
 	}
-	identity, known := t.identityNow(ctx, mr)
+	identity, known := t.dependenciesNow(ctx, mr)
 	if !known {
 		return false
 	}
@@ -88,7 +88,7 @@ func (t *sweepTask) unchanged(ctx context.Context, mr *forge.MergeRequest) bool 
 		return false // the review reports the error
 	}
 	limited := state.own.limit == review.limit()
-	if limited && len(t.uses.of(t.place)) == 0 {
+	if limited && len(t.uses.Of(t.place)) == 0 {
 		return true
 	}
 	if !limited && (state.own.input == input{} || state.own.lacks.due(mr.Head, t.Clock())) {

@@ -65,6 +65,15 @@ func (t *task) open(ctx context.Context) error {
 	return nil
 }
 
+// at returns a task for another repository.
+func (t *task) at(p hint.Place) (*task, bool) {
+	f, ok := t.Forges(p.Forge())
+	if !ok {
+		return nil, false
+	}
+	return t.newTask(f, p, hint.Hint{}, t.log), true
+}
+
 // seen reports whether a task already worked on this state of a subject.
 func (t *task) seen(subject, state string) bool {
 	have, ok := t.done.Get(t.subject(subject))
@@ -88,8 +97,8 @@ const trunkKey = "trunk branch"
 // from.
 func (t *task) trunkBranch(ctx context.Context) string {
 	name := t.ownTrunk(ctx)
-	if uses := t.uses.of(t.place); name == "" && len(uses) > 0 {
-		return uses[0].branch
+	if uses := t.uses.Of(t.place); name == "" && len(uses) > 0 {
+		return uses[0].Branch
 	}
 	return name
 }

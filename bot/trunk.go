@@ -63,7 +63,7 @@ func (t *trunkTask) work(ctx context.Context) error {
 	tip, f, err := t.tip(ctx)
 	if errors.Is(err, ErrNoFleet) {
 		t.followers.set(t.place, nil)
-		err = errors.Join(err, t.enqueueSweeps(ctx, t.uses.set(t.place, nil)))
+		err = errors.Join(err, t.enqueueSweeps(ctx, t.uses.Set(t.place, nil)))
 	}
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (t *trunkTask) settle(ctx context.Context, refs string) {
 		return
 	}
 	output, onForge, err := t.space.Branches.Output(ctx)
-	if err == nil && onForge && fold(t.place) == fold(hint.NewPlace(t.place.Forge(), output.Path)) {
+	if err == nil && onForge && t.place.Fold() == hint.NewPlace(t.place.Forge(), output.Path).Fold() {
 		t.remember(settledKey, refs)
 	}
 }

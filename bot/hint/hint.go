@@ -56,6 +56,16 @@ func (p Place) Repo() forge.Repository {
 	return forge.Repository{Path: path}
 }
 
+// Fold returns a place that is equal for all spellings of a repository: forges ignore the case of paths.
+func (p Place) Fold() Place { return NewPlace(p.Forge(), strings.ToLower(p.Repo().Path)) }
+
+// Owner returns the owner of the repository, in lower case. One owner has the same name on every forge of the
+// configuration.
+func (p Place) Owner() string {
+	name, _, _ := strings.Cut(p.Repo().Path, "/")
+	return strings.ToLower(name)
+}
+
 // String returns `forge:owner/name`.
 func (p Place) String() string { return string(p) }
 

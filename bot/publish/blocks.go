@@ -52,12 +52,12 @@ func blocks(body string) string {
 // withBlock replaces or adds a block. The body may have lost the whitespace at its end: GitLab removes it from every note.
 func withBlock(body, name, text string) string {
 	body = strings.TrimRight(strings.ReplaceAll(body, "\r\n", "\n"), "\n") + "\n"
-	whole := "\n" + opening(name) + "\n" + strings.Trim(text, "\n") + "\n" + closing(name) + "\n"
+	next := "\n" + opening(name) + "\n" + strings.Trim(text, "\n") + "\n" + closing(name) + "\n"
 	old := block(body, name)
 	if old == "" {
-		return body + whole
+		return body + next
 	}
-	return strings.Replace(body, "\n"+opening(name)+"\n"+old+"\n"+closing(name)+"\n", whole, 1)
+	return strings.Replace(body, "\n"+opening(name)+"\n"+old+"\n"+closing(name)+"\n", next, 1)
 }
 
 // Rollout updates the block about environments in the comment, and creates the comment if there is none.
@@ -219,12 +219,12 @@ func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 	}
 	err = f.EditComment(ctx, repo, number, own.ID, body)
 	if errors.Is(err, forge.ErrTooLong) { // drop the review; without its digest, Comment writes it again
-		var kept string
+		var marker string
 		if info, ok := report.ParseMarker(old); ok {
 			info.Digest = ""
-			kept = report.Marker(info)
+			marker = report.Marker(info)
 		}
-		return f.EditComment(ctx, repo, number, own.ID, change(kept+"\n"+blocks(old)))
+		return f.EditComment(ctx, repo, number, own.ID, change(marker+"\n"+blocks(old)))
 	}
 	return err
 }

@@ -202,16 +202,16 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		return None, nil
 	}
 	var last report.MarkerInfo
-	var kept string
+	var after string // the blocks that survive
 	if own != nil {
 		last, _ = report.ParseMarker(own.Body)
 		r.Since = report.Since(last, r)
-		kept = blocks(own.Body)
+		after = blocks(own.Body)
 	}
 	limit := f.CommentLimit() - margin
 	for step := range steps {
-		body, digest := render(r, o.ID, last, limit-len(kept))
-		body += kept
+		body, digest := render(r, o.ID, last, limit-len(after))
+		body += after
 		out := Unchanged
 		switch {
 		case own == nil:

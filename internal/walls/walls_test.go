@@ -162,6 +162,7 @@ func forbidden() map[string][]string {
 		"bot":              own("bot/forge/github", "bot/forge/gitlab"),
 		"bot/ci":           append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge"), goGit, "net/http"),
 		"bot/command":      append(own("gitstore", "renderer/helm"), goGit),
+		"bot/companions":   append(own("hydrate", "policy", "promote", "review", "bot/publish", "bot/queue", "renderer/helm"), helm, "net/http/httptest"),
 		"bot/forge/github": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/gitlab"),
 		"bot/forge/gitlab": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github"),
 		"bot/hint":         own("fleet", "gitstore", "hydrate", "renderer", "policy"),

@@ -128,7 +128,7 @@ func (w *Follower) branch(ctx context.Context, branches gitstore.Branches, trunk
 	if err != nil {
 		return err
 	}
-	out.Head, out.Made = head.String(), c.Committer.When
+	out.Head, out.Committed = head.String(), c.Committer.When
 	switch own, err := w.own(ctx, trunk, c, out.Name); {
 	case err != nil:
 		return err

@@ -8,63 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/companions"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// A link from a browser names a merge request also where clones have another address. Other hosts stay unknown.
-func TestAddressesOfPages(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]string{
-		"https://clone.example.com/acme/One/pull/3":                     "hub:acme/One 3", // as the configuration spells it
-		"https://Pages.example.com/git/acme/one/pull/3#discussion_r1":   "hub:acme/one 3",
-		"https://pages.example.com/git/acme/one/-/merge_requests/4?a=b": "hub:acme/one 4",
-		"https://pages.example.com/git/acme/fleet/pull/9/files":         "hub:Acme/Fleet 9",
-		"https://pages.example.com/git/acme/unknown/pull/3":             "",
-		"https://pages.example.com/acme/one/pull/3":                     "",
-		"http://pages.example.com/git/acme/one/pull/3":                  "",
-		"https://pages.example.com.evil.example/git/acme/one/pull/3":    "",
-		"https://ada@pages.example.com/git/acme/one/pull/3":             "",
-	} {
-		t.Run(address, func(t *testing.T) {
-			t.Parallel()
-			b := New(Config{PlaceOf: func(address string) (hint.Place, bool) {
-				path, ok := strings.CutPrefix(address, "https://clone.example.com/")
-				return hint.NewPlace("hub", path), ok
-			}, Clock: time.Now})
-			j := &task{Bot: b, place: "hub:Acme/Fleet"}
-			out := &dependencies{declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {
-				"hub:acme/fleet": {{place: "hub:Acme/Fleet"}}, "hub:acme/one": {{name: "one", place: "hub:acme/one"}},
-			}}}
-			r := &resolver{task: j, mr: &forge.MergeRequest{URL: "https://pages.example.com/git/Acme/Fleet/pull/7"}, out: out}
-			got := ""
-			if ref, ok := r.reference(address); ok {
-				got = fmt.Sprintf("%s %d", ref.place, ref.number)
-			}
-			if got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		})
-	}
-	r := &resolver{task: &task{Bot: New(Config{Clock: time.Now}), place: "hub:acme/fleet"}, mr: &forge.MergeRequest{}, out: &dependencies{}}
-	if _, ok := r.reference("https://pages.example.com/acme/one/pull/3"); ok {
-		t.Error("an address without a known host names a repository")
-	}
-}
-
-// A fleet that declares one repository with several names gets a change with each name that takes the branch of the change.
+// A fleet that declares one repository with several names starts one sweep of it, and gets a change with each name that takes its branch.
 func TestRepositoryWithSeveralNames(t *testing.T) {
 	t.Parallel()
 	at := func(name, wanted string) *fleet.Repository {
 		return &fleet.Repository{Name: name, URL: "https://hub/acme/one", Wanted: wanted, Reviews: true}
 	}
 	list := []*fleet.Repository{at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"), at("old", "refs/heads/v1"), at("released", "refs/tags/v*")}
-	declared := map[hint.Place][]declaration{"hub:acme/fleet": {{place: "hub:acme/fleet"}}}
-	for _, r := range list {
-		declared["hub:acme/one"] = append(declared["hub:acme/one"], declarationOf("hub:acme/one", r))
-	}
-	var swept []hint.Place
 	p := newPair(t, nil)
 	b := p.replicas[0]
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log}
@@ -72,27 +28,15 @@ func TestRepositoryWithSeveralNames(t *testing.T) {
 		if err := j.learnUses(t.Context(), &fleet.Fleet{Repositories: list}, [20]byte{1}); err != nil {
 			t.Fatal(err)
 		}
-		swept = append(swept, b.uses.set("hub:acme/fleet", b.uses.byFleet["hub:acme/fleet"])...)
 	}
-	if len(swept) > 0 || len(p.enqueued) != 1 {
-		t.Errorf("swept again: %v, %v", swept, p.enqueued)
+	if len(p.enqueued) != 1 {
+		t.Errorf("swept %v, want one sweep", p.enqueued)
 	}
 	for branch, want := range map[string][]string{"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"}, "other": {"released"}} {
-		one := &dependency{reference: reference{"hub:acme/one", 3, "#"}, mr: &forge.MergeRequest{State: forge.Open, TargetBranch: branch}, own: true, rendered: &CompanionRequest{}}
-		d := &dependencies{place: "hub:acme/fleet", list: []*dependency{one}, declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": declared}}
-		pins, _, _ := d.in("hub:acme/fleet")
-		var got []string
-		for _, pin := range pins {
-			got = append(got, pin.Name)
+		uses := b.uses.Of("hub:acme/one")
+		if own := uses[0].Names(branch); !slices.Equal(own, want) {
+			t.Errorf("%s: its own review renders it as %q, want %q", branch, own, want)
 		}
-		uses := b.uses.of("hub:acme/one")
-		if own := uses[0].names(branch); !slices.Equal(got, want) || !slices.Equal(own, want) {
-			t.Errorf("%s: a companion is rendered as %q, and its own review as %q, want %q", branch, got, own, want)
-		}
-	}
-	d := &dependencies{place: "hub:acme/fleet", declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {"hub:acme/one": {declarationOf("hub:acme/one", list[2])}}}}
-	if why := d.hidden("hub:acme/fleet", &dependency{reference: reference{"hub:acme/one", 3, "#"}, mr: &forge.MergeRequest{TargetBranch: "main"}}); !strings.Contains(why, "takes v1") {
-		t.Errorf("a change of a branch that the fleet does not take is hidden because %q", why)
 	}
 }
 
@@ -148,17 +92,17 @@ func TestLinesOfBots(t *testing.T) {
 	for place, want := range map[hint.Place]string{"hub:acme/fleet": "acme/one#3", "hub:acme/two": ""} {
 		f, b := companionWorld(map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/two 4": "ada: "})
 		j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: b.Log}
-		b.uses.set("hub:acme/fleet", map[hint.Place]use{"hub:acme/two": {fleet: "hub:acme/fleet", name: "acme-two"}})
+		b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/two": {Fleet: "hub:acme/fleet", Name: "acme-two"}})
 		got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: body, Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, one := range got.list {
+		for _, one := range got.List {
 			names = append(names, one.String())
 		}
-		if strings.Join(names, " ") != want || (want == "") != (len(got.failures) == 1) {
-			t.Errorf("%s: %q, failures %q", place, names, got.failures)
+		if strings.Join(names, " ") != want || (want == "") != (len(got.Failures) == 1) {
+			t.Errorf("%s: %q, failures %q", place, names, got.Failures)
 		}
 	}
 }
