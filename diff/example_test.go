@@ -39,7 +39,7 @@ func ExampleCompare() {
 		}
 	}
 	// Output:
-	// shop prod/* Deployment shop/web
+	// shop prod/* (2) Deployment shop/web
 	// spec.template.spec.containers[name=web].image: registry.example.com/web:1 → registry.example.com/web:2
 }
 

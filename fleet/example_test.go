@@ -17,7 +17,7 @@ func tree() fstest.MapFS {
 		"sluice.yaml":                               file(v + "kind: Fleet\nmetadata: {name: acme}\nspec: {layers: [region], environments: [{name: prod}]}\n"),
 		"clusters/eu.yaml":                          file(v + "kind: Cluster\nmetadata: {name: eu, labels: {region: europe}}\nspec: {environment: prod}\n"),
 		"clusters/us.yaml":                          file(v + "kind: Cluster\nmetadata: {name: us, labels: {region: america}}\nspec: {environment: prod}\n"),
-		"apps/web/app.yaml":                         file(v + "kind: App\nmetadata: {name: web}\nspec: {namespace: shop, source: {helm: {path: charts/web}}}\n"),
+		"apps/web/app.yaml":                         file(v + "kind: App\nmetadata: {name: web}\nspec: {namespace: shop, placement: {}, source: {helm: {path: charts/web}}}\n"),
 		"apps/web/layers/global/values.yaml":        file("replicas: 2\n"),
 		"apps/web/layers/region/europe/values.yaml": file("replicas: 5\n"),
 		"charts/web/Chart.yaml":                     file("apiVersion: v2\nname: web\nversion: 1.0.0\n"),
@@ -27,7 +27,7 @@ func tree() fstest.MapFS {
 func load() *fleet.Fleet {
 	f, problems := fleet.Load(context.Background(), tree(), nil)
 	if f == nil {
-		fmt.Println(problems)
+		panic(problems.Error())
 	}
 	return f
 }

@@ -41,7 +41,7 @@ func ExampleEngine_Check() {
 		fmt.Println(f.Severity, f.Rule, f.Object)
 	}
 	// Output:
-	// warn image-tag Deployment shop/web
+	// warning image-tag Deployment.apps shop/web
 }
 
 // The fleet's own rules are Rego files of the folder policy, with the rule names of conftest.

@@ -26,6 +26,8 @@ func ExampleTerminal() {
 	// Output:
 	// no effect — the clusters keep what they run
 	// ✓ Policy passes
+	//
+	// aaaaaaaaaaaa → bbbbbbbbbbbb · 0 targets compared · Sluice
 }
 
 func ExampleCount() {

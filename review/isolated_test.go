@@ -249,7 +249,7 @@ func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 // TestLimitsInTheDocumentation holds the table of docs/security.md to the limits of a review.
 func TestLimitsInTheDocumentation(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/security.md")
+	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}

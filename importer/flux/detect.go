@@ -445,6 +445,9 @@ func (s *survey) meant(written string) []string {
 // placeholder is a variable of a Kustomization's postBuild or an expression of a ResourceSet.
 var placeholder = regexp.MustCompile(`\$\{[^}]*\}|<<.*?>>|\{\{.*?\}\}`)
 
+// noPath matches no directory.
+var noPath = regexp.MustCompile(`^$`)
+
 // pathPattern matches the directories that a path with placeholders can mean; nil for a path without.
 func pathPattern(written string) *regexp.Regexp {
 	if !placeholder.MatchString(written) {
@@ -453,9 +456,13 @@ func pathPattern(written string) *regexp.Regexp {
 	const mark = "\x00"
 	text := regexp.QuoteMeta(clean(placeholder.ReplaceAllString(written, mark)))
 	if strings.Trim(text, mark+"/") == "" {
-		return regexp.MustCompile(`^$`) // it says nothing
+		return noPath // it says nothing
 	}
-	return regexp.MustCompile("^" + strings.ReplaceAll(text, mark, `[^/]+`) + "$")
+	pattern, err := regexp.Compile("^" + strings.ReplaceAll(text, mark, `[^/]+`) + "$")
+	if err != nil { // not possible: the rest of the text is quoted
+		return noPath
+	}
+	return pattern
 }
 
 // selfApplying reports whether an object is a Kustomization that applies the directory it is written in, and gives the directory.

@@ -26,7 +26,7 @@ metadata: {name: web, namespace: shop}
 	}
 	// Output:
 	// v1 ConfigMap shop/settings
-	// apps/v1 Deployment shop/web
+	// apps/v1 Deployment.apps shop/web
 }
 
 // Equal objects are equal bytes, whatever the order and the style of their keys.

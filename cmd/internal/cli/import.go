@@ -30,8 +30,9 @@ func newImport(o IO) *cobra.Command {
 		Short: "Show what is imported from a repository of Flux or Argo CD objects",
 		Long: `Lists the targets that spec.import of sluice.yaml reads, with the place of each Kustomization, HelmRelease and Application,
 and what cannot be rendered. The last line counts the Flux objects of the repository and those among the targets; it lists the
-others, which no cluster reaches. Without sluice.yaml, it lists what --detect finds. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
-them; --write stores it.
+others, which no cluster reaches. Without sluice.yaml, it lists what --detect finds.
+
+--detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports them; --write stores it.
 
 --check builds the import a second time with the tool's own libraries, and compares object by object. The libraries of Flux
 are in the program sluice-reference-flux, those of Argo CD in sluice-reference-argocd, which calls helm and kustomize. The
