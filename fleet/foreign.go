@@ -5,8 +5,10 @@ import (
 	"path"
 )
 
-// helmfiles are the names that helmfile looks for.
-var helmfiles = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.yml", "helmfile.d"}
+// helmfiles returns the names that helmfile looks for.
+func helmfiles() []string {
+	return []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.yml", "helmfile.d"}
+}
 
 // absentHint says what to run in a repository without sluice.yaml. It reads names in the root and one level below.
 func absentHint(tree fs.FS) string {
@@ -29,7 +31,7 @@ func helmfileIn(tree fs.FS) string {
 		}
 	}
 	for _, dir := range dirs {
-		for _, base := range helmfiles {
+		for _, base := range helmfiles() {
 			name := path.Join(dir, base)
 			if _, err := fs.Stat(tree, name); err == nil {
 				return name

@@ -184,7 +184,7 @@ func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *b
 		return false, err
 	}
 	r.writers = append(r.writers, w)
-	plan, err := r.plan(ctx, out.Name, st, held, w)
+	plan, err := r.plan(ctx, out.Name, st, held)
 	if err != nil {
 		return false, err
 	}
@@ -256,7 +256,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 	return branch.ReadState(ctx, r.h.Store, ref, name, tip, r.signers)
 }
 
-func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds, w *gitstore.Writer) (*environmentPlan, error) {
+func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched *source.Touched
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit

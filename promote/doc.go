@@ -1,9 +1,9 @@
-// Package promotion carries out promotions: it reads branches and records, asks package promote for a decision, stores the
+// Package promote carries out promotions: it reads branches and records, asks package rollout for a decision, stores the
 // record and moves branches.
 //
 // A pass goes through small types, in this order: snapshot reads branches, records and the trunk once; observer describes an
-// environment for package promote; commands turns what people ask for into events; evidence asks the forge and the checks;
-// proposals renders and judges what is next; promote.Decide decides; recorder stores the record; mover, requests and rollbacks
+// environment for package rollout; commands turns what people ask for into events; evidence asks the forge and the checks;
+// proposals renders and judges what is next; rollout.Decide decides; recorder stores the record; mover, requests and rollbacks
 // carry out the actions, with the commits and pushes of pusher. A dry run ends with preview instead.
 //
 // Look makes one pass; Run repeats it until nothing more is due. Every push is a

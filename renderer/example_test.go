@@ -64,6 +64,7 @@ func ExampleBundle_Digest() {
 	bundle := func(version string) *renderer.Bundle {
 		return &renderer.Bundle{Namespace: "shop", KubeVersion: version}
 	}
-	fmt.Println(bundle("1.33.2").Digest() == bundle("1.33.2").Digest(), bundle("1.33.2").Digest() == bundle("1.34.0").Digest())
+	first, again, other := bundle("1.33.2").Digest(), bundle("1.33.2").Digest(), bundle("1.34.0").Digest()
+	fmt.Println(first == again, first == other)
 	// Output: true false
 }

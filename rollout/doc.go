@@ -1,4 +1,4 @@
-// Package promote decides which commit an environment should run, which gates pass, which wave is next, and what is
+// Package rollout decides which commit an environment should run, which gates pass, which wave is next, and what is
 // held back. It only decides: it knows neither Git nor a forge nor the network nor the clock. The Situation contains
 // everything that a decision depends on; the Record contains everything to remember between decisions, and the caller
 // stores it in Git. All functions are pure and safe for concurrent use.

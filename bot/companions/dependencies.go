@@ -37,6 +37,7 @@ type Reference struct {
 
 func (r Reference) String() string { return r.Place.Repo().Path + r.sign + strconv.Itoa(r.Number) }
 
+// Key is equal for references to the same merge request, however the case of the repository is written.
 func (r Reference) Key() string { return fmt.Sprintf("%s %d", r.Place.Fold(), r.Number) }
 
 // Dependency is a merge request that another one depends on.

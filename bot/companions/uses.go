@@ -49,6 +49,7 @@ type Uses struct {
 	ended   map[hint.Place]map[hint.Place]Use // repository → fleet → use that the fleet no longer asks for; the keys are folded
 }
 
+// NewUses returns a Uses that knows no fleet.
 func NewUses() *Uses {
 	return &Uses{byFleet: map[hint.Place]map[hint.Place]Use{}, ended: map[hint.Place]map[hint.Place]Use{}}
 }

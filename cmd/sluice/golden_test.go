@@ -75,7 +75,7 @@ func (g *goldenRepo) git(args ...string) string {
 func (g *goldenRepo) write(name, text string) {
 	g.t.Helper()
 	file := filepath.Join(g.dir, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil { //nolint:gosec // Git keeps the mode
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -208,7 +208,7 @@ func (g *goldenRepo) compare() {
 	}
 	file := filepath.Join("testdata", "golden", strings.ToLower(name)+".txt")
 	if *update {
-		if err := os.WriteFile(file, g.record.Bytes(), 0o644); err != nil { //nolint:gosec // part of the repository
+		if err := os.WriteFile(file, g.record.Bytes(), 0o644); err != nil {
 			g.t.Fatal(err)
 		}
 		return
@@ -403,14 +403,14 @@ func (g *goldenRepo) fetched() {
 }
 
 // imported writes the sluice.yaml that imports the repository as it is, and hydrates it.
-func (g *goldenRepo) imported() []failure {
+func (g *goldenRepo) imported() {
 	g.t.Helper()
 	g.commit("start")
 	if _, err := g.run("sluice", "import", "--detect", "--write"); err != nil {
 		g.t.Fatal(err)
 	}
 	g.commit("import")
-	return g.hydrate()
+	g.hydrate()
 }
 
 // pin writes sluice.lock.

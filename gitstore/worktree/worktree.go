@@ -142,7 +142,7 @@ func copyIndex(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to, data, 0o600); err != nil {
+	if err := os.WriteFile(to, data, 0o600); err != nil { //nolint:gosec // a file of the temporary folder
 		return err
 	}
 	return os.Chtimes(to, info.ModTime(), info.ModTime())

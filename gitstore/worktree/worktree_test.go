@@ -246,7 +246,7 @@ func TestNoProgramsRun(t *testing.T) {
 	script := "#!/bin/sh\ntouch " + mark + "\n"
 	for _, name := range []string{".git/hooks/post-index-change", ".git/monitor"} {
 		write(t, dir, name, script)
-		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil { //nolint:gosec // a hook
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

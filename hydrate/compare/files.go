@@ -200,7 +200,8 @@ func (f *changedFiles) reason(name string) string {
 			return fmt.Sprintf("it belongs to the %s %s on %s, which is suspended", t.Kind, t.App, t.Cluster)
 		}
 	}
-	for _, d := range declarationsIn(name, f.read(name)) {
+	if found := declarationsIn(name, f.read(name)); len(found) > 0 {
+		d := found[0]
 		if d.argo() {
 			return "it declares the " + d.String() + ", which no cluster of the fleet gets" + d.why()
 		}
@@ -301,7 +302,9 @@ func (f *changedFiles) naming(name string) *naming {
 			switch {
 			case err == nil && file == fleet.MountDir:
 				return fs.SkipDir
-			case err != nil || e.IsDir() || path.Ext(file) != ".yaml" && path.Ext(file) != ".yml":
+			case err != nil: // only the likely reason is at stake, and a folder that cannot be read names none
+				return nil //nolint:nilerr // as said
+			case e.IsDir() || path.Ext(file) != ".yaml" && path.Ext(file) != ".yml":
 				return nil
 			}
 			if left--; left < 0 {

@@ -99,11 +99,12 @@ func (h *Host) Commit(name string, files map[string]string) string {
 
 // Lock returns a sluice.lock that pins repositories of the host.
 func (h *Host) Lock(pins map[string]string) string {
-	text := "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n"
+	var text strings.Builder
+	text.WriteString("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n")
 	for name, commit := range pins {
-		text += fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, h.URL+"/"+name+"/.git", commit)
+		fmt.Fprintf(&text, "  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, h.URL+"/"+name+"/.git", commit)
 	}
-	return text
+	return text.String()
 }
 
 // Repository declares a repository of the host for a fleet.

@@ -63,10 +63,10 @@ func (k *kustomizations) read(name string, one *kustypes.Kustomization) *kustomi
 		out.below = append(out.below, path.Join(dir, ref))
 	}
 	out.changes = one.NamePrefix != "" || one.NameSuffix != "" || len(one.Transformers) > 0
-	for _, p := range slices.Concat(one.Patches, one.PatchesJson6902) {
+	for _, p := range slices.Concat(one.Patches, one.PatchesJson6902) { //nolint:staticcheck // deprecated, and in use
 		out.changes = k.patch(dir, p.Path, p.Patch, p.Target) || out.changes
 	}
-	for _, p := range one.PatchesStrategicMerge {
+	for _, p := range one.PatchesStrategicMerge { //nolint:staticcheck // deprecated, and in use
 		file, text := string(p), ""
 		if strings.Contains(file, "\n") {
 			file, text = "", file

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -368,5 +367,3 @@ func patternOf(field, text string) (*glob.Pattern, error) {
 	}
 	return g, nil
 }
-
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

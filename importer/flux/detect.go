@@ -97,7 +97,7 @@ func applications(data []byte) (out []applying, sources []string) {
 		for n := range o.Spec.Resources { // of a ResourceSet
 			add(&o.Spec.Resources[n], line)
 		}
-		for _, text := range strings.Split(o.Spec.ResourcesTemplate, "\n---") {
+		for text := range strings.SplitSeq(o.Spec.ResourcesTemplate, "\n---") {
 			var inner appliedObject
 			if yaml.Unmarshal([]byte(text), &inner) == nil { // templates can make it no YAML: it reaches nothing then
 				add(&inner, line)

@@ -20,7 +20,7 @@ func (c *cluster) referred(key Key) (o manifest.Object, standIn string, err erro
 	o, ok := c.objects[key]
 	if ok {
 		if _, encrypted, err := dataOf(o); err != nil || !encrypted {
-			return o, "", nil // who reads it reports the error
+			return o, "", nil //nolint:nilerr // who reads it reports the error
 		}
 	}
 	name := standInDir + key.Namespace + "-" + key.Name + ".yaml"

@@ -11,8 +11,12 @@ import (
 // named is a field of a declaration of Flux or Argo CD that names a path: that of a Kustomization or an Application, or the chart of a HelmRelease.
 var named = regexp.MustCompile(`\b(?:path|chart|basePath)["']?[ \t]*:[ \t]*["']?([^\s"'#,}\]]+)`)
 
-// declaring are texts in files that may declare a Kustomization, a HelmRelease or an Application.
-var declaring = [][]byte{[]byte("toolkit.fluxcd.io/"), []byte("fluxcd.controlplane.io/"), []byte("argoproj.io/")}
+// declares reports whether a file may declare a Kustomization, a HelmRelease or an Application.
+func declares(data []byte) bool {
+	return slices.ContainsFunc([]string{"toolkit.fluxcd.io/", "fluxcd.controlplane.io/", "argoproj.io/"}, func(group string) bool {
+		return bytes.Contains(data, []byte(group))
+	})
+}
 
 // Paths returns the files and directories that a target may be built from that cannot be built, sorted: those that it names, whether or not they
 // exist, and what files in them name: kustomizations by relative paths, declarations of Flux and Argo CD by the paths of this repository. It
@@ -48,7 +52,7 @@ func Paths(files []string, read func(name string) ([]byte, error), names ...stri
 					queue = append(queue, path.Join(path.Dir(name), string(to)))
 				}
 			}
-			if slices.ContainsFunc(declaring, func(group []byte) bool { return bytes.Contains(data, group) }) {
+			if declares(data) {
 				queue = append(queue, Named(files, data)...)
 			}
 		}

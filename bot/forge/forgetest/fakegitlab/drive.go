@@ -274,7 +274,7 @@ func (s *MergeRequests) SetStatus(path, sha, login, state, name, description str
 	s.report(s.find(path), sha, state, name, description, "", s.ensure(login))
 }
 
-func (s *MergeRequests) report( //nolint:revive // what a status has
+func (s *MergeRequests) report(
 	p *project, sha, state, name, description, target string, who *user,
 ) *status {
 	now := s.now()
