@@ -68,7 +68,7 @@ func fleetScopeKey(p hint.Place, number int, fleetPlace hint.Place) string {
 func (t *reviewTask) rememberScope(ctx context.Context, r *report.Review, s scope) {
 	key := headKey(t.place, t.mr.Number)
 	t.scopes.Remove(key)
-	if len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || len(r.Scope) > maxScopeSize {
+	if len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Changes.Unclaimed() > 0 || len(r.Scope) > maxScopeSize {
 		return
 	}
 	files, err := t.space.Fleets.Changed(ctx, s.base.Tree, s.head.Tree)

@@ -20,7 +20,8 @@ import (
 
 // setDefaults sets the fields that the API server sets in a new object that lacks them. The source is Kubernetes 1.36,
 // pkg/apis/*/v1/defaults.go. A default that is missing here shows as a change; one that the API server does not have would hide a change.
-// So fields whose default depends on feature gates or on the cluster are not here.
+// So fields whose default depends on feature gates or on the cluster are not here, and neither are replicas and suspend: where Git does not set
+// them, an autoscaler or a person usually does, and writing the default takes them over.
 func setDefaults(o runtime.Object) {
 	switch x := o.(type) {
 	case *appsv1.Deployment:
@@ -30,13 +31,11 @@ func setDefaults(o runtime.Object) {
 	case *appsv1.StatefulSet:
 		defaultStatefulSet(&x.Spec)
 	case *appsv1.ReplicaSet:
-		unset(&x.Spec.Replicas, 1)
 		defaultPod(&x.Spec.Template.Spec)
 	case *batchv1.Job:
 		defaultJob(&x.Spec)
 	case *batchv1.CronJob:
 		empty(&x.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
-		unset(&x.Spec.Suspend, false)
 		unset(&x.Spec.SuccessfulJobsHistoryLimit, 3)
 		unset(&x.Spec.FailedJobsHistoryLimit, 1)
 		// The API server fills in a Job when the controller creates it; of the template it stores only the pod's defaults.
@@ -51,7 +50,6 @@ func setDefaults(o runtime.Object) {
 	case *corev1.PodTemplate:
 		defaultPod(&x.Template.Spec)
 	case *corev1.ReplicationController:
-		unset(&x.Spec.Replicas, 1)
 		if x.Spec.Template != nil {
 			defaultPod(&x.Spec.Template.Spec)
 		}
@@ -130,7 +128,6 @@ func empty[T comparable](field *T, value T) {
 }
 
 func defaultDeployment(s *appsv1.DeploymentSpec) {
-	unset(&s.Replicas, 1)
 	unset(&s.RevisionHistoryLimit, 10)
 	unset(&s.ProgressDeadlineSeconds, 600)
 	empty(&s.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
@@ -154,7 +151,6 @@ func defaultDaemonSet(s *appsv1.DaemonSetSpec) {
 }
 
 func defaultStatefulSet(s *appsv1.StatefulSetSpec) {
-	unset(&s.Replicas, 1)
 	unset(&s.RevisionHistoryLimit, 10)
 	empty(&s.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 	if s.UpdateStrategy.Type == "" {
@@ -183,7 +179,6 @@ func defaultJob(s *batchv1.JobSpec) {
 	}
 	unset(&s.BackoffLimit, 6)
 	unset(&s.CompletionMode, batchv1.NonIndexedCompletion)
-	unset(&s.Suspend, false)
 	unset(&s.ManualSelector, false)
 	defaultPod(&s.Template.Spec)
 }

@@ -32,7 +32,6 @@ func TestOtherFormsOfAValueChangeNothing(t *testing.T) {
 		"a quantity as text":  {limited, strings.Replace(limited, "cpu: 1000m", `cpu: "1"`, 1)},
 		"a protocol":          {limited, strings.Replace(limited, "containerPort: 80", "containerPort: 80, protocol: TCP", 1)},
 		"a pull policy":       {limited, strings.Replace(limited, "        ports:", "        imagePullPolicy: IfNotPresent\n        ports:", 1)},
-		"replicas":            {limited, strings.Replace(limited, "spec:\n  selector", "spec:\n  replicas: 1\n  selector", 1)},
 		"a strategy":          {limited, strings.Replace(limited, "spec:\n  selector", "spec:\n  strategy: {type: RollingUpdate}\n  selector", 1)},
 		"an empty context":    {limited, strings.Replace(limited, "    spec:\n", "    spec:\n      securityContext: {}\n", 1)},
 		"a field that is off": {limited, strings.Replace(limited, "    spec:\n", "    spec:\n      hostNetwork: false\n", 1)},
@@ -61,14 +60,15 @@ func TestAValueThatDiffersIsAChange(t *testing.T) {
 		before, after string
 		path          string
 	}{
-		"a quantity":             {limited, strings.Replace(limited, "1000m", "1001m", 1), "spec.template.spec.containers[name=c].resources.limits.cpu"},
-		"a policy not default":   {limited, strings.Replace(limited, "        ports:", "        imagePullPolicy: Always\n        ports:", 1), "spec.template.spec.containers[name=c].imagePullPolicy"},
-		"another default":        {strings.Replace(limited, "a:1\"", "a\"", 1), strings.Replace(strings.Replace(limited, "a:1\"", "a\"", 1), "        ports:", "        imagePullPolicy: IfNotPresent\n        ports:", 1), "spec.template.spec.containers[name=c].imagePullPolicy"},
-		"a custom kind":          {custom, strings.Replace(custom, "1000m", "1", 1), "spec.cpu"},
-		"a field nobody knows":   {limited, unknown, "spec.template.spec.containers[name=c].notAField"},
-		"beside an unknown one":  {unknown, strings.Replace(unknown, "1000m", "1", 1), "spec.template.spec.containers[name=c].resources.limits.cpu"},
-		"a value beside a form":  {limited, strings.Replace(strings.Replace(limited, "1000m", "1", 1), "memory: 1Gi", "memory: 2Gi", 1), "spec.template.spec.containers[name=c].resources.limits.memory"},
-		"a protocol that is UDP": {limited, strings.Replace(limited, "containerPort: 80", "containerPort: 80, protocol: UDP", 1), ""},
+		"replicas that an autoscaler may own": {limited, strings.Replace(limited, "spec:\n  selector", "spec:\n  replicas: 1\n  selector", 1), "spec.replicas"},
+		"a quantity":                          {limited, strings.Replace(limited, "1000m", "1001m", 1), "spec.template.spec.containers[name=c].resources.limits.cpu"},
+		"a policy not default":                {limited, strings.Replace(limited, "        ports:", "        imagePullPolicy: Always\n        ports:", 1), "spec.template.spec.containers[name=c].imagePullPolicy"},
+		"another default":                     {strings.Replace(limited, "a:1\"", "a\"", 1), strings.Replace(strings.Replace(limited, "a:1\"", "a\"", 1), "        ports:", "        imagePullPolicy: IfNotPresent\n        ports:", 1), "spec.template.spec.containers[name=c].imagePullPolicy"},
+		"a custom kind":                       {custom, strings.Replace(custom, "1000m", "1", 1), "spec.cpu"},
+		"a field nobody knows":                {limited, unknown, "spec.template.spec.containers[name=c].notAField"},
+		"beside an unknown one":               {unknown, strings.Replace(unknown, "1000m", "1", 1), "spec.template.spec.containers[name=c].resources.limits.cpu"},
+		"a value beside a form":               {limited, strings.Replace(strings.Replace(limited, "1000m", "1", 1), "memory: 1Gi", "memory: 2Gi", 1), "spec.template.spec.containers[name=c].resources.limits.memory"},
+		"a protocol that is UDP":              {limited, strings.Replace(limited, "containerPort: 80", "containerPort: 80, protocol: UDP", 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := change(t, tc.before, tc.after)

@@ -118,7 +118,7 @@ var ErrTooLarge error = tooLargeError{}
 
 type tooLargeError struct{}
 
-func (tooLargeError) Error() string { return fmt.Sprintf("larger than %d MiB", maxObject>>20) }
+func (tooLargeError) Error() string { return fmt.Sprintf("larger than %d MiB", MaxObject>>20) }
 
 func (tooLargeError) Is(target error) bool { return target == fs.ErrInvalid }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 )
 
-// maxObject is the most bytes that are read of one object, whatever its declared size.
-const maxObject = 32 << 20
+// MaxObject is the most bytes that are read of one object, whatever its declared size.
+const MaxObject = 32 << 20
 
 // folder is one object directory: the repository's own, one that it borrows from, or the cache beside it. It is safe
 // for concurrent use. The caller owns the bytes that it returns.

@@ -129,7 +129,7 @@ func FuzzPackedObject(f *testing.F) {
 		p := &pack{base: base, index: index, size: int64(len(data))}
 		defer func() { _ = p.close() }()
 		o, err := p.at(offset, cache.NewBufferLRU(1<<20))
-		if err == nil && (len(o.data) > maxObject || o.kind == "") {
+		if err == nil && (len(o.data) > MaxObject || o.kind == "") {
 			t.Fatalf("%q of %d bytes", o.kind, len(o.data))
 		}
 	})

@@ -51,7 +51,7 @@ func (s *Store) keepTree(entries []Entry) (Hash, error) {
 
 // Keep stores an object in memory, and returns its name. It fails with ErrTooLarge for one that is too large to be read.
 func (s *Store) Keep(r Raw) (Hash, error) {
-	if len(r.Data) > maxObject {
+	if len(r.Data) > MaxObject {
 		return Hash{}, ErrTooLarge
 	}
 	return s.keep(r.Kind, r.Data), nil

@@ -110,7 +110,7 @@ func TestObjectsPackedByAnotherProcess(t *testing.T) {
 
 func TestLargeFilesAreNotRead(t *testing.T) {
 	dir := source(t)
-	zeros := make([]byte, maxObject+1)
+	zeros := make([]byte, MaxObject+1)
 	for _, name := range []string{"one", "two"} {
 		if err := os.WriteFile(filepath.Join(dir, name), zeros, 0o600); err != nil {
 			t.Fatal(err)

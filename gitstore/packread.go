@@ -117,7 +117,7 @@ type packedHeader struct {
 // Limits on the deltas of one object, so that a packfile of a few kilobytes cannot take hours.
 const (
 	maxChain = 4096           // Git writes at most 4095
-	maxPatch = 64 * maxObject // bytes that all deltas of a chain may produce: about two seconds. Git's chains have 50 deltas
+	maxPatch = 64 * MaxObject // bytes that all deltas of a chain may produce: about two seconds. Git's chains have 50 deltas
 )
 
 // at reads the object at an offset. known holds objects that were already read, and their kinds.
@@ -143,10 +143,10 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 			break
 		}
 		target := deltaTarget(data)
-		if target > maxObject {
+		if target > MaxObject {
 			return object{}, ErrTooLarge
 		}
-		if total, patched = total+len(data), patched+target; total > maxObject || patched > maxPatch || len(chain) == maxChain {
+		if total, patched = total+len(data), patched+target; total > MaxObject || patched > maxPatch || len(chain) == maxChain {
 			return object{}, ErrTooLarge
 		}
 		chain = append(chain, step{offset, data})
@@ -207,7 +207,7 @@ func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
 	if err != nil {
 		return header, nil, err
 	}
-	if header.size > maxObject {
+	if header.size > MaxObject {
 		return header, nil, ErrTooLarge
 	}
 	data, err := f.read(header.size)
@@ -269,7 +269,7 @@ func (f *inflater) loose(file io.Reader) (object, error) {
 	switch {
 	case err != nil || !slices.Contains([]string{"commit", "tree", "blob", "tag"}, kind):
 		return object{}, fmt.Errorf("the object has the header %q", buf[:end])
-	case size > maxObject:
+	case size > MaxObject:
 		return object{}, ErrTooLarge
 	case size < uint64(n-end-1):
 		return object{}, errors.New("an object is longer than its header says")

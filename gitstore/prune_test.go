@@ -168,7 +168,7 @@ func TestDamagedPacksAreMerged(t *testing.T) {
 func TestPacksWithATooLargeObjectAreMerged(t *testing.T) {
 	t.Parallel()
 	dir := source(t)
-	write(t, dir, "large", string(make([]byte, maxObject+1)))
+	write(t, dir, "large", string(make([]byte, MaxObject+1)))
 	runGit(t, dir, "add", ".")
 	runGit(t, dir, "commit", "-qm", "large")
 	runGit(t, dir, "repack", "-adfq")

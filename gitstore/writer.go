@@ -148,7 +148,7 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	if w.Has(h) {
 		return h, nil
 	}
-	if len(data) > maxObject {
+	if len(data) > MaxObject {
 		return h, fmt.Errorf("a %s of %d bytes: %w", kind, len(data), ErrTooLarge)
 	}
 	w.slots <- struct{}{}

@@ -303,6 +303,9 @@ func VerdictWords(r *Review) (sign, words string) {
 	case VerdictWarn:
 		return "⚠️", "Policy passes with warnings"
 	case VerdictCaution:
+		if r.Changes != nil && !Critical(r.Changes) {
+			return "🟠", "What the change removes is not known completely"
+		}
 		return "🔴", "Critical changes"
 	case VerdictFail:
 		return "❌", "Policy fails"

@@ -52,7 +52,7 @@ func verdict(r *report.Review) report.Verdict {
 		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail
-	case report.Critical(r.Changes):
+	case report.Critical(r.Changes), len(r.Changes.Withheld) > 0: // what a target that fails only at the base loses is not known
 		return report.VerdictCaution
 	case r.Findings.Count(report.SeverityWarning) > 0:
 		return report.VerdictWarn

@@ -168,7 +168,7 @@ func TestVerdict(t *testing.T) {
 		"no comparison":                  {report.Review{}, report.VerdictError},
 		"errors":                         {report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}}, report.VerdictError},
 		"the head cannot be rendered":    {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}}, report.VerdictError},
-		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictPass},
+		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictCaution},
 		"a finding that is an error":     {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityError)}, report.VerdictFail},
 		"a finding that is a warning":    {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityWarning)}, report.VerdictWarn},
 		"a finding for information":      {report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")}, report.VerdictPass},

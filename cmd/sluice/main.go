@@ -16,8 +16,10 @@ import (
 )
 
 func main() {
-	log.SetOutput(io.Discard)                                                                                     // Helm's packages warn there about values, which can be secrets; Sluice writes no line to it
-	if !slices.Contains([]string{"serve", app.ChildCommand}, strings.Join(os.Args[1:min(2, len(os.Args))], "")) { // they live long, and hold caches
+	// Helm's packages warn there about values, which can be secrets; Sluice writes no line to it
+	log.SetOutput(io.Discard)
+	// The service and workers live long, and hold caches.
+	if !slices.Contains([]string{"serve", app.ChildCommand}, strings.Join(os.Args[1:min(2, len(os.Args))], "")) {
 		letHeapGrow()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -170,6 +170,10 @@ func (g *staging) tree() (gitstore.Hash, error) {
 	var untracked []byte
 	for name := range bytes.SplitSeq(out, []byte{0}) {
 		if len(name) > 0 && !bytes.HasSuffix(name, []byte("/")) { // `git add --all` would add another repository as a submodule
+			// git would copy it before the store refuses it. A file that vanished is git's to report.
+			if info, err := os.Lstat(filepath.Join(g.top, string(name))); err == nil && info.Mode().IsRegular() && info.Size() > gitstore.MaxObject {
+				return gitstore.Hash{}, fmt.Errorf("%s: %w (list it in .gitignore)", name, gitstore.ErrTooLarge)
+			}
 			untracked = append(append(untracked, name...), 0)
 		}
 	}

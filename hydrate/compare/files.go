@@ -100,22 +100,23 @@ func (f *changedFiles) isFile(name string) bool {
 }
 
 // foreign are names of files in YAML or JSON that configure other tools.
-var foreign = regexp.MustCompile(`(?i)^(\..*|taskfile.*|(docker-)?compose.*|mkdocs.*|renovate.*|package(-lock)?\.json|composer\.json|tsconfig.*|galaxy\.yml|codecov.*|cloudbuild.*|azure-pipelines.*|lefthook.*|pnpm-.*|skaffold.*|tilt.*)$`)
+var foreign = regexp.MustCompile(`(?i)^(\..*|taskfile(\.dist)?\.ya?ml|(docker-)?compose(\.[a-z]+)?\.ya?ml|mkdocs\.ya?ml|renovate\.json5?|package(-lock)?\.json|composer\.json|tsconfig\.json|galaxy\.yml|codecov\.ya?ml|cloudbuild\.ya?ml|azure-pipelines\.ya?ml|lefthook\.ya?ml|pnpm-(lock|workspace)\.yaml|skaffold\.ya?ml)$`)
+
+// toolFolder matches files in folders of forges, editors and CI, which hold no manifests.
+var toolFolder = regexp.MustCompile(`(^|/)\.(git[^/]*|vscode|idea|devcontainer|circleci|husky|taskfiles|forgejo|woodpecker|buildkite|sluice)/`)
 
 // matters reports whether a changed file looks like a manifest, values, a part of a chart or of a kustomization, and changes in more than its
 // comments and format.
 func (f *changedFiles) matters(name string) bool {
-	for part := range strings.SplitSeq(path.Dir(name), "/") {
-		if strings.HasPrefix(part, ".") && part != "." {
-			return false
-		}
+	if toolFolder.MatchString(name) {
+		return false
 	}
 	base := path.Base(name)
-	isYAML := slices.Contains([]string{".yaml", ".yml"}, path.Ext(name))
+	isYAML := slices.Contains([]string{".yaml", ".yml", ".json", ".jsonnet", ".libsonnet", ".cue", ".tpl", ".gotmpl"}, path.Ext(name))
 	data := f.read(name)
 	switch {
 	case slices.Contains(kustomize.FileNames(), base):
-	case bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")) && (isYAML || path.Ext(name) == ".json"):
+	case bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")) && isYAML:
 	case slices.Contains([]string{".md", ".adoc", ".png", ".svg"}, strings.ToLower(path.Ext(name))), strings.HasPrefix(base, "LICENSE"), base == "NOTES.txt", base == "OWNERS":
 		return false
 	case f.chartOf(name) != "":

@@ -24,7 +24,12 @@ import (
 
 // edited returns the kustomization of a directory with the fields of a source. Argo CD runs these commands of `kustomize edit`, in this
 // order: https://github.com/argoproj/argo-cd/blob/v3.2.12/util/kustomize/kustomize.go
-func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string) ([]byte, error) {
+func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string) (data []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // Kustomize's commands are made for files that a person wrote
+			data, err = nil, fmt.Errorf("kustomize edit panicked: %v", r)
+		}
+	}()
 	e, err := i.editor(dir)
 	if err != nil {
 		return nil, err
@@ -194,6 +199,9 @@ func (e *editor) patches(k *kustomizeSource, _ map[string]string) error {
 	}
 	for _, p := range k.Patches {
 		list = append(list, p)
+	}
+	if kustomization == nil { // the file is empty
+		kustomization = map[string]any{}
 	}
 	kustomization["patches"] = list
 	if data, err = yaml.Marshal(kustomization); err != nil {

@@ -142,7 +142,14 @@ func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) 
 			claimed[name] = true
 			k.remember(name, files[name])
 		}
-		source, err := k.kustomize(ctx, nil, dir, nil)
+		var err error
+		if k.Starting != nil { // the build can take long, or end the process
+			err = k.Starting(fileApp(one.file))
+		}
+		var source Source
+		if err == nil {
+			source, err = k.kustomize(ctx, nil, dir, nil)
+		}
 		if err != nil {
 			k.problems = append(k.problems, Problem{App: fileApp(one.file), Origin: Origin{File: one.file, Line: 1}, Message: fmt.Sprintf("%s: %v", one.file, err)})
 			continue

@@ -88,8 +88,16 @@ func mayRead(c *cluster, o manifest.Object) []string {
 	spec, _ := o["spec"].(map[string]any)
 	key := keyOf(o)
 	from, names := c.commit, []string(nil)
+	inside := "." // the directory that the source is pushed from
 	behind := func(source Key) bool {
-		a, err := contentBehind(c, source)
+		var a *content
+		var err error
+		if source.Kind == kindOCIRepository || source.Kind == kindBucket {
+			_, err = c.pushed(source)
+			a, inside = c.commit, orDefault(c.objects[source].Annotation(AnnotationPushedFrom), ".")
+		} else {
+			a, err = contentBehind(c, source)
+		}
 		switch {
 		case err == nil:
 			from = a
@@ -106,28 +114,26 @@ func mayRead(c *cluster, o manifest.Object) []string {
 			return nil
 		}
 		t := r.Spec.Chart.Spec
-		if t.SourceRef.Kind != kindGitRepository || !behind(Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name}) {
+		if !slices.Contains([]string{kindGitRepository, kindBucket}, t.SourceRef.Kind) ||
+			!behind(Key{Group: groupSource, Kind: t.SourceRef.Kind, Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name}) {
 			return nil
 		}
-		names = append(names, clean(t.Chart))
+		names = append(names, clean(inside+"/"+t.Chart))
 		for _, name := range t.ValuesFiles {
-			names = append(names, clean(name))
+			names = append(names, clean(inside+"/"+name))
 		}
 	case kindKustomization:
 		dir, _ := spec["path"].(string)
-		names = append(names, clean(dir))
 		var ks kustomizev1.Kustomization
 		if decode(o, &ks) == nil {
-			if ks.Spec.SourceRef.Kind == kindGitRepository && !behind(sourceKey(key.Namespace, ks.Spec.SourceRef)) {
-				return nil
-			}
-			if ks.Spec.SourceRef.Kind != kindGitRepository && ks.Spec.SourceRef.Kind != kindExternalArtifact {
+			if ks.Spec.SourceRef.Kind != kindExternalArtifact && !behind(sourceKey(key.Namespace, ks.Spec.SourceRef)) {
 				return nil
 			}
 			for _, component := range ks.Spec.Components {
-				names = append(names, clean(dir+"/"+component))
+				names = append(names, clean(inside+"/"+dir+"/"+component))
 			}
 		}
+		names = append(names, clean(inside+"/"+dir))
 	default:
 		text, err := manifest.Encode(o)
 		if err != nil {

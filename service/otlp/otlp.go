@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 )
@@ -58,6 +60,8 @@ func New(ctx context.Context, c Config) (*otlptrace.Exporter, error) {
 	if _, value := env.get("COMPRESSION"); value == "gzip" {
 		compression = otlptracehttp.GzipCompression
 	}
+	// The exporter reads the variables again and logs those that are malformed, which can be credentials. New has read and checked them.
+	otel.SetLogger(logr.Discard())
 	return otlptracehttp.New(ctx,
 		otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithTimeout(wait),
 		otlptracehttp.WithCompression(compression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
