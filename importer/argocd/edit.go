@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // edited returns the kustomization of a directory with the fields of a source. Argo CD runs these commands of `kustomize edit`, in this
@@ -40,19 +41,19 @@ func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string)
 			return nil, err
 		}
 	}
-	return e.files.ReadFile(e.name)
+	return e.files.FileSystem.ReadFile(e.name)
 }
 
 // editor runs commands of `kustomize edit` on the kustomization of one directory.
 type editor struct {
 	*importer
 	dir, name string
-	files     filesys.FileSystem // the directory's kustomization, in memory
+	files     edits // the directory's kustomization, in memory
 }
 
 func (i *importer) editor(dir string) (*editor, error) {
 	e := &editor{importer: i, dir: dir}
-	e.files = globbing{filesys.MakeFsInMemory(), e.glob}
+	e.files = edits{filesys.MakeFsInMemory(), e.glob}
 	for _, base := range kustomize.FileNames() {
 		name := path.Join(dir, base)
 		if !i.isFile(name) {
@@ -60,6 +61,9 @@ func (i *importer) editor(dir string) (*editor, error) {
 		}
 		data, err := i.Tree.ReadFile(name)
 		if err != nil {
+			return nil, err
+		}
+		if err := manifest.Check(data, manifest.DefaultBudget()); err != nil {
 			return nil, err
 		}
 		if err := e.files.WriteFile(base, data); err != nil {
@@ -184,7 +188,7 @@ func (e *editor) patches(k *kustomizeSource, _ map[string]string) error {
 	if len(k.Patches) == 0 {
 		return nil
 	}
-	data, err := e.files.ReadFile(e.name)
+	data, err := e.files.FileSystem.ReadFile(e.name)
 	if err != nil {
 		return err
 	}
@@ -224,14 +228,24 @@ func (e *editor) components(k *kustomizeSource, _ map[string]string) error {
 	return e.run("components", args...)
 }
 
-// globbing is a file system that looks up patterns elsewhere.
-type globbing struct {
+// edits is the file system of `kustomize edit`.
+type edits struct {
 	filesys.FileSystem
 	glob func(pattern string) ([]string, error)
 }
 
 // Glob implements filesys.FileSystem.
-func (g globbing) Glob(pattern string) ([]string, error) { return g.glob(pattern) }
+func (f edits) Glob(pattern string) ([]string, error) { return f.glob(pattern) }
+
+// ReadFile implements filesys.FileSystem. It returns the file in one line of JSON: to keep comments, the commands compare each line with each
+// field, which takes 0.1 s for a file of 300 lines. No comment is read afterwards.
+func (f edits) ReadFile(name string) ([]byte, error) {
+	data, err := f.FileSystem.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSON(data)
+}
 
 // glob returns the files and directories of the commit that match a pattern, relative to the directory. A pattern that matches nothing stays
 // as it is: the command must not look for it in other repositories, and whoever reads the kustomization reports it.

@@ -61,14 +61,10 @@ func (i *importer) find(ctx context.Context) ([]located, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	k := i.kustomizations()
-	for name := range k.patches {
-		delete(files, name)
-	}
-	out, claimed := k.overlays(ctx, files)
+	out, claimed := i.kustomizations().overlays(ctx, files)
 	for _, name := range order {
-		if data, ok := files[name]; ok && !claimed[name] {
-			out = append(out, i.findIn(name, data)...)
+		if !claimed[name] {
+			out = append(out, i.findIn(name, files[name])...)
 		}
 	}
 	return out, nil

@@ -16,24 +16,24 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// kustomizations are those of the commit, by directory. They tell files that are objects from patches, and from bases that an overlay changes.
+// kustomizations are those of the commit, by directory. They tell files that are objects from bases and patches of an overlay.
 type kustomizations struct {
 	*importer
-	dirs    map[string]*kustomization
-	patches map[string]bool // files that a kustomization names as a patch
+	dirs map[string]*kustomization
 }
 
 type kustomization struct {
 	file      string
 	component bool
 	below     []string // files and directories that it reads as objects
+	patches   []string // files that it reads as patches
 	used      bool     // another one reads it
 	changes   bool     // it may change Applications, ApplicationSets or cluster Secrets
 }
 
 // kustomizations reads the kustomizations among the files that Apps names. One that cannot be read is none here: whoever builds it reports it.
 func (i *importer) kustomizations() *kustomizations {
-	k := &kustomizations{importer: i, dirs: map[string]*kustomization{}, patches: map[string]bool{}}
+	k := &kustomizations{importer: i, dirs: map[string]*kustomization{}}
 	for _, name := range i.files {
 		if !slices.Contains(kustomize.FileNames(), path.Base(name)) || !i.wanted(name) || i.ignored(name) {
 			continue
@@ -64,14 +64,14 @@ func (k *kustomizations) read(name string, one *kustypes.Kustomization) *kustomi
 	}
 	out.changes = one.NamePrefix != "" || one.NameSuffix != "" || len(one.Transformers) > 0
 	for _, p := range slices.Concat(one.Patches, one.PatchesJson6902) { //nolint:staticcheck // deprecated, and in use
-		out.changes = k.patch(dir, p.Path, p.Patch, p.Target) || out.changes
+		out.changes = k.patch(out, p.Path, p.Patch, p.Target) || out.changes
 	}
 	for _, p := range one.PatchesStrategicMerge { //nolint:staticcheck // deprecated, and in use
 		file, text := string(p), ""
 		if strings.Contains(file, "\n") {
 			file, text = "", file
 		}
-		out.changes = k.patch(dir, file, text, nil) || out.changes
+		out.changes = k.patch(out, file, text, nil) || out.changes
 	}
 	for _, r := range one.Replacements {
 		text := []byte(nil)
@@ -85,11 +85,12 @@ func (k *kustomizations) read(name string, one *kustypes.Kustomization) *kustomi
 }
 
 // patch remembers the file of a patch, and reports whether the patch may change what an import reads.
-func (k *kustomizations) patch(dir, file, text string, target *kustypes.Selector) bool {
+func (k *kustomizations) patch(of *kustomization, file, text string, target *kustypes.Selector) bool {
 	data := []byte(text)
 	if file != "" {
-		k.patches[path.Join(dir, file)] = true
-		data, _ = k.Tree.ReadFile(path.Join(dir, file)) // the build reports it
+		file = path.Join(path.Dir(of.file), file)
+		of.patches = append(of.patches, file)
+		data, _ = k.Tree.ReadFile(file) // the build reports it
 	}
 	if target == nil {
 		return describes(data)
@@ -104,29 +105,33 @@ func ofArgoCD(kind string) bool {
 	return kind == "" || err != nil || match.MatchString(kindApplication) || match.MatchString(kindApplicationSet)
 }
 
-// reach returns the files that a build of a directory reads as objects, and whether something on the way may change Applications.
-func (k *kustomizations) reach(dir string, into map[string]bool) (changes bool) {
+// reach adds the files that a build of a directory reads as objects and as patches, and reports whether something on the way may change
+// Applications.
+func (k *kustomizations) reach(dir string, objects, patches map[string]bool) (changes bool) {
 	one := k.dirs[dir]
-	if one == nil || into[one.file] {
+	if one == nil || objects[one.file] {
 		return false
 	}
-	into[one.file] = true
+	objects[one.file] = true
 	changes = one.changes
+	for _, name := range one.patches {
+		patches[name] = true
+	}
 	for _, name := range one.below {
-		into[name] = true
-		changes = k.reach(name, into) || changes
+		objects[name] = true
+		changes = k.reach(name, objects, patches) || changes
 	}
 	return changes
 }
 
 // overlays builds the kustomizations that change Applications of other files and that no other kustomization reads. It returns what they bring,
-// and the files that are read by no other way: the overlay wins over its base.
+// and the files that describe nothing else: its bases and its patches.
 func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) (found []located, claimed map[string]bool) {
 	claimed = map[string]bool{}
 	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
 		one := k.dirs[dir]
-		reached := map[string]bool{}
-		if one.used || one.component || !k.reach(dir, reached) {
+		reached, patches := map[string]bool{}, map[string]bool{}
+		if one.used || one.component || !k.reach(dir, reached, patches) {
 			continue
 		}
 		var own []string
@@ -142,6 +147,7 @@ func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) 
 			claimed[name] = true
 			k.remember(name, files[name])
 		}
+		maps.Copy(claimed, patches) // a patch can be as complete as an object
 		var err error
 		if k.Starting != nil { // the build can take long, or end the process
 			err = k.Starting(fileApp(one.file))

@@ -34,6 +34,10 @@ func TestOverlaysWin(t *testing.T) {
 				"-- overlay/p.yaml --\n" + strings.Replace(one, "name: prod", "name: other", 1),
 			want: []string{"x-web: spec.destination: the cluster \"other\""},
 		},
+		"an Application that is a patch elsewhere": {
+			files: "apps/web.yaml --\n" + one + "-- tests/kustomization.yaml --\nresources: [../plain/config.yaml]\npatches: [{path: ../apps/web.yaml}]\n",
+			want:  []string{"web"},
+		},
 		"a deleted Application": {
 			files: "base/web.yaml --\n" + one + "---\n" + strings.Replace(one, "name: web", "name: gone", 1) + "-- overlay/kustomization.yaml --\nresources: [../base]\npatchesStrategicMerge: [d.yaml]\n-- base/kustomization.yml --\nresources: [web.yaml]\n" +
 				"-- overlay/d.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: gone}\n$patch: delete\n",

@@ -187,6 +187,7 @@ func (s *survey) find() {
 	if len(s.roots) > 0 {
 		return
 	}
+	s.each(s.applyingItself)
 	s.each(s.applyingOthers)
 	if len(s.roots) == 0 {
 		s.each(func(name string, k *applying) []string {
@@ -309,6 +310,21 @@ func (s *survey) amongClusters(name string, _ *applying) []string {
 		}
 	}
 	return out
+}
+
+// applyingItself is the rule of a Kustomization that was created by hand: it applies the directory that it is written in, with other
+// Kustomizations.
+func (s *survey) applyingItself(name string, k *applying) []string {
+	dir := clean(k.Path)
+	if dir == "." || !selfNaming(name, k) {
+		return nil
+	}
+	for file := range s.reach(dir, k.Source) {
+		if file != name && len(s.facts[file].Applies) > 0 {
+			return []string{dir}
+		}
+	}
+	return nil
 }
 
 // applyingOthers is the rule of a repository without the layout of the documentation: a directory that applies Kustomizations of other directories.

@@ -81,6 +81,7 @@ func TestRoots(t *testing.T) {
 		"a base through another":         {bases + "-- clusters/prod/base/kustomization.yaml --\nresources: [../../base]\n-- clusters/prod/eu/kustomization.yaml --\nresources: [../base]\n", "eu(prod):clusters/prod/eu"},
 		"a folder of a cluster":          {ks("clusters/prod/infrastructure/x.yaml", "x", "./x") + ks("clusters/prod/apps/y.yaml", "y", "./y"), "prod:clusters/prod"},
 		"not set up in Git":              {ks("k8s/flux/apps.yaml", "apps", "./k8s/apps") + ks("k8s/apps/web/ks.yaml", "web", "./k8s/apps/web/app") + ks("k8s/old/ks.yaml", "old", "./k8s/old/app"), "k8s:k8s/flux"},
+		"its folder, made by hand":       {ks("mc/ONE/ONE.yaml", "one", "./mc/ONE") + ks("mc/ONE/teams/kustomization/a.yaml", "a", "./mc/ONE/teams/a") + ks("mc/ONE/teams/a/b.yaml", "b", "./apps"), "one:mc/ONE"},
 		"one Kustomization":              {ks("ks.yaml", "apps", "./apps") + "-- apps/cm.yaml --\n" + object, ".:."},
 		"only a folder's own":            {self, ""},
 		"for another cluster":            {strings.Replace(ks("clusters/hub/x.yaml", "x", "./clusters/edge"), "spec: {", "spec: {kubeConfig: {secretRef: {name: edge}}, ", 1) + ks("clusters/hub/y.yaml", "y", "./apps") + ks("clusters/edge/x.yaml", "x", "./apps"), "edge:clusters/edge hub:clusters/hub"},
