@@ -21,6 +21,8 @@
 //
 // Whoever writes the status of a head goes through headStatus, because merge requests with the same head share it, and
 // whoever writes a comment through commenting, because tasks of one merge request can run at the same time.
+//
+// The package is not API: it can change in every release.
 package bot
 
 import (

@@ -2,6 +2,8 @@
 // renderings, lists the changed fields with their paths, determines the consequences, and groups equal changes over
 // clusters. It is pure and deterministic, and its cost grows linearly with the number of objects. Callers mask
 // secrets (Masker) first; a change set contains only content of the given objects.
+//
+// The package is API: docs/architecture.md says how stable it is.
 package diff
 
 import (

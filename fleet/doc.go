@@ -5,4 +5,6 @@
 // strictly and reports every problem at once; the Fleet that it returns is safe for concurrent use. Placement and
 // layer files depend only on the registry (clusters, classes, apps), never on values, so that Affected can list the
 // targets of a change without rendering.
+//
+// The package is API: docs/architecture.md says how stable it is.
 package fleet

@@ -14,4 +14,6 @@
 // are paths. Errors never contain the credentials of Auth; callers tell them apart with errors.Is and errors.As, see errors.go.
 // Only repositories with SHA-1 object names are supported. Objects are untrusted: sizes, names and formats are checked, and
 // errors name the object.
+//
+// The package is not API: it can change in every release.
 package gitstore

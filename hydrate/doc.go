@@ -7,4 +7,6 @@
 //
 // The package knows no forge. It reads Git through gitstore, charts through fetch, and renders with a
 // renderer.Renderer.
+//
+// The package is not API: it can change in every release.
 package hydrate

@@ -3,6 +3,8 @@
 //
 // It is pure: callers hand in objects, facts and schemas, and get findings. It reads no clock, file or network itself and never
 // changes an object. Callers mask secrets first; masked values are not compared with schemas.
+//
+// The package is API: docs/architecture.md says how stable it is.
 package policy
 
 import (

@@ -13,4 +13,6 @@
 //
 // What Git does not hold comes from the roles in Adapters. A role that is missing, or that fails, makes its answer unknown, and
 // an unknown status blocks the promotion. A record that cannot be read is an error of its environment, never an empty record.
+//
+// The package is not API: it can change in every release.
 package promote

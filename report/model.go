@@ -5,6 +5,8 @@
 // The package is pure. It does not render, compare or judge, does not read a clock, and never receives an unmasked
 // secret: diff masks them. Data flows one way, from a Review to text. The sub-packages page and data write
 // the same Review as HTML and as JSON, SARIF and JUnit.
+//
+// The package is API: docs/architecture.md says how stable it is.
 package report
 
 import (

@@ -4,6 +4,8 @@
 // A Reviewer reviews. Local reviews in this process. Isolated lets a worker process review, which has no credential, no
 // network, and no file except cached schemas, because anybody can write the content of a merge request. Cached remembers
 // results. A Request has the same form for all of them, and as JSON for the worker.
+//
+// The package is not API: it can change in every release.
 package review
 
 import (

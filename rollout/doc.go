@@ -6,4 +6,6 @@
 // The terms are those of docs/promotion-model.md: the desired state of an environment is a Source; a cluster that
 // does not run it is behind; a Hold keeps a commit out of a part of the environment after it failed there or was
 // rolled back.
+//
+// The package is not API: it can change in every release.
 package rollout

@@ -3,6 +3,8 @@
 //
 // All state is in Git and on the forge: the data folder can be deleted at any time. The package names no concrete
 // forge and reads neither files nor the environment: Options carry functions and values for both.
+//
+// The package is not API: it can change in every release.
 package service
 
 import (

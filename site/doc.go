@@ -5,4 +5,6 @@
 // The package reads and never changes anything: it moves no branch and stores no record. Every action is shown as the command to
 // run. All text reaches a page through html/template, with control and bidirectional characters escaped; values of Secrets are
 // masked. A page names the data that could not be read, and never shows it as empty.
+//
+// The package is not API: it can change in every release.
 package site

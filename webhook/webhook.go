@@ -7,6 +7,8 @@
 //
 // The package holds no credential that can write to a forge or to Git, does not act on a payload, and logs only ids,
 // kinds and sizes.
+//
+// The package is not API: it can change in every release.
 package webhook
 
 import (

@@ -1,6 +1,8 @@
 // Package ci determines from the environment of a CI job what the job runs for: a merge request, or a commit of a
 // branch. It reads variables and the event's file and sends no request. Anybody who can push controls this input, so
 // the package validates numbers, hashes and paths, and uses no other part of an event.
+//
+// The package is not API: it can change in every release.
 package ci
 
 import (

@@ -6,4 +6,6 @@
 //
 // A merge request never gets more rights by being named, and whoever names one shows nothing that its readers may not
 // see; see Dependencies.
+//
+// The package is not API: it can change in every release.
 package companions

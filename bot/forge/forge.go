@@ -4,6 +4,8 @@
 //
 // Methods of roles are idempotent, except those that create something. They are safe for concurrent use, read all
 // pages of a list, retry temporary errors, and return errors that errors.Is distinguishes.
+//
+// The package is not API: it can change in every release.
 package forge
 
 import (

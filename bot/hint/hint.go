@@ -2,6 +2,8 @@
 //
 // A hint names what may have changed. It contains no state: the bot reads the current state from the forge and from
 // Git. The package is a leaf: it knows no queue and no HTTP.
+//
+// The package is not API: it can change in every release.
 package hint
 
 import (

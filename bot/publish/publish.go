@@ -4,6 +4,8 @@
 //
 // Calls for one merge request must not overlap: a forge has no compare-and-swap for comments, so the later of two
 // writes would undo the earlier.
+//
+// The package is not API: it can change in every release.
 package publish
 
 import (

@@ -31,6 +31,8 @@
 // lane, or for a review that of the merge request, reads the newest message of a key, does the work, and
 // deletes exactly the sequence that it read: a hint that arrived meanwhile has another sequence and stays.
 // After a crash at any moment, the hint is still in the stream and is worked on again.
+//
+// The package is not API: it can change in every release.
 package queue
 
 import (

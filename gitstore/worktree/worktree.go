@@ -8,6 +8,8 @@
 //
 // The package is for the checkout of the person or the job that runs the command line. The service and its workers read
 // commits only, and do not import it.
+//
+// The package is not API: it can change in every release.
 package worktree
 
 import (

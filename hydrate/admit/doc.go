@@ -4,4 +4,6 @@
 //
 // The package reads branches and moves none. What the fleet of a commit says about its own trunk or signers never admits
 // that commit: both come from the trunk of the remote.
+//
+// The package is not API: it can change in every release.
 package admit

@@ -4,6 +4,8 @@
 // equal bytes. No object holds a secret; it refers to a Secret or a key that the user creates. Each app that the
 // fleet places on the cluster gets one object, in the order of dependsOn. Dependencies that are not placed on the
 // cluster are ignored.
+//
+// The package is not API: it can change in every release.
 package bootstrap
 
 import (

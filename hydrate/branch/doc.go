@@ -6,4 +6,6 @@
 // digests, and promotion and verification start from the source commit.
 //
 // All functions work on a gitstore.Store or a gitstore.Writer. The package keeps no state and moves no branch.
+//
+// The package is not API: it can change in every release.
 package branch

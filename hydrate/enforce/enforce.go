@@ -6,6 +6,8 @@
 // workspace's own policy do. The gate judges only objects that differ from the branch,
 // and those of rendered targets of workspaces, so that its cost follows the change. Findings that the fleet's policy
 // exempts pass.
+//
+// The package is not API: it can change in every release.
 package enforce
 
 import (

@@ -1,4 +1,6 @@
 // Package hydratetest provides a source repository on disk and a Hydrator for the tests of hydrate and its packages.
+//
+// The package is not API: it can change in every release.
 package hydratetest
 
 import (

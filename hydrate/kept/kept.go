@@ -1,5 +1,7 @@
 // Package kept keeps results in memory between runs that would find them again. Its users name with the key everything that a result depends on,
 // and keep no failure that may end and nothing that depends on the time.
+//
+// The package is not API: it can change in every release.
 package kept
 
 import "github.com/sluice-gitops/sluice/internal/lru"

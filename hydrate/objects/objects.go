@@ -3,6 +3,8 @@
 // A Reader registers the values of Secrets before it returns an object, and masks these values wherever they occur.
 // An Inventory finds objects on clusters. Both read Git objects and write nothing. KeepFields and WithNamespace change
 // objects in memory, given as YAML.
+//
+// The package is not API: it can change in every release.
 package objects
 
 import (

@@ -1,6 +1,8 @@
 // Package ownpolicy evaluates the own policies of workspaces: the rules of a team, which judge the objects of its own apps
 // and no others. Anybody who may write to the workspace writes them, so they are read, compiled and evaluated in worker
 // processes (Job), within limits on time and bytes. What a policy does wrong is its result, never an error.
+//
+// The package is not API: it can change in every release.
 package ownpolicy
 
 import (

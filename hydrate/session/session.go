@@ -5,6 +5,8 @@
 //
 // The package reads neither the environment nor the configuration: callers pass credentials, folders and limits as
 // values. It names no forge.
+//
+// The package is not API: it can change in every release.
 package session
 
 import (

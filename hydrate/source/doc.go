@@ -5,4 +5,6 @@
 // content of a source, which a view reads once.
 //
 // The package reads Git objects and locked archives. It knows no branch and renders nothing.
+//
+// The package is not API: it can change in every release.
 package source

@@ -1,6 +1,8 @@
 // Package verify checks rendered branches. It renders environment branches again from the source commits that they
 // record and compares file by file. It requires that the trunk contains those commits, and checks signatures against
 // spec.signers of the trunk. It trusts no record of a branch without checking it, and writes nothing.
+//
+// The package is not API: it can change in every release.
 package verify
 
 import (

@@ -7,4 +7,6 @@
 //
 // The package reads one commit's tree and nothing else: no network, no cluster. An Application that cannot be read fails by itself. It runs
 // templates of the repository, so content of a merge request must only be read in a worker process.
+//
+// The package is not API: it can change in every release.
 package argocd

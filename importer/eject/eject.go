@@ -1,6 +1,8 @@
 // Package eject turns an imported app into files of the fleet: app.yaml, layers, and an exclusion in sluice.yaml. It decides what to write and
 // writes nothing. Its caller proves that the fleet renders the same objects with the files, because a Plan is a proposal: a repository's own
 // layers can reach an app that was imported before.
+//
+// The package is not API: it can change in every release.
 package eject
 
 import (

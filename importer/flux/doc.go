@@ -6,4 +6,6 @@
 //
 // The package reads one commit's tree and nothing else: no network, no cluster. It changes nothing. A Kustomization or HelmRelease that
 // cannot be read fails by itself; all others are read.
+//
+// The package is not API: it can change in every release.
 package flux

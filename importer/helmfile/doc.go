@@ -3,4 +3,6 @@
 //
 // A release that the fleet would render differently is left out, never approximated. Result.Findings names it, and each field that has no
 // counterpart.
+//
+// The package is not API: it can change in every release.
 package helmfile

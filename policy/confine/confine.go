@@ -2,6 +2,8 @@
 //
 // It is pure: callers hand in an object and the bounds, and get what the object violates. It judges what was rendered, never what a file
 // asks for, so that a chart, a component or a patch cannot get around it. An unknown kind is outside of the bounds unless they name its group.
+//
+// The package is not API: it can change in every release.
 package confine
 
 import (

@@ -1,5 +1,7 @@
 // Package schemas provides the JSON schemas of Kubernetes' built-in kinds, from URLs or from a folder. It caches them by digest. It
 // decides nothing about objects: a schema that cannot be downloaded is an error, not a finding.
+//
+// The package is not API: it can change in every release.
 package schemas
 
 import (

@@ -20,4 +20,6 @@
 // to hosts it can reach. Rendering a locked fleet asks only for what the lock file names.
 //
 // A Fetcher is safe for concurrent use, and several processes may share one cache directory.
+//
+// The package is not API: it can change in every release.
 package fetch

@@ -4,4 +4,6 @@
 // the caller passes charts as files or as a packed archive, `lookup` returns nothing, DNS is off, and a schema that
 // refers to another document is refused. A hostile template can exhaust the process, so render untrusted charts in a
 // child process.
+//
+// The package is not API: it can change in every release.
 package helm

@@ -18,4 +18,6 @@
 // that convert.go cannot take directly.
 //
 // The library writes warnings about deprecated fields to the process's standard error. Nothing here can prevent that.
+//
+// The package is not API: it can change in every release.
 package kustomize

@@ -6,4 +6,6 @@
 // 1.1 and 1.2 understand alike.
 //
 // All functions are pure and safe for concurrent use. The package imports nothing of Sluice except internal/safetext.
+//
+// The package is API: docs/architecture.md says how stable it is.
 package manifest

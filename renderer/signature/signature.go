@@ -9,6 +9,8 @@
 // generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC 3161 beside them).
 //
 // Not supported: timestamps of signatures in the old form, and the logs of issued certificates (SCTs are not checked).
+//
+// The package is not API: it can change in every release.
 package signature
 
 import (

@@ -21,4 +21,6 @@
 //   - The parent trusts nothing that a child sends: sizes are checked before memory is reserved, texts are escaped and
 //     bounded, an unexpected message ends the child. The parent decodes answers itself and must validate them.
 //   - Credentials never enter a child. Code that answers a child's question must not put one into the answer.
+//
+// The package is not API: it can change in every release.
 package worker

@@ -1,6 +1,8 @@
 // Package data writes a review for programs: as JSON with its own schema, as SARIF 2.1.0 and as JUnit XML. The JSON form
 // contains the complete review without escaping; SARIF and JUnit contain the findings and escape what a viewer would
 // interpret. Equal reviews give equal bytes.
+//
+// The package is not API: it can change in every release.
 package data
 
 import (

@@ -2,6 +2,8 @@
 // file is readable without JavaScript; its script adds the filters, the tree, line numbers, word highlights and the
 // keyboard. All text reaches the file through html/template. The package decides nothing: words, order, risks and
 // folding come from package report.
+//
+// The package is not API: it can change in every release.
 package page
 
 import (

@@ -1,4 +1,6 @@
 // Package announce notifies receivers of the branches that a push of a session moved.
+//
+// The package is not API: it can change in every release.
 package announce
 
 import (

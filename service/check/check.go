@@ -3,6 +3,8 @@
 // The addresses come from the trunk's sluice.yaml, never from a merge request. The transport of a service refuses
 // internal addresses that its configuration does not allow. If a check cannot be evaluated, its state is unknown,
 // which blocks the promotion.
+//
+// The package is not API: it can change in every release.
 package check
 
 import (

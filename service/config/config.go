@@ -1,5 +1,7 @@
 // Package config parses the service's configuration: a YAML file, decoded strictly, whose secrets come from other
 // files or variables. It reports all mistakes at once. It opens only the files that the configuration names.
+//
+// The package is not API: it can change in every release.
 package config
 
 import (

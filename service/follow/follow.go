@@ -1,4 +1,6 @@
 // Package follow moves the pins of repositories that a fleet follows: on a branch for a merge request, or on the trunk.
+//
+// The package is not API: it can change in every release.
 package follow
 
 import (

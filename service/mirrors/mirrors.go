@@ -1,4 +1,6 @@
 // Package mirrors manages the clones of the repositories of a service.
+//
+// The package is not API: it can change in every release.
 package mirrors
 
 import (

@@ -4,6 +4,8 @@
 //
 // The package sends requests only to addresses that an operator configured, never to one from a repository, and signs
 // them with the operator's secrets. A lost message only delays the next reconciliation.
+//
+// The package is not API: it can change in every release.
 package notify
 
 import (

@@ -1,5 +1,7 @@
 // Package otlp configures OpenTelemetry's exporter of spans: OTLP over HTTP, as protobuf. It reads the variables of the
 // environment itself, because OpenTelemetry's reader logs and skips what is wrong, with the value, which can be a credential.
+//
+// The package is not API: it can change in every release.
 package otlp
 
 import (

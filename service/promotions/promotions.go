@@ -1,5 +1,7 @@
 // Package promotions connects promotions (package promote) with what is not in Git: the trunk's policy, which reviews judge
 // by, and the commit statuses, authors and merge requests of a forge.
+//
+// The package is not API: it can change in every release.
 package promotions
 
 import (

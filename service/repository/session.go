@@ -3,6 +3,8 @@
 //
 // A Session is a session (package hydrate/session) with the credentials and the forge of its repository. The bot declares
 // the roles that it uses. The package names no concrete forge.
+//
+// The package is not API: it can change in every release.
 package repository
 
 import (

@@ -5,6 +5,8 @@
 // earlier heads are lost. Its size is bounded: when it exceeds the limit, a Store deletes the oldest reports, and the list still names
 // their heads. The names of files consist of numbers and hexadecimal digits that the package checks, never of text of a merge request.
 // A Store is safe for concurrent use.
+//
+// The package is not API: it can change in every release.
 package reviews
 
 import (

@@ -4,6 +4,8 @@
 //
 // A difference that only carries the value of a registry variable, such as ${cluster.vars.domain}, does not count: variables
 // exist to differ. The package reads Git objects, masks Secrets, and renders and writes nothing.
+//
+// The package is not API: it can change in every release.
 package conform
 
 import (

@@ -4,6 +4,8 @@
 // The index is a cache: Git is the source of truth, and the file can be deleted at any time. Equal trees are read once. An update
 // reads only the trees that no cluster had before, so its cost follows the change. An Index does not change: Update returns
 // another one. All methods are safe for concurrent use.
+//
+// The package is not API: it can change in every release.
 package index
 
 import (

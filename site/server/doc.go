@@ -5,4 +5,6 @@
 // only requests whose host is a loopback address, and is meant to listen there.
 //
 // Paths are /REPOSITORY/-/PAGE. Pages are looked up by their full name among those that exist; no path reaches the file system.
+//
+// The package is not API: it can change in every release.
 package server

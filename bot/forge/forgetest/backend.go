@@ -1,6 +1,8 @@
 // Package forgetest contains the contract of the adapters of package forge as a test suite: Run. It uses only the
 // neutral types. The tests of an adapter provide a Backend, which creates worlds: the adapter and a driver for the
 // forge that it talks to. The package names no forge and uses only the backend's network.
+//
+// The package is not API: it can change in every release.
 package forgetest
 
 import (

@@ -1,6 +1,8 @@
 // Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of package forge
 // with GitHub's REST API, with the token of a user or of a workflow, or as a GitHub App. It holds the credentials and
 // translates GitHub's types and errors; it decides nothing about fleets. Package rest sends the requests.
+//
+// The package is not API: it can change in every release.
 package github
 
 import (

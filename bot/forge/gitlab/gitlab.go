@@ -1,6 +1,8 @@
 // Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package forge with
 // GitLab's REST API, with a personal, group or project access token, or with the token of a CI job. It translates
 // GitLab's types and errors; it decides nothing about fleets. Package rest sends the requests.
+//
+// The package is not API: it can change in every release.
 package gitlab
 
 import (

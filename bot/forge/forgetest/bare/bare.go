@@ -1,5 +1,7 @@
 // Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not be part
 // of a released binary.
+//
+// The package is not API: it can change in every release.
 package bare
 
 import (

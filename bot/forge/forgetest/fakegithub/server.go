@@ -3,6 +3,8 @@
 // answer with GitHub's published description. A repository can be connected to a bare Git repository on disk,
 // whose branches it then reads. The package must not be part of a released binary, and must not be more
 // lenient than GitHub.
+//
+// The package is not API: it can change in every release.
 package fakegithub
 
 import (

@@ -2,6 +2,8 @@
 // types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
 // answer with the documentation. A project can be connected to a bare Git repository on disk, whose branches
 // it then reads. The package must not be part of a released binary, and must not be more lenient than GitLab.
+//
+// The package is not API: it can change in every release.
 package fakegitlab
 
 import (

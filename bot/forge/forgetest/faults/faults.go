@@ -1,4 +1,6 @@
 // Package faults holds the faults that tests configure in the fake forges. The kinds of faults are those of each forge.
+//
+// The package is not API: it can change in every release.
 package faults
 
 import (

@@ -2,6 +2,8 @@
 // repository served over HTTP, users with different permissions, and webhooks. It does not wait for the
 // service and does not check it: the caller reads branches and comments. Methods are safe for concurrent use,
 // except Branch and Change, which change the working copy. The package must not be part of a released binary.
+//
+// The package is not API: it can change in every release.
 package stage
 
 import (
