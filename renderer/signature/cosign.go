@@ -10,10 +10,11 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
-	"fmt"
 
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
+
+const maxChain = 8 // authorities that come with a signature
 
 // checks are those of one signer: of a signature as cosign attached it up to version 2, and of a bundle about a manifest.
 type checks struct {
@@ -75,8 +76,8 @@ func valid(key crypto.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// leaf reads the certificate of a signature and the authorities that come with it.
-func leaf(c fetch.Cosign) (*x509.Certificate, *x509.CertPool, error) {
+// certificates reads the certificate of a signature and the authorities that come with it.
+func certificates(c fetch.Cosign) (cert *x509.Certificate, between []*x509.Certificate, err error) {
 	if c.Certificate == "" {
 		return nil, nil, errors.New("it has no certificate: it was made with a key")
 	}
@@ -84,11 +85,16 @@ func leaf(c fetch.Cosign) (*x509.Certificate, *x509.CertPool, error) {
 	if block == nil {
 		return nil, nil, errors.New("its certificate is not in PEM form")
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, nil, fmt.Errorf("its certificate cannot be read")
+	if cert, err = x509.ParseCertificate(block.Bytes); err != nil {
+		return nil, nil, errors.New("its certificate cannot be read")
 	}
-	chain := x509.NewCertPool()
-	chain.AppendCertsFromPEM([]byte(c.Chain))
-	return cert, chain, nil
+	for rest := []byte(c.Chain); len(between) < maxChain; {
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if authority, err := x509.ParseCertificate(block.Bytes); err == nil { // what cannot be read vouches for nothing
+			between = append(between, authority)
+		}
+	}
+	return cert, between, nil
 }

@@ -1,148 +1,131 @@
 package signature
 
 import (
-	"cmp"
+	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/sluice-gitops/sluice/internal/safetext"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// keyless checks a signature by a short-lived certificate: the transparency log recorded the signature while the certificate was valid, the
-// authority that issued the certificate is trusted, and the certificate names the signer's identity.
+// keyless checks a signature by a short-lived certificate, as cosign attached it up to version 2.
 func (s Signer) keyless(c fetch.Cosign, root *trustedRoot) error {
-	cert, chain, err := leaf(c)
+	a, err := readAttached(c)
 	if err != nil {
 		return err
 	}
-	if err := signed(cert.PublicKey, c); err != nil {
-		return err
-	}
-	at, err := root.recorded(c, cert)
-	if err != nil {
-		return err
-	}
-	return s.vouched(cert, chain, at, root)
+	return root.verify(a, verify.WithArtifact(bytes.NewReader(c.Payload)), s)
 }
 
-// vouched requires that a trusted authority issued a certificate for the signer's identity, and that it was valid at a time.
-func (s Signer) vouched(cert *x509.Certificate, chain *x509.CertPool, at time.Time, root *trustedRoot) error {
-	if err := root.issued(cert, chain, at); err != nil {
-		return err
-	}
-	if issuer := issuerOf(cert); issuer != s.Issuer {
-		return fmt.Errorf("its identity is vouched for by %q", safetext.Brief(issuer, 200))
-	}
-	if found := subjectsOf(cert); !slices.Contains(found, s.Subject) {
-		return fmt.Errorf("it is by %q", safetext.Brief(strings.Join(found, ", "), 200))
-	}
-	return nil
+// attached is a signature as cosign attached it up to version 2, in the form of sigstore-go. Of the proofs of a log it has only the
+// promise, so it is an entity of version 0.1.
+type attached struct {
+	verify.BaseSignedEntity
+	payload, signature []byte
+	certificate        attachedCertificate
+	entry              *tlog.Entry
 }
 
-// logEntry is what the log signs. Its JSON form is canonical: the keys are sorted, and the values need no escapes.
-type logEntry struct {
-	Body           string `json:"body"`
-	IntegratedTime int64  `json:"integratedTime"`
-	LogID          string `json:"logID"`
-	LogIndex       int64  `json:"logIndex"`
+// attachedCertificate is a certificate with the authorities between it and the root, which cosign attached beside it.
+type attachedCertificate struct {
+	verify.VerificationContent
+	between []*x509.Certificate
 }
 
-// recorded returns when a trusted log recorded the signature, by the log's signed promise.
-func (r *trustedRoot) recorded(c fetch.Cosign, cert *x509.Certificate) (time.Time, error) {
-	if c.Bundle == "" {
-		return time.Time{}, errors.New("it has no entry of a transparency log with it: sign with cosign 1.0 or later, and without --tlog-upload=false")
-	}
-	var bundle struct {
-		Promise []byte   `json:"SignedEntryTimestamp"`
-		Payload logEntry `json:"Payload"`
-	}
-	if err := json.Unmarshal([]byte(c.Bundle), &bundle); err != nil {
-		return time.Time{}, errors.New("its entry of the transparency log cannot be read")
-	}
-	at := time.Unix(bundle.Payload.IntegratedTime, 0)
-	body, err := base64.StdEncoding.DecodeString(bundle.Payload.Body)
+// Intermediates returns the authorities. They are not trusted.
+func (c attachedCertificate) Intermediates() []*x509.Certificate { return c.between }
+
+// HasInclusionPromise is true: an entry without a promise has no signed time.
+func (a *attached) HasInclusionPromise() bool { return true }
+
+// Version returns the version of bundles whose entries need no inclusion proof.
+func (a *attached) Version() (string, error) { return "v0.1", nil }
+
+// SignatureContent returns the signature of the payload.
+func (a *attached) SignatureContent() (verify.SignatureContent, error) {
+	sum := sha256.Sum256(a.payload)
+	return bundle.NewMessageSignature(sum[:], "sha256", a.signature), nil
+}
+
+// VerificationContent returns the certificate.
+func (a *attached) VerificationContent() (verify.VerificationContent, error) {
+	return a.certificate, nil
+}
+
+// Timestamps returns none: those of signatures in this form are not supported.
+func (a *attached) Timestamps() ([][]byte, error) { return nil, nil }
+
+// TlogEntries returns the entry of the transparency log.
+func (a *attached) TlogEntries() ([]*tlog.Entry, error) { return []*tlog.Entry{a.entry}, nil }
+
+// readAttached reads a signature. Nothing is verified.
+func readAttached(c fetch.Cosign) (*attached, error) {
+	cert, between, err := certificates(c)
 	if err != nil {
-		return at, errors.New("its entry of the transparency log cannot be read")
-	}
-	canonical, err := json.Marshal(bundle.Payload)
-	if err != nil {
-		return at, err
-	}
-	if !r.promised(bundle.Payload.LogID, at, canonical, bundle.Promise) {
-		return at, errors.New("its entry of the transparency log is not signed by a trusted log")
+		return nil, err
 	}
 	signature, err := base64.StdEncoding.DecodeString(c.Signature)
+	if err != nil || len(signature) == 0 {
+		return nil, errors.New("the signature is not base64")
+	}
+	entry, err := readEntry(c.Bundle)
 	if err != nil {
-		return at, errors.New("the signature is not base64")
+		return nil, err
 	}
-	return at, about(body, record{message: sum256(c.Payload), signature: signature, certificate: cert.Raw})
+	return &attached{
+		payload: c.Payload, signature: signature, entry: entry,
+		certificate: attachedCertificate{bundle.NewCertificate(cert), between},
+	}, nil
 }
 
-// issued requires that a trusted authority issued the certificate, that it was valid at a time, and that a log of certificates knows it.
-func (r *trustedRoot) issued(cert *x509.Certificate, chain *x509.CertPool, at time.Time) error {
-	var unlogged error
-	for _, a := range r.authorities {
-		if !a.valid.has(at) {
-			continue
-		}
-		chains, err := cert.Verify(a.accepts(chain, x509.ExtKeyUsageCodeSigning, at))
-		if err != nil {
-			continue
-		}
-		for _, c := range chains {
-			if len(c) < 2 { // the certificate of an authority signs nothing
-				continue
-			}
-			err := r.logged(cert, c[1])
-			if err == nil {
-				return nil
-			}
-			unlogged = cmp.Or(unlogged, err)
-		}
+// readEntry reads what cosign attached of a transparency log: an entry with the log's promise.
+func readEntry(text string) (*tlog.Entry, error) {
+	if text == "" {
+		return nil, errors.New("it has no entry of a transparency log with it: " +
+			"sign with cosign 1.0 or later, and without --tlog-upload=false")
 	}
-	if unlogged != nil {
-		return unlogged
+	var e struct {
+		Promise []byte `json:"SignedEntryTimestamp"`
+		Payload struct {
+			Body           []byte `json:"body"`
+			IntegratedTime int64  `json:"integratedTime"`
+			LogID          string `json:"logID"`
+			LogIndex       int64  `json:"logIndex"`
+		} `json:"Payload"`
 	}
-	return fmt.Errorf("its certificate was not issued by a trusted authority, or not valid at %s, when it was used", at.UTC().Format(time.RFC3339))
-}
-
-// Extensions of Sigstore's certificates.
-const (
-	oidIssuer      = "1.3.6.1.4.1.57264.1.8" // a UTF8String
-	oidIssuerFirst = "1.3.6.1.4.1.57264.1.1" // the text as it is
-)
-
-// issuerOf returns who vouches for the identity of a certificate.
-func issuerOf(cert *x509.Certificate) string {
-	first := ""
-	for _, e := range cert.Extensions {
-		switch e.Id.String() {
-		case oidIssuer:
-			var text string
-			if rest, err := asn1.UnmarshalWithParams(e.Value, &text, "utf8"); err != nil || len(rest) > 0 {
-				return ""
-			}
-			return text
-		case oidIssuerFirst:
-			first = string(e.Value)
-		}
+	var body struct {
+		Version string `json:"apiVersion"`
+		Kind    string `json:"kind"`
 	}
-	return first
-}
-
-// subjectsOf returns the identities of a certificate: URIs and email addresses.
-func subjectsOf(cert *x509.Certificate) []string {
-	out := slices.Clone(cert.EmailAddresses)
-	for _, u := range cert.URIs {
-		out = append(out, u.String())
+	const unreadable = "its entry of the transparency log cannot be read"
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		return nil, errors.New(unreadable)
 	}
-	return out
+	id, err := hex.DecodeString(e.Payload.LogID)
+	if err != nil || json.Unmarshal(e.Payload.Body, &body) != nil {
+		return nil, errors.New(unreadable)
+	}
+	entry, err := tlog.ParseTransparencyLogEntry(&protorekor.TransparencyLogEntry{
+		LogIndex:          e.Payload.LogIndex,
+		LogId:             &protocommon.LogId{KeyId: id},
+		KindVersion:       &protorekor.KindVersion{Kind: body.Kind, Version: body.Version},
+		IntegratedTime:    e.Payload.IntegratedTime,
+		InclusionPromise:  &protorekor.InclusionPromise{SignedEntryTimestamp: e.Promise},
+		CanonicalizedBody: e.Payload.Body,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", unreadable, brief(err))
+	}
+	return entry, nil
 }

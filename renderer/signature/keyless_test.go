@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ import (
 
 // sigstore is a certificate authority with a transparency log.
 type sigstore struct {
-	t         *testing.T
+	t         testing.TB
 	authority *x509.Certificate
 	issuing   *ecdsa.PrivateKey
 	log       *ecdsa.PrivateKey
@@ -46,7 +45,7 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func newSigstore(t *testing.T) *sigstore {
+func newSigstore(t testing.TB) *sigstore {
 	t.Helper()
 	s := &sigstore{t: t, issuing: newKey(t), log: newKey(t), now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	template := &x509.Certificate{
@@ -82,8 +81,11 @@ func (s *sigstore) root(changes ...func(map[string]any)) []byte {
 	root := map[string]any{
 		"mediaType": "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
 		"tlogs": []any{
-			map[string]any{"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid}},
-			map[string]any{"baseUrl": "https://" + secondHost, "publicKey": map[string]any{"rawBytes": second, "keyDetails": "PKIX_ED25519", "validFor": valid}, "logId": map[string]any{"keyId": secondID(s.second)}},
+			map[string]any{
+				"hashAlgorithm": "SHA2_256", "logId": map[string]any{"keyId": sum256(key)},
+				"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid},
+			},
+			map[string]any{"baseUrl": "https://" + secondHost, "hashAlgorithm": "SHA2_256", "publicKey": map[string]any{"rawBytes": second, "keyDetails": "PKIX_ED25519", "validFor": valid}, "logId": map[string]any{"keyId": secondID(s.second)}},
 		},
 		"certificateAuthorities": []any{map[string]any{"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.authority.Raw}}}, "validFor": valid}},
 		"timestampAuthorities":   []any{s.stamper.trusted(valid)},
@@ -105,6 +107,8 @@ type attempt struct {
 	signedAfter     time.Duration // since the certificate was issued, which is valid for ten minutes
 	change          func(c *fetch.Cosign, entry map[string]any)
 	log             *ecdsa.PrivateKey // nil: the trusted one
+	// issued replaces the certificate with another one; its key signs.
+	issued func() (key *ecdsa.PrivateKey, der []byte)
 }
 
 const (
@@ -120,6 +124,9 @@ func (s *sigstore) good() attempt {
 // certificate issues a certificate for a new key.
 func (s *sigstore) certificate(a attempt) (key *ecdsa.PrivateKey, der []byte) {
 	s.t.Helper()
+	if a.issued != nil {
+		return a.issued()
+	}
 	key = newKey(s.t)
 	issuer, err := asn1.MarshalWithParams(a.issuer, "utf8")
 	if err != nil {
@@ -210,28 +217,28 @@ func TestKeyless(t *testing.T) {
 		want    string
 	}{
 		"a workflow":           {good, s, ""},
-		"another workflow":     {with(func(a *attempt) { a.subject = workflow + "x" }), s, "it is by"},
-		"another issuer":       {with(func(a *attempt) { a.issuer = "https://accounts.example.com" }), s, "vouched for by"},
-		"another authority":    {good, stranger, "not signed by a trusted log"},
-		"another log":          {with(func(a *attempt) { a.log = newKey(t) }), s, "not signed by a trusted log"},
-		"after it expired":     {with(func(a *attempt) { a.signedAfter = time.Hour }), s, "not valid at"},
-		"before it was issued": {with(func(a *attempt) { a.signedAfter = -time.Hour }), s, "not valid at"},
-		"before the log began": {with(func(a *attempt) { a.signedAfter = -3 * 365 * 24 * time.Hour }), s, "not signed by a trusted log"},
-		"a server certificate": {with(func(a *attempt) { a.usage = x509.ExtKeyUsageServerAuth }), s, "not issued by a trusted authority"},
+		"another workflow":     {with(func(a *attempt) { a.subject = workflow + "x" }), s, "expected SAN value"},
+		"another issuer":       {with(func(a *attempt) { a.issuer = "https://accounts.example.com" }), s, "expected issuer value"},
+		"another authority":    {good, stranger, "not enough verified log entries"},
+		"another log":          {with(func(a *attempt) { a.log = newKey(t) }), s, "not enough verified log entries"},
+		"after it expired":     {with(func(a *attempt) { a.signedAfter = time.Hour }), s, "integrated time outside certificate validity"},
+		"before it was issued": {with(func(a *attempt) { a.signedAfter = -time.Hour }), s, "integrated time outside certificate validity"},
+		"before the log began": {with(func(a *attempt) { a.signedAfter = -3 * 365 * 24 * time.Hour }), s, "not enough verified log entries"},
+		"a server certificate": {with(func(a *attempt) { a.usage = x509.ExtKeyUsageServerAuth }), s, "leaf certificate verification failed"},
 		"no entry of a log":    {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Bundle = " " } }), s, "cannot be read"},
 		"another payload": {with(func(a *attempt) {
 			a.change = func(_ *fetch.Cosign, e map[string]any) {
 				spec(e, "data")["hash"] = map[string]any{"algorithm": "sha256", "value": strings.Repeat("00", 32)}
 			}
-		}), s, "another payload"},
+		}), s, "verifying signature"},
 		"another signature": {with(func(a *attempt) {
 			a.change = func(_ *fetch.Cosign, e map[string]any) { spec(e, "signature")["content"] = "AAAA" }
-		}), s, "another signature"},
+		}), s, "verifying signature"},
 		"another certificate": {with(func(a *attempt) {
 			a.change = func(_ *fetch.Cosign, e map[string]any) {
 				spec(e, "signature")["publicKey"] = map[string]any{"content": []byte("x")}
 			}
-		}), s, "another certificate"},
+		}), s, "invalid public key"},
 		"an envelope without a payload": {with(func(a *attempt) {
 			a.change = func(c *fetch.Cosign, e map[string]any) {
 				e["kind"], e["spec"] = "dsse", map[string]any{
@@ -239,8 +246,8 @@ func TestKeyless(t *testing.T) {
 					"signatures":  []any{map[string]any{"signature": c.Signature, "verifier": []byte(c.Certificate)}},
 				}
 			}
-		}), s, "cannot be read as dsse 0.0.1"},
-		"an attestation":        {with(func(a *attempt) { a.change = func(_ *fetch.Cosign, e map[string]any) { e["kind"] = "intoto" } }), s, "not that of a signature"},
+		}), s, "cannot be read"},
+		"an attestation":        {with(func(a *attempt) { a.change = func(_ *fetch.Cosign, e map[string]any) { e["kind"] = "intoto" } }), s, "cannot be read"},
 		"signed without a name": {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Certificate = "" } }), s, "made with a key"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,8 +265,8 @@ func TestKeyless(t *testing.T) {
 		other.log = s.log
 		signer := Signer{Name: "ci", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
 		_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{other.sign(digestOf(manifest), good)}}, []Signer{signer})
-		if err == nil || !strings.Contains(err.Error(), "not issued by a trusted authority") {
-			t.Errorf("%v", err)
+		if err == nil || !strings.Contains(err.Error(), "leaf certificate verification failed") {
+			t.Errorf("a signature by an authority that is not trusted: %v", err)
 		}
 	})
 	t.Run("an email address", func(t *testing.T) {
@@ -312,7 +319,11 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"critical":{}}`), "AAAA", "-----BEGIN CERTIFICATE-----\n", "{}", []byte("-----BEGIN PGP SIGNED MESSAGE-----\n"), []byte(`{"layers":[]}`))
-	root, key := publicInstance(f)
+	public, err := x509.MarshalPKIXPublicKey(&newKey(f).PublicKey)
+	if err != nil {
+		f.Fatal(err)
+	}
+	root, key := newSigstore(f).root(), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})
 	signers := []Signer{{Name: "a", Keyring: []byte("x")}, {Name: "b", Key: key}, {Name: "c", TrustedRoot: root, Issuer: actions, Subject: workflow}}
 	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf([]byte("archive")) + `"}]}`)
 	statement := base64.StdEncoding.EncodeToString(statementOf(digestOf(manifest), cosignPredicate))
@@ -328,89 +339,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// publicInstance returns the trusted root of the public instance of Sigstore, and the key of its first log.
-func publicInstance(tb testing.TB) (root, key []byte) {
-	tb.Helper()
-	data, err := os.ReadFile("testdata/public-log-entry.json")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var public struct{ TrustedRoot json.RawMessage }
-	if err := json.Unmarshal(data, &public); err != nil {
-		tb.Fatal(err)
-	}
-	read, err := readTrustedRoot(public.TrustedRoot)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(read.logs[0].key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return public.TrustedRoot, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-}
-
-// TestPublicLog checks the form of entries, promises, inclusion proofs, certificates and trusted roots with those of the public instance of Sigstore.
-func TestPublicLog(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile("testdata/public-log-entry.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var public struct {
-		Certificate, Promise []byte
-		Entry                logEntry
-		Proof                inclusionProof
-		TrustedRoot          json.RawMessage
-	}
-	if err := json.Unmarshal(data, &public); err != nil {
-		t.Fatal(err)
-	}
-	root, err := readTrustedRoot(public.TrustedRoot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(public.Certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	canonical, err := json.Marshal(public.Entry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := time.Unix(public.Entry.IntegratedTime, 0)
-	if !root.promised(public.Entry.LogID, at, canonical, public.Promise) {
-		t.Error("the promise of the public log is refused")
-	}
-	changed := public.Entry
-	changed.IntegratedTime++
-	if canonical, err = json.Marshal(changed); err != nil || root.promised(changed.LogID, at, canonical, public.Promise) {
-		t.Errorf("another time passes, %v", err)
-	}
-	body, err := base64.StdEncoding.DecodeString(public.Entry.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := root.included(&bundleEntry{Proof: &public.Proof, Body: body}, public.Entry.LogID, at); err != nil {
-		t.Error(err)
-	}
-	if err := root.included(&bundleEntry{Proof: &public.Proof, Body: append(body, ' ')}, public.Entry.LogID, at); !errors.Is(err, errProof) {
-		t.Errorf("another entry: %v", err)
-	}
-	if err := root.issued(cert, x509.NewCertPool(), at); err != nil {
-		t.Error(err)
-	}
-	if err := root.issued(cert, x509.NewCertPool(), at.Add(time.Hour)); err == nil {
-		t.Error("the certificate counts after it expired")
-	}
-	root.certificates[0].valid.Start = at.Add(time.Hour)
-	if err := root.issued(cert, x509.NewCertPool(), at); err == nil {
-		t.Error("the certificate counts without a log of certificates")
-	}
-	if got := issuerOf(cert); got != actions {
-		t.Errorf("the issuer is %q", got)
-	}
-	if got := subjectsOf(cert); len(got) != 1 || got[0] != "https://github.com/sigstore/sigstore-js/.github/workflows/release.yml@refs/heads/main" {
-		t.Errorf("the identity is %q", got)
-	}
+func sum256(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
 }

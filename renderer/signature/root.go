@@ -1,168 +1,103 @@
 package signature
 
 import (
-	"crypto"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"net/url"
-	"slices"
+	"fmt"
 	"strings"
-	"time"
+
+	prototrustroot "github.com/sigstore/protobuf-specs/gen/pb-go/trustroot/v1"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// trustedRoot is the part of Sigstore's trusted_root.json that is used.
+// trustedRoot is Sigstore's trusted_root.json: what sigstore-go trusts.
 type trustedRoot struct {
-	logs        []trustedLog
-	authorities []authority // that issue signers' certificates
-	stampers    []authority // that sign timestamps
-	// certificates are the logs of certificates. transparent means that the file has some, although their keys may not be supported.
-	certificates []trustedLog
-	transparent  bool
-}
-
-type trustedLog struct {
-	key   crypto.PublicKey
-	ids   []string // in hex: SHA-256 of the key, and the id that the trusted root gives
-	host  string   // that the log names as the origin of its checkpoints, since the second generation
-	valid validity
-}
-
-type authority struct {
-	leaf         *x509.Certificate // that signs timestamps; nil: the timestamps bring it
-	root         *x509.Certificate
-	intermediate []*x509.Certificate
-	valid        validity
-}
-
-// validity is a span of time; a nil end is open.
-type validity struct {
-	Start time.Time  `json:"start"`
-	End   *time.Time `json:"end"`
-}
-
-func (v validity) has(t time.Time) bool {
-	return !t.Before(v.Start) && (v.End == nil || !t.After(*v.End))
-}
-
-// logFile and authorityFile are entries of trusted_root.json.
-type logFile struct {
-	URL       string `json:"baseUrl"`
-	PublicKey struct {
-		RawBytes []byte   `json:"rawBytes"`
-		ValidFor validity `json:"validFor"`
-	} `json:"publicKey"`
-	Log struct {
-		ID []byte `json:"keyId"`
-	} `json:"logId"`
-}
-
-type authorityFile struct {
-	Chain struct {
-		Certificates []struct {
-			RawBytes []byte `json:"rawBytes"`
-		} `json:"certificates"`
-	} `json:"certChain"`
-	ValidFor validity `json:"validFor"`
+	root.TrustedMaterial
+	// transparent means that the file has logs of certificates, although their keys may not be supported.
+	transparent bool
 }
 
 func readTrustedRoot(data []byte) (*trustedRoot, error) {
-	var file struct {
-		MediaType   string          `json:"mediaType"`
-		Logs        []logFile       `json:"tlogs"`
-		Certificate []logFile       `json:"ctlogs"`
-		Authorities []authorityFile `json:"certificateAuthorities"`
-		Stampers    []authorityFile `json:"timestampAuthorities"`
+	file := &prototrustroot.TrustedRoot{}
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, file)
+	if err != nil || !strings.HasPrefix(file.GetMediaType(), "application/vnd.dev.sigstore.trustedroot") {
+		return nil, errors.New("the trusted root is not Sigstore's trusted_root.json: " +
+			"take the one of `cosign trusted-root create` or of Sigstore's TUF repository")
 	}
-	if err := json.Unmarshal(data, &file); err != nil || !strings.HasPrefix(file.MediaType, "application/vnd.dev.sigstore.trustedroot") {
-		return nil, errors.New("the trusted root is not Sigstore's trusted_root.json: take the one of `cosign trusted-root create` or of Sigstore's TUF repository")
-	}
-	out := &trustedRoot{logs: readLogs(file.Logs), certificates: readLogs(file.Certificate), transparent: len(file.Certificate) > 0}
-	for _, list := range []struct {
-		from []authorityFile
-		to   *[]authority
-	}{{file.Authorities, &out.authorities}, {file.Stampers, &out.stampers}} {
-		for _, a := range list.from {
-			one, err := a.read()
-			if err != nil {
-				return nil, err
-			}
-			if one.root != nil {
-				*list.to = append(*list.to, one)
-			}
-		}
-	}
-	if len(out.logs) == 0 || len(out.authorities) == 0 {
+	out := &trustedRoot{transparent: len(file.GetCtlogs()) > 0}
+	file.MediaType = root.TrustedRootMediaType01 // the one that sigstore-go knows; the form is the same in all
+	file.Tlogs, file.Ctlogs = supported(file.GetTlogs()), supported(file.GetCtlogs())
+	if len(file.GetTlogs()) == 0 || len(file.GetCertificateAuthorities()) == 0 {
 		return nil, errors.New("the trusted root has no transparency log or no certificate authority")
+	}
+	if out.TrustedMaterial, err = root.NewTrustedRootFromProtobuf(file); err != nil {
+		return nil, fmt.Errorf("the trusted root cannot be used: %w", brief(err))
 	}
 	return out, nil
 }
 
-// readLogs returns the logs whose kind of key is supported.
-func readLogs(files []logFile) []trustedLog {
-	var out []trustedLog
-	for _, l := range files {
-		if log, ok := l.read(); ok {
-			out = append(out, log)
+// supported leaves out the logs that sigstore-go does not support, such as those with a new kind of key. They vouch for nothing here.
+func supported(logs []*prototrustroot.TransparencyLogInstance) []*prototrustroot.TransparencyLogInstance {
+	var out []*prototrustroot.TransparencyLogInstance
+	for _, l := range logs {
+		if _, err := root.ParseTransparencyLogs([]*prototrustroot.TransparencyLogInstance{l}); err == nil {
+			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// read returns the log. A log with a kind of key that is not supported vouches for nothing here, and is left out.
-func (l logFile) read() (trustedLog, bool) {
-	key, err := x509.ParsePKIXPublicKey(l.PublicKey.RawBytes)
+// verify requires that an entity is signed with a certificate for the signer's identity that a trusted authority issued; that a trusted
+// log has the entity; that the certificate was valid at each time at which the log or a trusted timestamp authority signed that it
+// exists, at least one; and, if the trusted root has logs of certificates, that one of them promised to include the certificate.
+func (r *trustedRoot) verify(entity verify.SignedEntity, artifact verify.ArtifactPolicyOption, by Signer) error {
+	identity, err := verify.NewShortCertificateIdentity(by.Issuer, "", by.Subject, "")
 	if err != nil {
-		return trustedLog{}, false
+		return brief(err)
 	}
-	sum := sha256.Sum256(l.PublicKey.RawBytes)
-	log := trustedLog{key: key, ids: []string{hex.EncodeToString(sum[:])}, valid: l.PublicKey.ValidFor}
-	if len(l.Log.ID) > 0 {
-		log.ids = append(log.ids, hex.EncodeToString(l.Log.ID))
+	stamps, _, err := verify.VerifySignedTimestamp(entity, r)
+	if err != nil {
+		return brief(err)
 	}
-	if u, err := url.Parse(l.URL); err == nil {
-		log.host = u.Hostname()
+	options := []verify.VerifierOption{verify.WithTransparencyLog(1), verify.WithObserverTimestamps(1)}
+	if r.transparent {
+		options = append(options, verify.WithSignedCertificateTimestamps(1))
 	}
-	return log, true
+	v, err := verify.NewVerifier(rootAt{r, stamps}, options...)
+	if err != nil {
+		return brief(err)
+	}
+	if _, err := v.Verify(entity, verify.NewPolicy(artifact, verify.WithCertificateIdentity(identity))); err != nil {
+		return fmt.Errorf("it does not verify with the trusted root: %w", brief(err))
+	}
+	return nil
 }
 
-// read returns the authority. Its chain ends with the root, and begins with the certificate that signs, where that is known.
-func (a authorityFile) read() (authority, error) {
-	one := authority{valid: a.ValidFor}
-	for i, c := range a.Chain.Certificates {
-		cert, err := x509.ParseCertificate(c.RawBytes)
-		switch {
-		case err != nil:
-			return one, errors.New("the trusted root has a certificate that cannot be read")
-		case i == len(a.Chain.Certificates)-1:
-			one.root = cert
-		case i == 0 && !cert.IsCA:
-			one.leaf = cert
-		default:
-			one.intermediate = append(one.intermediate, cert)
+// rootAt is a trusted root with only the transparency logs that are valid at some times. sigstore-go compares the validity of a log with
+// the time that the log promised, but not with timestamps.
+type rootAt struct {
+	*trustedRoot
+	times []*root.Timestamp
+}
+
+// RekorLogs returns the logs that are valid at all of the times.
+func (r rootAt) RekorLogs() map[string]*root.TransparencyLog {
+	out := map[string]*root.TransparencyLog{}
+	for id, log := range r.trustedRoot.RekorLogs() {
+		valid := true
+		for _, t := range r.times {
+			valid = valid && !t.Time.Before(log.ValidityPeriodStart) &&
+				(log.ValidityPeriodEnd.IsZero() || !t.Time.After(log.ValidityPeriodEnd))
+		}
+		if valid {
+			out[id] = log
 		}
 	}
-	return one, nil
+	return out
 }
 
-// accepts returns how a certificate for a usage is verified: the authority issued it, and all of its chain was valid at a time. with has
-// certificates that may stand between, which came with the signature.
-func (a authority) accepts(with *x509.CertPool, usage x509.ExtKeyUsage, at time.Time) x509.VerifyOptions {
-	roots, between := x509.NewCertPool(), with.Clone()
-	roots.AddCert(a.root)
-	for _, c := range a.intermediate {
-		between.AddCert(c)
-	}
-	return x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage}}
-}
-
-// promised reports whether a trusted log with the id, valid at a time, signed a message.
-func (r *trustedRoot) promised(id string, at time.Time, message, signature []byte) bool {
-	return slices.ContainsFunc(r.logs, func(l trustedLog) bool { return l.is(id, at) && valid(l.key, message, signature) })
-}
-
-func (l trustedLog) is(id string, at time.Time) bool {
-	return slices.Contains(l.ids, id) && l.valid.has(at)
-}
+// brief shortens an error of sigstore-go, which may quote what a registry serves.
+func brief(err error) error { return errors.New(safetext.Brief(err.Error(), 400)) }

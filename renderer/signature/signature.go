@@ -6,9 +6,10 @@
 // signed that time, and it is part of the evidence, so that Verify needs no network either.
 //
 // cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3, with logs of the first
-// generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC 3161 beside them).
+// generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC 3161 beside them). sigstore-go
+// verifies certificates, logs and timestamps of both; what a registry serves is bounded here before sigstore-go reads it.
 //
-// Not supported: timestamps of signatures in the old form, and the logs of issued certificates (SCTs are not checked).
+// Not supported: timestamps of signatures in the old form.
 //
 // The package is not API: it can change in every release.
 package signature

@@ -1,18 +1,16 @@
 package signature
 
 import (
-	"bytes"
-	"crypto"
-	_ "crypto/sha512" // timestamps may use it
-	"crypto/x509"
+	"cmp"
 	"encoding/asn1"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/digitorus/pkcs7"
 	"github.com/digitorus/timestamp"
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 )
 
 const (
@@ -21,62 +19,47 @@ const (
 	maxStampNest = 24       // values within values
 )
 
-// stamped returns the times of the bundle's timestamps that a trusted authority signed. Without any, it returns why.
-func (r *trustedRoot) stamped(b *bundle) ([]time.Time, error) {
-	signed := b.Material.Stamps.Signed
-	if len(signed) == 0 {
-		return nil, errors.New("its bundle has no signed time: neither the promise of a transparency log nor a timestamp (RFC 3161); logs of the second generation need one, so sign with a timestamp authority")
+// boundStamps removes the timestamps of a bundle (RFC 3161) that are not safe to parse or weak; sigstore-go verifies the others. If none is
+// left, the error is why the first one was removed.
+func (r *trustedRoot) boundStamps(material *protobundle.VerificationMaterial) error {
+	stamps := material.GetTimestampVerificationData()
+	if len(stamps.GetRfc3161Timestamps()) == 0 {
+		return nil
 	}
-	if len(r.stampers) == 0 {
-		return nil, errors.New("its bundle has a timestamp, and the trusted root no timestamp authority: take the newest trusted_root.json of your Sigstore")
+	if n := len(stamps.GetRfc3161Timestamps()); n > maxStamps {
+		return fmt.Errorf("its bundle has %d timestamps, more than %d", n, maxStamps)
 	}
-	if len(signed) > maxStamps {
-		return nil, fmt.Errorf("its bundle has %d timestamps, more than %d", len(signed), maxStamps)
+	if len(r.TimestampingAuthorities()) == 0 {
+		return errors.New("its bundle has a timestamp, and the trusted root no timestamp authority: " +
+			"take the newest trusted_root.json of your Sigstore")
 	}
-	var times []time.Time
 	var first error
-	for _, s := range signed {
-		at, err := r.stamp(s.Response, b.Envelope.Signatures[0].Signature)
-		if err == nil {
-			times = append(times, at)
-		} else if first == nil {
-			first = err
-		}
+	stamps.Rfc3161Timestamps = slices.DeleteFunc(stamps.Rfc3161Timestamps, func(s *protocommon.RFC3161SignedTimestamp) bool {
+		err := boundStamp(s.GetSignedTimestamp())
+		first = cmp.Or(first, err)
+		return err != nil
+	})
+	if len(stamps.Rfc3161Timestamps) > 0 {
+		return nil
 	}
-	if len(times) > 0 {
-		return times, nil
-	}
-	return nil, first
+	return first
 }
 
-// stamp returns the time of a timestamp of a signature (RFC 3161, RFC 5816). A trusted authority, valid at that time, signed it.
-func (r *trustedRoot) stamp(response, signature []byte) (time.Time, error) {
+// boundStamp requires that a timestamp is safe to parse, and not weak.
+func boundStamp(response []byte) error {
 	// The parser of package pkcs7 also takes BER, and can take time exponential in the size of objects that overlap.
 	if len(response) > maxStamp || !der(response, maxStampNest) {
-		return time.Time{}, fmt.Errorf("its timestamp is not DER of at most %d bytes", maxStamp)
+		return fmt.Errorf("its timestamp is not DER of at most %d bytes", maxStamp)
 	}
 	stamp, err := timestamp.ParseResponse(response)
 	if err != nil {
-		return time.Time{}, errors.New("its timestamp cannot be read, or its signature is wrong")
-	}
-	if !slices.Contains([]crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512}, stamp.HashAlgorithm) {
-		return time.Time{}, errors.New("its timestamp does not use SHA-256, SHA-384 or SHA-512")
-	}
-	hash := stamp.HashAlgorithm.New()
-	hash.Write(signature)
-	if !bytes.Equal(hash.Sum(nil), stamp.HashedMessage) {
-		return time.Time{}, errors.New("its timestamp is of another signature")
+		return errors.New("its timestamp cannot be read, or its signature is wrong")
 	}
 	token, err := pkcs7.Parse(stamp.RawToken)
 	if err != nil || !isStamp(token) {
-		return time.Time{}, errors.New("its timestamp is not the signed timestamp of one authority")
+		return errors.New("its timestamp is not the signed timestamp of one authority")
 	}
-	for _, a := range r.stampers {
-		if a.valid.has(stamp.Time) && a.stamped(token, stamp.Time) {
-			return stamp.Time, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("its timestamp of %s is not signed by a timestamp authority that the trusted root has for that time", stamp.Time.UTC().Format(time.RFC3339))
+	return nil
 }
 
 // der reports whether data is a sequence of DER values, each within the one that contains it.
@@ -112,23 +95,4 @@ func isStamp(token *pkcs7.PKCS7) bool {
 	var content asn1.ObjectIdentifier
 	err := token.UnmarshalSignedAttribute(pkcs7.OIDAttributeContentType, &content)
 	return strong && err == nil && content.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 1, 4}) // id-ct-TSTInfo
-}
-
-// stamped reports whether the authority signed the token, with a certificate for nothing but timestamps.
-func (a authority) stamped(token *pkcs7.PKCS7, at time.Time) bool {
-	own := *token
-	if a.leaf != nil {
-		own.Certificates = []*x509.Certificate{a.leaf}
-	}
-	cert := own.GetOnlySigner()
-	if cert == nil || !slices.Equal(cert.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping}) || len(cert.UnknownExtKeyUsage) > 0 {
-		return false
-	}
-	usage := asn1.ObjectIdentifier{2, 5, 29, 37}
-	for _, e := range cert.Extensions {
-		if e.Id.Equal(usage) && e.Critical { // RFC 3161, section 2.3
-			return own.VerifyWithOpts(a.accepts(x509.NewCertPool(), x509.ExtKeyUsageTimeStamping, at)) == nil
-		}
-	}
-	return false
 }

@@ -11,6 +11,8 @@ import (
 	"math/big"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 // issuance issues a certificate with the promise of a log, of which a test makes something wrong.
@@ -44,6 +46,23 @@ func vector(data []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(data))), data...)
 }
 
+// promised is what a log signs (RFC 6962, section 3.2): the certificate before it had a promise, and the hash of its issuer's key.
+func promised(at uint64, issuer, body []byte) []byte {
+	out := binary.BigEndian.AppendUint64([]byte{0, 0}, at) // version 1, of a certificate
+	out = append(binary.BigEndian.AppendUint16(out, 1), issuer...)
+	out = append(out, binary.BigEndian.AppendUint32(nil, uint32(len(body)))[1:]...)
+	return append(append(out, body...), 0, 0)
+}
+
+func utf8(t *testing.T, text string) []byte {
+	t.Helper()
+	out, err := asn1.MarshalWithParams(text, "utf8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func (i issuance) issue() *x509.Certificate {
 	i.t.Helper()
 	template := &x509.Certificate{
@@ -60,6 +79,7 @@ func (i issuance) issue() *x509.Certificate {
 		}
 		return cert
 	}
+	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: utf8(i.t, actions)}}
 	if i.log == nil {
 		return create()
 	}
@@ -74,14 +94,14 @@ func (i issuance) issue() *x509.Certificate {
 	if key == nil {
 		key = i.issuer.RawSubjectPublicKeyInfo
 	}
-	p := promise{log: id, time: uint64(i.end.UnixMilli())}
-	sum := sha256.Sum256(p.message(sha256.Sum256(key), create().RawTBSCertificate))
+	at := uint64(i.end.UnixMilli())
+	sum := sha256.Sum256(promised(at, sum256(key), create().RawTBSCertificate))
 	signature, err := ecdsa.SignASN1(rand.Reader, i.log, sum[:])
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	one := append([]byte{0}, id...)
-	one = binary.BigEndian.AppendUint64(one, p.time)
+	one = binary.BigEndian.AppendUint64(one, at)
 	one = append(append(one, 0, 0, 4, 3), vector(signature)...)
 	if i.promise != nil {
 		one = i.promise(one)
@@ -91,7 +111,7 @@ func (i issuance) issue() *x509.Certificate {
 		list = i.list(list)
 	}
 	extension := pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11129, 2, 4, 2}, Value: i.marshal(list)}
-	template.ExtraExtensions = append(i.more, extension)
+	template.ExtraExtensions = append(append(template.ExtraExtensions, i.more...), extension)
 	if i.change != nil {
 		i.change(template)
 	}
@@ -123,7 +143,7 @@ func TestLoggedCertificates(t *testing.T) {
 		"promised": {func(*issuance) {}, true},
 		"an unknown promise before it": {func(i *issuance) {
 			i.list = func(l []byte) []byte { return vector(append(vector(append([]byte{1}, "of version 2"...)), l[2:]...)) }
-		}, true},
+		}, false},
 		"no promise":                   {func(i *issuance) { i.log = nil }, false},
 		"an empty list":                {func(i *issuance) { i.list = func([]byte) []byte { return vector(nil) } }, false},
 		"no list":                      {func(i *issuance) { i.list = func([]byte) []byte { return nil } }, false},
@@ -156,33 +176,41 @@ func TestLoggedCertificates(t *testing.T) {
 		c.change(&i)
 		cert := i.issue()
 		for _, transparent := range []bool{true, false} {
-			root, err := readTrustedRoot(s.root(func(r map[string]any) {
+			root := s.root(func(r map[string]any) {
 				if transparent {
-					r["ctlogs"] = []any{map[string]any{"publicKey": map[string]any{"rawBytes": der, "validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}}}}
+					r["ctlogs"] = []any{map[string]any{
+						"hashAlgorithm": "SHA2_256", "logId": map[string]any{"keyId": sum256(der)},
+						"publicKey": map[string]any{"rawBytes": der, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}},
+					}}
 				}
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err = root.issued(cert, x509.NewCertPool(), s.now.Add(time.Minute)); (err == nil) != (c.good || !transparent) {
+			})
+			if err := s.verify(i, cert, root); (err == nil) != (c.good || !transparent) {
 				t.Errorf("%s, with logs: %t: %v", name, transparent, err)
 			}
 		}
 	}
 }
 
+// verify verifies a bundle whose signature is by a certificate.
+func (s *sigstore) verify(i issuance, cert *x509.Certificate, root []byte) error {
+	archive := []byte("the archive of a chart")
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	a := bundleAttempt{attempt: s.good()}
+	a.issued = func() (*ecdsa.PrivateKey, []byte) { return i.leaf, cert.Raw }
+	signer := Signer{Name: "ci", TrustedRoot: root, Issuer: actions, Subject: cert.EmailAddresses[0]}
+	_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.bundle(digestOf(manifest), a)}}, []Signer{signer})
+	return err
+}
+
 // A trusted root whose logs of certificates have keys that are not supported does not trust every certificate.
 func TestLogsWithUnknownKeys(t *testing.T) {
 	t.Parallel()
 	s := newSigstore(t)
-	root, err := readTrustedRoot(s.root(func(r map[string]any) {
+	root := s.root(func(r map[string]any) {
 		r["ctlogs"] = []any{map[string]any{"publicKey": map[string]any{"rawBytes": []byte("a new kind")}}}
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := issuance{t: t, serial: 7, at: s.now, issuer: s.authority, by: s.issuing, leaf: newKey(t)}.issue()
-	if err := root.issued(cert, x509.NewCertPool(), s.now.Add(time.Minute)); err == nil {
+	})
+	i := issuance{t: t, serial: 7, at: s.now, issuer: s.authority, by: s.issuing, leaf: newKey(t)}
+	if err := s.verify(i, i.issue(), root); err == nil {
 		t.Error("the certificate counts")
 	}
 }
