@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -23,6 +24,7 @@ type Bundle struct {
 	Namespace   string      // the app's namespace
 	KubeVersion string      // the cluster's Kubernetes version, with or without `v`
 	APIVersions []string    // APIs of the cluster beyond the built-in ones, as `group/version` or `group/version/Kind`
+	Helm        int         // the major version of Helm that renders charts, 3 or 4; 0: 3
 	Sources     []Source    // concatenated in this order
 	Components  []Component // applied to the sources' objects, lowest precedence first
 	// AllowUnmatched accepts components with patches whose target selects no object.
@@ -169,6 +171,19 @@ type Field struct {
 	Path   []string
 }
 
+func (b *Bundle) helm() helm.Version {
+	if b.Helm == int(helm.Helm4) {
+		return helm.Helm4
+	}
+	return helm.Helm3
+}
+
+// charts reports whether the rendering needs Helm.
+func (b *Bundle) charts() bool {
+	return slices.ContainsFunc(b.Sources, func(s Source) bool { return s.Helm != nil || s.Kustomize != nil && len(s.Kustomize.Charts) > 0 }) ||
+		slices.ContainsFunc(b.Components, func(c Component) bool { return len(c.Charts) > 0 })
+}
+
 // Digest returns the digest of the bundle: bundles with equal digests give equal renderings.
 func (b *Bundle) Digest() string {
 	h := digester{sha256.New()}
@@ -184,6 +199,9 @@ func (b *Bundle) Digest() string {
 	for i := range b.Components {
 		h.text(b.Components[i].Root, b.Components[i].Files.Digest)
 		h.charts(b.Components[i].Charts)
+	}
+	if b.helm() == helm.Helm4 && b.charts() { // others keep the digests of releases that had only Helm 3
+		h.text("helm 4")
 	}
 	return hex.EncodeToString(h.h.Sum(nil))
 }

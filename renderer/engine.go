@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -160,7 +161,7 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 			return outcome{}, fmt.Errorf("values of chart %s: %w", s.Chart.Name, err)
 		}
 	}
-	chart, err := e.chart(s)
+	chart, err := e.chart(b.helm(), s)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -283,8 +284,8 @@ func (c *Content) member(name string) string {
 }
 
 // chart loads a chart with its resolved dependencies, or returns the cached one.
-func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
-	parts := []string{s.Chart.Digest}
+func (e *Engine) chart(v helm.Version, s *HelmSource) (*helm.Chart, error) {
+	parts := []string{strconv.Itoa(int(v)), s.Chart.Digest}
 	for i := range s.Dependencies {
 		parts = append(parts, s.Dependencies[i].Name, s.Dependencies[i].Chart.Digest)
 	}
@@ -294,12 +295,12 @@ func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
 	if c, ok := e.charts[key]; ok {
 		return c, nil
 	}
-	c, err := e.load(s.Chart)
+	c, err := e.load(v, s.Chart)
 	if err != nil {
 		return nil, err
 	}
 	for i := range s.Dependencies {
-		dep, err := e.load(s.Dependencies[i].Chart)
+		dep, err := e.load(v, s.Dependencies[i].Chart)
 		if err != nil {
 			return nil, err
 		}
@@ -313,17 +314,17 @@ func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
 	return c, nil
 }
 
-func (e *Engine) load(c Content) (*helm.Chart, error) {
+func (e *Engine) load(v helm.Version, c Content) (*helm.Chart, error) {
 	var chart *helm.Chart
 	var err error
 	if c.Archive != nil {
-		chart, err = helm.LoadArchive(c.Archive, e.limits.Archive)
+		chart, err = helm.LoadArchive(v, c.Archive, e.limits.Archive)
 	} else {
 		files := make([]helm.File, len(c.Files))
 		for i, f := range c.Files {
 			files[i] = helm.File{Path: f.Path, Data: f.Data}
 		}
-		chart, err = helm.Load(files, e.limits.Archive)
+		chart, err = helm.Load(v, files, e.limits.Archive)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.Name, err)

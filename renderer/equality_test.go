@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -39,9 +40,11 @@ func rivals(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-C", "../tools", "-o", dir+"/", "helm.sh/helm/v3/cmd/helm", "sigs.k8s.io/kustomize/kustomize/v5")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for name, tool := range map[string]string{"helm3": "helm.sh/helm/v3/cmd/helm", "helm4": "helm.sh/helm/v4/cmd/helm", "kustomize": "sigs.k8s.io/kustomize/kustomize/v5"} {
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-C", "../tools", "-o", filepath.Join(dir, name), tool)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", tool, err, out)
+		}
 	}
 	return dir
 }
@@ -234,41 +237,43 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 	var mu sync.Mutex
 	charts, objects, refused := 0, 0, 0
 	for _, c := range helmCases(t) {
-		t.Run(c.name, func(t *testing.T) {
-			args := []string{"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2", "--api-versions", "monitoring.coreos.com/v1"}
-			if c.crds {
-				args = append(args, "--include-crds")
-			}
-			values := filepath.Join(t.TempDir(), "values.yaml")
-			if err := os.WriteFile(values, []byte(c.values), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			want, wantErr := process(t, bin+"/helm", append(args, "-f", values)...)
-			asJSON, err := sigsyaml.YAMLToJSON([]byte(c.values))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.values == "" {
-				asJSON = []byte("{}")
-			}
-			got, gotErr := engine.Render(t.Context(), &Bundle{
-				Namespace: "ns", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"},
-				Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: c.content, Dependencies: c.deps, Values: asJSON, IncludeCRDs: c.crds}}},
+		for _, version := range []int{3, 4} {
+			t.Run(fmt.Sprint(c.name, " Helm ", version), func(t *testing.T) {
+				args := []string{"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2", "--api-versions", "monitoring.coreos.com/v1"}
+				if c.crds {
+					args = append(args, "--include-crds")
+				}
+				values := filepath.Join(t.TempDir(), "values.yaml")
+				if err := os.WriteFile(values, []byte(c.values), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				want, wantErr := process(t, bin+"/helm"+strconv.Itoa(version), append(args, "-f", values)...)
+				asJSON, err := sigsyaml.YAMLToJSON([]byte(c.values))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.values == "" {
+					asJSON = []byte("{}")
+				}
+				got, gotErr := engine.Render(t.Context(), &Bundle{
+					Namespace: "ns", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"}, Helm: version,
+					Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: c.content, Dependencies: c.deps, Values: asJSON, IncludeCRDs: c.crds}}},
+				})
+				if (wantErr == nil) != (gotErr == nil) {
+					t.Fatalf("Helm: %v\nSluice: %v", wantErr, gotErr)
+				}
+				n := 0
+				if wantErr != nil {
+					refused++
+				} else {
+					n = compareObjects(t, got, keyed(t, want))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				charts++
+				objects += n
 			})
-			if (wantErr == nil) != (gotErr == nil) {
-				t.Fatalf("Helm: %v\nSluice: %v", wantErr, gotErr)
-			}
-			n := 0
-			if wantErr != nil {
-				refused++
-			} else {
-				n = compareObjects(t, got, keyed(t, want))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			charts++
-			objects += n
-		})
+		}
 	}
 	t.Logf("%d renderings, %d objects compared with helm template; %d refused by both", charts, objects, refused)
 	if charts == 0 || objects == 0 || refused > charts/10 {

@@ -3,6 +3,7 @@ package renderer_test
 import (
 	"context"
 	"fmt"
+	"testing"
 
 	"github.com/sluice-gitops/sluice/renderer"
 )
@@ -67,4 +68,25 @@ func ExampleBundle_Digest() {
 	first, again, other := bundle("1.33.2").Digest(), bundle("1.33.2").Digest(), bundle("1.34.0").Digest()
 	fmt.Println(first == again, first == other)
 	// Output: true false
+}
+
+// The version of Helm is part of the digest of a bundle with charts. Other bundles render the same with each.
+func TestDigestOfHelmVersions(t *testing.T) {
+	chart := renderer.Source{Helm: &renderer.HelmSource{Release: "web", Chart: renderer.Content{Name: "web", Digest: "a"}}}
+	root := renderer.Source{Kustomize: &renderer.KustomizeSource{Files: renderer.Content{Name: "web", Digest: "a"}}}
+	inflated := renderer.Source{Kustomize: &renderer.KustomizeSource{Files: root.Kustomize.Files, Charts: []renderer.KustomizeChart{{Chart: chart.Helm.Chart}}}}
+	for name, c := range map[string]struct {
+		source renderer.Source
+		differ bool
+	}{"a chart": {chart, true}, "a Kustomize root": {root, false}, "a Kustomize root with a chart": {inflated, true}} {
+		digest := func(version int) string {
+			return (&renderer.Bundle{Helm: version, Sources: []renderer.Source{c.source}}).Digest()
+		}
+		if digest(0) != digest(3) {
+			t.Errorf("%s: Helm 3 has another digest than no version", name)
+		}
+		if (digest(3) != digest(4)) != c.differ {
+			t.Errorf("%s: Helm 3 and Helm 4 have different digests: %t, want %t", name, !c.differ, c.differ)
+		}
+	}
 }

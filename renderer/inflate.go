@@ -75,7 +75,7 @@ func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart
 	if of.Release, err = helm.ReleaseName(r.Name, r.NameTemplate); err != nil {
 		return outcome{}, err
 	}
-	chart, err := e.chart(of)
+	chart, err := e.chart(b.helm(), of)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -100,7 +100,7 @@ func TestImportsGoDown(t *testing.T) {
 // forbidden lists the packages that a package must not reach, directly or through others. A key names one package; a
 // key that ends with /... names a package and those below it.
 func forbidden() map[string][]string {
-	const goGit, helm = "github.com/go-git/", "helm.sh/"
+	const goGit, helm, actions, actions4 = "github.com/go-git/", "helm.sh/", "helm.sh/helm/v3/pkg/action", "helm.sh/helm/v4/pkg/action"
 	own := func(names ...string) []string {
 		for i := range names {
 			names[i] = module + names[i]
@@ -111,11 +111,11 @@ func forbidden() map[string][]string {
 		"internal/...": own("renderer", "gitstore", "fleet", "diff", "policy", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"),
 
 		"renderer/...":       append(own("gitstore", "fleet", "diff", "policy", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"), goGit),
-		"renderer":           {"helm.sh/helm/v3/pkg/action"},
+		"renderer":           {actions, actions4},
 		"renderer/manifest":  append(own("renderer/helm", "renderer/kustomize", "renderer/fetch", "internal/retry"), helm, "net/http", "os/exec"),
-		"renderer/helm":      append(own("renderer/fetch"), "helm.sh/helm/v3/pkg/action"),
+		"renderer/helm":      append(own("renderer/fetch"), actions, actions4),
 		"renderer/kustomize": append(own("renderer/fetch"), helm),
-		"renderer/fetch":     append(own("renderer/manifest"), "helm.sh/helm/v3/pkg/action"),
+		"renderer/fetch":     append(own("renderer/manifest"), actions, actions4),
 		"renderer/worker":    append(own("renderer/manifest", "renderer/fetch"), helm, "net/http"),
 
 		"policy/...":     append(own("gitstore", "fleet", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"), goGit),

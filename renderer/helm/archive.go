@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -22,6 +21,7 @@ const maxNesting = 10
 
 // unpacking tracks the remaining limits while one chart is loaded.
 type unpacking struct {
+	version Version
 	limits  Limits
 	entries int
 	bytes   int64
@@ -32,15 +32,15 @@ func (u *unpacking) open(packed []byte) ([]File, error) {
 	if err := u.check(packed); err != nil {
 		return nil, err
 	}
-	files, err := loader.LoadArchiveFiles(bytes.NewReader(packed))
+	unpack := unpackHelm3
+	if u.version == Helm4 {
+		unpack = unpackHelm4
+	}
+	files, err := unpack(packed)
 	if err != nil {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	out := make([]File, len(files))
-	for i, f := range files {
-		out[i] = File{f.Name, f.Data}
-	}
-	return out, nil
+	return files, nil
 }
 
 // load checks what Helm would unpack and parse, then builds the chart from its files.
@@ -48,7 +48,11 @@ func (u *unpacking) load(files []File) (*Chart, error) {
 	if err := u.inspect(files, 0); err != nil {
 		return nil, err
 	}
-	c, err := loadHelm3(files)
+	load := loadHelm3
+	if u.version == Helm4 {
+		load = loadHelm4
+	}
+	c, err := load(files)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}

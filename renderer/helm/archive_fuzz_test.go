@@ -38,7 +38,7 @@ func FuzzLoadArchive(f *testing.F) {
 		if archive.Close() != nil || zipped.Close() != nil {
 			t.Fatal("writing to memory fails")
 		}
-		chart, err := LoadArchive(out.Bytes(), limits)
+		chart, err := LoadArchive(Helm3, out.Bytes(), limits)
 		if err == nil && chart.Name() == "" {
 			t.Error("a chart without a name")
 		}

@@ -50,9 +50,11 @@ func TestFunctionsEqualHelms(t *testing.T) {
 		`{{ include (print $.Template.BasePath "/a.txt") . | sha256sum }}`, `{{ env "HOME" | default "none" }}`, `{{ expandenv "$HOME" }}`,
 	} {
 		in := chartOf("values.yaml", values, "f.txt", "one\ntwo\n", "templates/_h.tpl", `{{ define "h" }}h of {{ .Values.text }}{{ end }}{{ define "len" }}{{ len . }}{{ end }}`, "templates/a.txt", "A", "templates/x.txt", text)
-		in.compare(t, in.load(t), options(nil))
-		if t.Failed() {
-			t.Fatalf("with %s", text)
+		for _, v := range versions() {
+			in.of(v).compare(t, in.of(v).load(t), options(nil))
+			if t.Failed() {
+				t.Fatalf("Helm %d with %s", v, text)
+			}
 		}
 	}
 }
@@ -61,24 +63,34 @@ func TestFunctionsEqualHelms(t *testing.T) {
 func TestErrorsAreHelms(t *testing.T) {
 	for _, text := range []string{
 		`{{ fail "no" }}`, `{{ required "give a" .Values.a }}`, `{{ $_ := set .Values "seen" (add1 (.Values.seen | default 0)) }}{{ fail (print "seen " .Values.seen) }}`,
-		`{{ .Chart.None }}`, `{{ include "none" . }}`, `{{ nofunction }}`, `{{ if }}`, `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+		`{{ .Values.text.None }}`, `{{ include "none" . }}`, `{{ nofunction }}`, `{{ if }}`, `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
 		`{{ tpl "{{ fail \"inner\" }}" . }}`, `{{ tpl "{{" . }}`, `{{ .Values.text.x }}`, `{{ index .Values.list 5 }}`, `{{ tpl 5 . }}`, `{{ env "HOME" }}`, `{{ template "none" }}`,
 	} {
-		in := chartOf("values.yaml", "text: a\nlist: [1]\n", "templates/x.yaml", text)
-		_, want := in.reference(t, options(nil))
-		if want == nil {
-			t.Errorf("%s: Helm renders it", text)
-			continue
+		for _, v := range versions() {
+			errorIsHelms(t, chartOf("values.yaml", "text: a\nlist: [1]\n", "templates/x.yaml", text).of(v), text)
 		}
-		_, got := in.load(t).Render(t.Context(), options(nil))
-		if got == nil {
-			t.Errorf("%s: Sluice renders it, Helm says: %v", text, want)
-			continue
-		}
-		for part := range strings.SplitSeq(want.Error(), ": ") { // the place is in front of the message, and the rest in it
-			if message := strings.TrimSpace(part); !strings.Contains(message, "x/templates/x.yaml") && !strings.HasPrefix(message, "error calling") && !strings.Contains(got.Error(), message) && !strings.HasPrefix(message, "executing") && message != "template" {
-				t.Errorf("%s: got %v, want the message %q of %v", text, got, message, want)
-			}
+	}
+}
+
+func errorIsHelms(t *testing.T, in input, text string) {
+	t.Helper()
+	_, want := in.reference(t, options(nil))
+	if want == nil {
+		t.Errorf("Helm %d renders %s", in.version, text)
+		return
+	}
+	_, got := in.load(t).Render(t.Context(), options(nil))
+	if got == nil {
+		t.Errorf("%s: Sluice renders it, Helm %d says: %v", text, in.version, want)
+		return
+	}
+	if strings.Contains(got.Error(), "\n") || !strings.HasPrefix(got.Error(), "x/templates/x.yaml:1") {
+		t.Errorf("%s with Helm %d: got %q, want one line that begins with the place", text, in.version, got)
+	}
+	for part := range strings.FieldsFuncSeq(strings.ReplaceAll(want.Error(), ": ", "\n"), func(r rune) bool { return r == '\n' }) {
+		// The place is in front of the message, and the rest in it.
+		if message := strings.Trim(part, ": "); !strings.Contains(message, "x/templates/x.yaml") && !strings.HasPrefix(message, "error calling") && !strings.Contains(got.Error(), message) && !strings.HasPrefix(message, "executing") && message != "template" {
+			t.Errorf("%s with Helm %d: got %v, want the message %q of %v", text, in.version, got, message, want)
 		}
 	}
 }
@@ -97,13 +109,16 @@ func TestSubchartSelections(t *testing.T) {
 		"charts/lib/templates/_n.tpl", `{{ define "lib.n" }}{{ .Chart.Name }}{{ end }}`,
 		"charts/lib/templates/not.txt", `{{ fail "a library renders nothing" }}`,
 	)
-	c := in.load(t)
-	for range 2 {
-		for i := range 4 {
-			enabled := func(on bool) map[string]any { return map[string]any{"enabled": on} }
-			o := options(map[string]any{"one": enabled(i&1 > 0), "again": enabled(i&2 > 0)})
-			if n, _ := in.compare(t, c, o); n != 1+i&1+i>>1 {
-				t.Errorf("selection %d: %d templates were compared, want %d", i, n, 1+i&1+i>>1)
+	for _, v := range versions() {
+		in := in.of(v)
+		c := in.load(t)
+		for range 2 {
+			for i := range 4 {
+				enabled := func(on bool) map[string]any { return map[string]any{"enabled": on} }
+				o := options(map[string]any{"one": enabled(i&1 > 0), "again": enabled(i&2 > 0)})
+				if n, _ := in.compare(t, c, o); n != 1+i&1+i>>1 {
+					t.Errorf("selection %d: %d templates were compared, want %d", i, n, 1+i&1+i>>1)
+				}
 			}
 		}
 	}
@@ -115,9 +130,12 @@ func TestSubchartsWithOneName(t *testing.T) {
 		"charts/one/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n", "charts/one/templates/one.txt", "{{ .Chart.Version }}",
 		"charts/two/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 2.0.0\n", "charts/two/templates/two.txt", "{{ .Chart.Version }}",
 	)
-	for range 10 { // Helm loads subcharts in random order
-		if n, _ := in.compare(t, in.load(t), options(nil)); n != 2 {
-			t.Fatalf("%d templates were compared, want 2", n)
+	for _, v := range versions() {
+		in := in.of(v)
+		for range 10 { // Helm loads subcharts in random order
+			if n, _ := in.compare(t, in.load(t), options(nil)); n != 2 {
+				t.Fatalf("%d templates were compared, want 2", n)
+			}
 		}
 	}
 }
@@ -126,10 +144,13 @@ func TestSubchartsWithOneName(t *testing.T) {
 func TestIncludesThatNestTooDeeply(t *testing.T) {
 	in := chartOf("templates/_h.tpl", `{{ define "down" }}{{ if gt .n 0 }}{{ include "down" (dict "n" (sub .n 1 | int)) }}{{ end }}{{ .n }}{{ end }}`,
 		"templates/a.txt", `{{ include "down" (dict "n" 600) }}{{ include "down" (dict "n" (int .Values.n)) }}`)
-	c := in.load(t)
-	for _, n := range []int{1, 700, 1000, 1001, 1200, 999} {
-		if _, rendered := in.compare(t, c, options(map[string]any{"n": n})); rendered != (n <= 1000) || t.Failed() {
-			t.Fatalf("nested %d times: rendered: %v, want %v", n, rendered, n <= 1000)
+	for _, v := range versions() {
+		in := in.of(v)
+		c := in.load(t)
+		for _, n := range []int{1, 700, 1000, 1001, 1200, 999} {
+			if _, rendered := in.compare(t, c, options(map[string]any{"n": n})); rendered != (n <= 1000) || t.Failed() {
+				t.Fatalf("nested %d times: rendered: %v, want %v", n, rendered, n <= 1000)
+			}
 		}
 	}
 }
@@ -172,9 +193,13 @@ func TestChangesStayInTheRendering(t *testing.T) {
 			"charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\nannotations: {q: r}\n", "charts/sub/values.yaml", "m: {s: q, o: {s: r}}\nexports: {data: {u: v}}\nglobal: {g: {t: 1}, h: {}}\n",
 			"charts/sub/sub.txt", "sub", "charts/sub/both.txt", "sub", "charts/sub/templates/s.txt", "{{ toJson .Values }}",
 		)
-		c := in.load(t)
-		for i, name := range []string{"p", "q", "p"} {
-			o := options([]map[string]any{{}, {"a": map[string]any{"own": map[string]any{}}}, {"sub": map[string]any{"m": map[string]any{"o": nil}}}}[i])
+		var c *helm.Chart
+		for i, name := range []string{"p", "q", "p", "p", "q", "p"} {
+			if i%3 == 0 { // each version in turn
+				in = in.of(versions()[i/3])
+				c = in.load(t)
+			}
+			o := options([]map[string]any{{}, {"a": map[string]any{"own": map[string]any{}}}, {"sub": map[string]any{"m": map[string]any{"o": nil}}}}[i%3])
 			o.ReleaseName = name
 			if n, _ := in.compare(t, c, o); n != 3 || t.Failed() {
 				t.Fatalf("rendering %d with %s: %d templates were compared, want 3", i, text, n)
@@ -188,7 +213,7 @@ func TestRandomChartsEqualHelm(t *testing.T) {
 	rendered, refused, compared := 0, 0, 0
 	for seed := range uint64(randomCharts(t)) {
 		g := generator{rand.New(rand.NewPCG(seed, 2))}
-		in := input{files: g.chart("x", 2)}
+		in := input{files: g.chart("x", 2)}.of(versions()[seed%2])
 		c := in.load(t)
 		for range 4 {
 			o := options(g.table(3))

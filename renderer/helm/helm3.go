@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -16,6 +17,15 @@ import (
 
 // helm3 is a chart of Helm 3.
 type helm3 struct{ chart *chart.Chart }
+
+func unpackHelm3(packed []byte) ([]File, error) {
+	files, err := loader.LoadArchiveFiles(bytes.NewReader(packed))
+	out := make([]File, len(files))
+	for i, f := range files {
+		out[i] = File{f.Name, f.Data}
+	}
+	return out, err
+}
 
 func loadHelm3(files []File) (loaded, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
@@ -77,7 +87,7 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 		return nil, fmt.Errorf("chart %s: values: %w", work.Name(), err)
 	}
 	values, _ := top["Values"].(chartutil.Values)
-	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, split: splitManifests}
+	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions, split: splitManifests}
 	if err := h.addUnits(out.units, work, top); err != nil {
 		return nil, err
 	}

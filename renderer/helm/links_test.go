@@ -45,7 +45,7 @@ func TestFollowLinksEqualsHelm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := Load(got, DefaultLimits())
+	loaded, err := Load(Helm3, got, DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

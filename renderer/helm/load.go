@@ -29,6 +29,15 @@ func DefaultLimits() Limits {
 	return Limits{Entries: 20_000, Bytes: loader.MaxDecompressedChartSize}
 }
 
+// Version is a major version of Helm. Charts of one name and the same values can render differently with each.
+type Version int
+
+// The versions: see docs/charts.md for what differs.
+const (
+	Helm3 Version = 3
+	Helm4 Version = 4
+)
+
 // Chart is a loaded chart. It is safe for concurrent use; Add must be called before the first Render.
 type Chart struct {
 	chart    loaded
@@ -60,7 +69,7 @@ type Dependency struct {
 }
 
 // Load loads a chart from the files of its directory. It honours .helmignore.
-func Load(files []File, limits Limits) (*Chart, error) {
+func Load(v Version, files []File, limits Limits) (*Chart, error) {
 	if len(files) > limits.Entries {
 		return nil, fmt.Errorf("%d files are more than the %d that a chart may have", len(files), limits.Entries)
 	}
@@ -77,19 +86,19 @@ func Load(files []File, limits Limits) (*Chart, error) {
 		if total += int64(len(f.Data)); total > limits.Bytes {
 			return nil, fmt.Errorf("the chart is larger than %d MiB", limits.Bytes>>20)
 		}
-		if len(f.Data) > int(loader.MaxDecompressedFileSize) {
+		if v == Helm3 && len(f.Data) > int(loader.MaxDecompressedFileSize) {
 			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path, loader.MaxDecompressedFileSize>>20)
 		}
 		kept = append(kept, File{f.Path, bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
 	}
-	u := unpacking{limits: limits, entries: limits.Entries - len(kept), bytes: limits.Bytes - total}
+	u := unpacking{version: v, limits: limits, entries: limits.Entries - len(kept), bytes: limits.Bytes - total}
 	return u.load(kept)
 }
 
 // LoadArchive loads a packed chart. It refuses links, devices and paths that leave the chart, including those in
 // packed subcharts. The chart with its packed subcharts must stay within the limits.
-func LoadArchive(packed []byte, limits Limits) (*Chart, error) {
-	u := unpacking{limits: limits, entries: limits.Entries, bytes: limits.Bytes}
+func LoadArchive(v Version, packed []byte, limits Limits) (*Chart, error) {
+	u := unpacking{version: v, limits: limits, entries: limits.Entries, bytes: limits.Bytes}
 	files, err := u.open(packed)
 	if err != nil {
 		return nil, err

@@ -27,8 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// input is a chart, packed or as files.
+// input is a chart, packed or as files, for a version of Helm.
 type input struct {
+	version helm.Version
+
 	files  []helm.File
 	packed []byte
 }
@@ -38,9 +40,9 @@ func (in input) load(t *testing.T) *helm.Chart {
 	var c *helm.Chart
 	var err error
 	if in.packed != nil {
-		c, err = helm.LoadArchive(in.packed, helm.DefaultLimits())
+		c, err = helm.LoadArchive(in.version, in.packed, helm.DefaultLimits())
 	} else {
-		c, err = helm.Load(in.files, helm.DefaultLimits())
+		c, err = helm.Load(in.version, in.files, helm.DefaultLimits())
 	}
 	if err != nil {
 		t.Fatalf("load the chart: %v", err)
@@ -51,9 +53,21 @@ func (in input) load(t *testing.T) *helm.Chart {
 // documents are the texts of each template, as `helm template` splits them.
 type documents map[string][]string
 
+// of returns the chart for another version.
+func (in input) of(v helm.Version) input {
+	in.version = v
+	return in
+}
+
+// versions are all versions of Helm.
+func versions() []helm.Version { return []helm.Version{helm.Helm3, helm.Helm4} }
+
 // reference renders with Helm's own packages, as `helm template` does.
 func (in input) reference(t *testing.T, o helm.Options) (documents, error) {
 	t.Helper()
+	if in.version == helm.Helm4 {
+		return in.reference4(t, o)
+	}
 	c, err := in.load3()
 	if err != nil {
 		t.Fatalf("Helm loads the chart: %v", err)
@@ -161,7 +175,7 @@ func chartOf(pairs ...string) input {
 		}
 		out = append(out, helm.File{Path: pairs[i], Data: []byte(pairs[i+1])})
 	}
-	return input{files: out}
+	return input{version: helm.Helm3, files: out}
 }
 
 // corpus has real charts.
@@ -190,7 +204,9 @@ func onCorpus(t *testing.T, test func(t *testing.T, in input, values map[string]
 					"service":     map[string]any{"main": map[string]any{"controller": "main", "ports": map[string]any{"http": map[string]any{"port": int64(80)}}}},
 				}
 			}
-			test(t, input{packed: packed}, values)
+			for _, v := range versions() {
+				test(t, input{version: v, packed: packed}, values)
+			}
 		})
 	}
 }

@@ -93,7 +93,8 @@ type programs struct {
 // maxPrograms is the number of selections of subcharts of which the templates are kept.
 const maxPrograms = 16
 
-func (p *programs) of(units map[string]unit) *program {
+func (p *programs) of(in *prepared) *program {
+	units := in.units
 	names := order(units)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +104,7 @@ func (p *programs) of(units map[string]unit) *program {
 	if len(p.known) == maxPrograms {
 		p.known = slices.Delete(p.known, 0, 1)
 	}
-	made := parse(names, units, functions())
+	made := parse(names, units, in.functions())
 	p.known = append(p.known, made)
 	return made
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/template"
 )
 
 // Options are the inputs of a rendering apart from the chart.
@@ -44,7 +45,9 @@ type prepared struct {
 	units  map[string]unit // by the names that Helm gives the templates
 	crds   []File          // of the crds/ directories
 	render func() error    // with Helm's engine
-	split  func(text string) []string
+
+	functions func() template.FuncMap
+	split     func(text string) []string
 }
 
 // part is a chart of a rendering with its subcharts.
@@ -107,7 +110,7 @@ func (c *Chart) execute(in *prepared, o Options) (texts map[string]string, unsta
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	return c.programs.of(in.units).run(in.units, o)
+	return c.programs.of(in).run(in.units, o)
 }
 
 // helms returns the error of Helm's engine for a rendering that has failed. It prepares the values again, which the templates may have
