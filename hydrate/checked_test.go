@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
-	"github.com/sluice-gitops/sluice/hydrate/kept"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -64,7 +64,7 @@ func facts(list []hydrate.EnvironmentResult) string {
 func TestChecksAreKept(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
-	engine, checked := &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, kept.New[hydrate.EnvironmentResult]()
+	engine, checked := &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, lru.New[hydrate.EnvironmentResult](10)
 	keeping := func(q *hydrate.Request) { q.Checked = checked }
 	// looks runs twice: the first run renders if it must, the second one only if nothing may be kept. Both find what a run without memory finds.
 	looks := func(what string, first, second bool, change func(*hydrate.Request)) {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/admit"
-	"github.com/sluice-gitops/sluice/hydrate/kept"
+	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
 // Request configures a run of Hydrate.
@@ -28,8 +28,8 @@ type Request struct {
 	MaxDeletions  int      // limit of deleted objects per environment; 0: the fleet's setting
 	PerPush       int      // refs in one push; 0: no limit
 	// Checked keeps the results of environments that a run does not write, so that one that waits for a promotion is rendered once for each
-	// commit and not in every run. Nil keeps none.
-	Checked *kept.Results[EnvironmentResult]
+	// commit and not in every run. Runs for several repositories may share it. Nil keeps none.
+	Checked *lru.Cache[EnvironmentResult]
 }
 
 // Status of an environment after a run.

@@ -126,12 +126,12 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	ref := r.view.Fleet.EnvironmentBranch(name)
 	tip := r.refs.Output[ref]
-	if write || r.request.NoCache {
+	if write || r.request.NoCache || r.request.Checked == nil {
 		return r.renderEnvironment(ctx, name, ref, tip, write)
 	}
 	commit := r.request.Commit
 	key := fmt.Sprintf("%s\x00%s\x00%s %s\x00%s %s %s %s", r.h.Branches, name, ref, tip, commit.Hash, commit.Tree, r.signers.ID(), r.h.Version)
-	if have, ok := r.request.Checked.Find(key); ok {
+	if have, ok := r.request.Checked.Get(key); ok {
 		have.Rendered, have.Reused = 0, have.Targets
 		return &have, nil
 	}
@@ -139,7 +139,7 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	if err == nil && out.Status == StatusChecked && len(out.Failures)+len(out.Held) == 0 { // a failure may end, such as that of a network
 		have := *out
 		have.Notes = nil // they are about targets that this run rendered
-		r.request.Checked.Keep(key, have)
+		r.request.Checked.Add(key, have)
 	}
 	return out, err
 }

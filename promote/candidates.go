@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/kept"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
@@ -18,7 +18,7 @@ import (
 // What is kept depends on the tip of the trunk, on the commit of the environment branch and on the promoted source. Whatever depends on the time,
 // on people or on a forge is found out in each pass: bake times, windows, freezes, statuses, checks, approvals, the policy's verdict. A candidate
 // that cannot be rendered is not kept, because the reason may end, such as a network that fails.
-type Candidates = kept.Results[rendered]
+type Candidates = lru.Cache[rendered]
 
 // rendered is what a rendering is for a decision that does nothing.
 type rendered struct {
@@ -28,8 +28,8 @@ type rendered struct {
 	failure string
 }
 
-// NewCandidates returns empty Candidates.
-func NewCandidates() *Candidates { return kept.New[rendered]() }
+// NewCandidates returns empty Candidates. They evict the least recently used rendering; one takes about 1 KiB.
+func NewCandidates() *Candidates { return lru.New[rendered](4096) }
 
 // key identifies a rendering; "" if it may not be kept.
 func (p *proposals) key(environment string, source rollout.Source) string {
@@ -44,7 +44,7 @@ func (p *proposals) key(environment string, source rollout.Source) string {
 func (p *proposals) rendering(ctx context.Context, environment string, source rollout.Source, recall bool) (rendered, error) {
 	key := p.key(environment, source)
 	if recall && key != "" {
-		if out, ok := p.request.Candidates.Find(key); ok {
+		if out, ok := p.request.Candidates.Get(key); ok {
 			p.recalled = true
 			return out, nil
 		}
@@ -63,7 +63,7 @@ func (p *proposals) rendering(ctx context.Context, environment string, source ro
 		}
 	}
 	if key != "" {
-		p.request.Candidates.Keep(key, out)
+		p.request.Candidates.Add(key, out)
 	}
 	return out, nil
 }

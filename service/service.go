@@ -29,8 +29,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/kept"
 	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -148,7 +148,7 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 	s.sessions = repository.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
 		Verdicts: review.NewCache(), Authors: promotions.NewAuthors(), Protections: repository.NewProtections(), Outputs: new(repository.Outputs), Statuses: new(repository.Statuses),
-		Checked: kept.New[hydrate.EnvironmentResult](), Candidates: promote.NewCandidates(),
+		Checked: lru.New[hydrate.EnvironmentResult](4096), Candidates: promote.NewCandidates(),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.sessions(),
 	}
 	shared := bot.Config{}

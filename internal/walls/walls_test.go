@@ -146,7 +146,6 @@ func forbidden() map[string][]string {
 		"importer/internal/templates": append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/wire":      append(own("fleet", "gitstore", "hydrate", "renderer"), goGit, helm, "net/http", "os/exec"),
 
-		"hydrate/kept":      append(own("fleet", "gitstore", "renderer"), goGit, "net/http", "os"),
 		"service/notify":    append(own("fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),
 		"rollout":           append(own("gitstore"), goGit, "net/http", "os/exec"),

@@ -25,8 +25,8 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/kept"
 	"github.com/sluice-gitops/sluice/hydrate/session"
+	"github.com/sluice-gitops/sluice/internal/lru"
 	"github.com/sluice-gitops/sluice/promote"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -80,8 +80,8 @@ type Config struct {
 	Outputs       *Outputs
 	Statuses      *Statuses
 	Checks        *check.Client
-	Checked       *kept.Results[hydrate.EnvironmentResult] // nil: every task renders what waits for a promotion
-	Candidates    *promote.Candidates                      // nil: as Checked
+	Checked       *lru.Cache[hydrate.EnvironmentResult] // nil: every task renders what waits for a promotion
+	Candidates    *promote.Candidates                   // nil: as Checked
 	Observe       Observer
 }
 
