@@ -249,11 +249,11 @@ func options() []string {
 	return out
 }
 
-// git runs the git program at the top of the files, and returns what it prints.
+// git runs the git program at the top of the files, and returns what it prints. It never fetches: git before 2.45 ignores GIT_NO_LAZY_FETCH, so that no protocol is allowed either.
 func (g *staging) git(input []byte, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(g.ctx, "git", append(options(), args...)...) //nolint:gosec // fixed words
 	cmd.Dir, cmd.Stdin = g.top, bytes.NewReader(input)
-	cmd.Env = append(userEnvironment(cmd.Environ()), "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1", "LC_ALL=C")
+	cmd.Env = append(userEnvironment(cmd.Environ()), "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1", "LC_ALL=C")
 	cmd.Env = append(cmd.Env, g.env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
