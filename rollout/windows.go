@@ -145,25 +145,44 @@ func minutes(s string) (int, error) {
 	return 60*hour + minute, nil
 }
 
-// span returns when the window opens and closes on the day of at plus some days; ok is false if it does not open on that day.
-// The zone's wall clock gives the times, so daylight saving time moves them.
-func (w window) span(at time.Time, days int) (from, to time.Time, ok bool) {
-	y, m, d := at.In(w.zone).Date()
-	noon := time.Date(y, m, d+days, 12, 0, 0, 0, w.zone)
-	y, m, d = noon.Date()
-	if len(w.spec.Days)+len(w.dates) > 0 && !slices.Contains(w.spec.Days, noon.Format("Mon")) && !w.dates[noon.Format(time.DateOnly)] {
-		return from, to, false
-	}
-	return time.Date(y, m, d, 0, w.from, 0, 0, w.zone), time.Date(y, m, d, 0, w.to, 0, 0, w.zone), true
+// on reports whether the window opens on a day.
+func (w window) on(day time.Time) bool {
+	return len(w.spec.Days)+len(w.dates) == 0 || slices.Contains(w.spec.Days, day.Format("Mon")) || w.dates[day.Format(time.DateOnly)]
 }
 
+// holds reports whether the zone's wall clock is inside the window. So a window that ends in an hour that daylight saving time skips ends when the
+// clock jumps, one that begins there begins then, and an hour that the clock repeats counts twice.
 func (w window) holds(at time.Time) bool {
+	local := at.In(w.zone)
+	y, m, d := local.Date()
+	minute := 60*local.Hour() + local.Minute()
 	for days := -1; days <= 0; days++ {
-		if from, to, ok := w.span(at, days); ok && !at.Before(from) && at.Before(to) {
+		since := minute - days*24*60 // minutes since that day's midnight, by the wall clock
+		if since >= w.from && since < w.to && w.on(time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC)) {
 			return true
 		}
 	}
 	return false
+}
+
+// moments returns the instants at which the window of the day of at plus some days may open or close: where the wall clock shows its times, before
+// and after a change of the clock on that day, and the change itself.
+func (w window) moments(at time.Time, days int) []time.Time {
+	y, m, d := at.In(w.zone).Date()
+	if !w.on(time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC)) {
+		return nil
+	}
+	var out []time.Time
+	for _, near := range []int{-1, 2} { // the clock's offset from UTC on both sides of the window
+		there := time.Date(y, m, d+days+near, 12, 0, 0, 0, w.zone)
+		_, offset := there.Zone()
+		for _, minute := range []int{w.from, w.to} {
+			out = append(out, time.Date(y, m, d+days, 0, minute, -offset, 0, time.UTC))
+		}
+		start, end := there.ZoneBounds()
+		out = append(out, start, end)
+	}
+	return out
 }
 
 func (w window) String() string {
@@ -222,9 +241,8 @@ func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 	for _, start := range starts {
 		for _, w := range windows {
 			for days := -1; days <= 8; days++ {
-				if from, to, ok := w.span(start, days); ok {
-					add(from)
-					add(to)
+				for _, t := range w.moments(start, days) {
+					add(t)
 				}
 			}
 		}
