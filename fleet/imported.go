@@ -117,7 +117,7 @@ func (l *loader) fleetText(ctx context.Context) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) || !l.detect || l.importer == nil {
 		return data, err
 	}
-	detected, failed := l.importer.Detect(ctx, watchedTree{l.tree})
+	detected, failed := l.importer.Detect(ctx, l.tree.watched())
 	if failed != nil {
 		if _, ok := errors.AsType[Problems](failed); !ok {
 			l.tree.remember(failed)
@@ -151,7 +151,7 @@ func (l *loader) importAll(ctx context.Context) {
 		if entry.Flux != nil {
 			tree, request.Repositories = l.fleet.tree, importRepositories(l.fleet)
 		}
-		targets, problems, err := l.importer.Import(ctx, watchedTree{tree}, request)
+		targets, problems, err := l.importer.Import(ctx, tree.watched(), request)
 		if err != nil {
 			l.tree.remember(err)
 			return

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/sluice-gitops/sluice/internal/treefs"
 )
 
 // maxLinks is the number of symbolic links that a path may contain, as in Linux.
@@ -46,6 +48,10 @@ func (t *linkTree) watch(name string, err error) error {
 	t.remember(err)
 	return err
 }
+
+// watched returns the tree that an importer reads. It does not follow links. An error of the storage in the fleet's own files makes Load
+// fail, even if the importer treats it as an error of one target or file.
+func (t *linkTree) watched() Tree { return treefs.Record{FS: t.Tree, Asked: t.watch} }
 
 // complete reports whether the storage gave everything that was read.
 func (t *linkTree) complete() bool { return t.fault.Load() == nil && !t.lacks.Load() }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -28,7 +29,7 @@ import (
 // to name the directory in fleet.MountDir instead. It leaves URLs that match no declared repository, or ask for
 // another ref than the pinned one; package kustomize refuses them, and asks Unpinned for the reason.
 type remoteBases struct {
-	*gitstore.Snapshot
+	treefs.Edit
 	repositories []remoteBase
 }
 
@@ -40,7 +41,8 @@ type remoteBase struct {
 
 // newRemoteBases returns the remote bases of the repositories whose content is available.
 func newRemoteBases(snap *gitstore.Snapshot, repositories []*fleet.Repository, lock *fetch.Lock) *remoteBases {
-	out := &remoteBases{Snapshot: snap}
+	out := &remoteBases{}
+	out.Edit = treefs.Edit{Tree: snap, Change: out.change}
 	for _, r := range repositories {
 		pin, ok := lock.Pin(r.Name)
 		if r.Commit == "" || !ok {
@@ -54,13 +56,12 @@ func newRemoteBases(snap *gitstore.Snapshot, repositories []*fleet.Repository, l
 	return out
 }
 
-// ReadFile implements fs.ReadFileFS.
-func (t *remoteBases) ReadFile(name string) ([]byte, error) {
-	data, err := t.Snapshot.ReadFile(name)
-	if err != nil || len(t.repositories) == 0 || !slices.Contains(kustomize.FileNames(), path.Base(name)) {
-		return data, err
+// change replaces the URLs in a file, if it is a kustomization.
+func (t *remoteBases) change(name string, data []byte) []byte {
+	if len(t.repositories) == 0 || !slices.Contains(kustomize.FileNames(), path.Base(name)) {
+		return data
 	}
-	return t.rewrite(path.Dir(name), data), nil
+	return t.rewrite(path.Dir(name), data)
 }
 
 // rewrite replaces the URLs in one kustomization. It keeps every other byte, so that messages have the right line

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -25,7 +26,7 @@ func (c *contents) root(p *fleet.PathSource) root {
 	if p.Edited == nil {
 		return root{p, c.bases, c.walker}
 	}
-	tree := editedRoot{c.bases, p}
+	tree := newEditedRoot(c.bases, p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := p.Key()
@@ -57,17 +58,20 @@ func (r root) replaces(name string) bool {
 
 // editedRoot is a commit's tree with the kustomization of one root replaced.
 type editedRoot struct {
-	*remoteBases
-	of *fleet.PathSource
+	*treefs.Overlay // of the tree of the bases
+	bases           *remoteBases
 }
 
-// ReadFile implements kustomize.Tree.
-func (t editedRoot) ReadFile(name string) ([]byte, error) {
-	if (root{PathSource: t.of}).replaces(name) {
-		return t.rewrite(path.Dir(name), t.of.Edited), nil
+func newEditedRoot(bases *remoteBases, p *fleet.PathSource) editedRoot {
+	files := map[string][]byte{}
+	for _, base := range kustomize.FileNames() {
+		name := path.Join(path.Clean(p.Path), base)
+		if _, err := bases.Stat(name); err == nil {
+			files[name] = bases.change(name, p.Edited)
+		}
 	}
-	return t.remoteBases.ReadFile(name)
+	return editedRoot{treefs.NewOverlay(bases, files), bases}
 }
 
-// Written implements kustomize.EditedTree.
-func (t editedRoot) Written(name string) ([]byte, error) { return t.remoteBases.ReadFile(name) }
+// Unpinned implements kustomize.Pinned.
+func (t editedRoot) Unpinned(reference string) string { return t.bases.Unpinned(reference) }

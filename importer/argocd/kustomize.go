@@ -8,26 +8,10 @@ import (
 	"path"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
-
-// overlay replaces one file of a tree.
-type overlay struct {
-	Tree
-	name string
-	data []byte
-}
-
-func (o overlay) ReadFile(name string) ([]byte, error) {
-	if name == o.name {
-		return o.data, nil
-	}
-	return o.Tree.ReadFile(name)
-}
-
-// Written implements kustomize.EditedTree.
-func (o overlay) Written(name string) ([]byte, error) { return o.Tree.ReadFile(name) }
 
 // kustomize builds a directory after the edits that a source asks for, as `kustomize edit` makes them. A root with helmCharts is not built:
 // its objects are only those that may be Applications.
@@ -40,14 +24,15 @@ func (i *importer) kustomize(ctx context.Context, k *kustomizeSource, dir string
 	if err != nil {
 		return Source{}, err
 	}
-	tree, root := i.Tree, &Root{Path: dir}
+	var tree kustomize.Tree = i.Tree
+	root := &Root{Path: dir}
 	if k != nil {
 		edited, err := i.edited(k, dir, env)
 		if err != nil {
 			return Source{}, fmt.Errorf("%s: %w", name, err)
 		}
 		if !bytes.Equal(edited, data) {
-			tree, root.Edited = overlay{i.Tree, name, edited}, edited
+			tree, root.Edited = treefs.NewOverlay(i.Tree, map[string][]byte{name: edited}), edited
 		}
 		root.KubeVersion, root.APIVersions = k.KubeVersion, k.APIVersions
 	}
@@ -96,7 +81,7 @@ func kustomizationOf(i *importer, dir string) string {
 }
 
 // closure reads the files of a build.
-func closure(tree Tree, walker *kustomize.Walker, dir string) ([]kustomize.File, error) {
+func closure(tree kustomize.Tree, walker *kustomize.Walker, dir string) ([]kustomize.File, error) {
 	names, err := walker.Closure(dir)
 	if err != nil {
 		return nil, err

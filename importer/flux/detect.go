@@ -16,6 +16,7 @@ import (
 	kustypes "sigs.k8s.io/kustomize/api/types"
 	kyaml "sigs.k8s.io/yaml"
 
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -425,7 +426,7 @@ func (s *survey) closure(dir string, components []string) []string {
 	}
 	var out closure
 	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{Path: dir, Components: components, IgnoreMissingComponents: true}); err == nil {
-		names, err := kustomize.NewWalker(overlay{view: s.artifact, name: name, data: data}, manifest.DefaultBudget()).AnyFile().Closure(dir)
+		names, err := kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}), manifest.DefaultBudget()).AnyFile().Closure(dir)
 		out = closure{names, err == nil}
 	}
 	if !out.known {

@@ -9,6 +9,7 @@ import (
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -191,14 +192,10 @@ func (c *cluster) build(ctx context.Context, a view, dir string, spec *kustomize
 	if err != nil {
 		return nil, nil, err
 	}
-	tree := overlay{view: a, name: name, data: data}
+	tree := treefs.NewOverlay(a, map[string][]byte{name: data})
 	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile()
 	names, err := walker.Closure(dir)
 	if err != nil {
-		// The lines in this error are those of the generated file. The user's own file has the better ones, if it has the mistake.
-		if _, own := kustomize.NewWalker(a, manifest.DefaultBudget()).AnyFile().Closure(dir); own != nil && a.isFile(name) {
-			err = own
-		}
 		return nil, nil, err
 	}
 	files := make([]kustomize.File, 0, len(names))

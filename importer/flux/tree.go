@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/fluxcd/pkg/sourceignore"
@@ -17,6 +16,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	"github.com/sluice-gitops/sluice/importer/internal/wire"
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
@@ -68,7 +68,7 @@ func (a *artifact) original(name string) string {
 func (a *artifact) ReadFile(name string) ([]byte, error) {
 	from, ok := a.files[name]
 	if !ok {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+		return nil, treefs.Missing("read", name)
 	}
 	return a.tree.ReadFile(from)
 }
@@ -76,11 +76,11 @@ func (a *artifact) ReadFile(name string) ([]byte, error) {
 // Stat implements kustomize.Tree.
 func (a *artifact) Stat(name string) (fs.FileInfo, error) {
 	if _, ok := a.dirs[name]; ok {
-		return info{name: path.Base(name), mode: fs.ModeDir}, nil
+		return treefs.Dir(name), nil
 	}
 	from, ok := a.files[name]
 	if !ok {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+		return nil, treefs.Missing("stat", name)
 	}
 	return a.tree.Stat(from)
 }
@@ -134,42 +134,6 @@ type view interface {
 	names(dir string) []string
 	original(name string) string
 }
-
-// overlay replaces one file of an artifact, or adds it.
-type overlay struct {
-	view
-	name string
-	data []byte
-}
-
-// ReadFile implements kustomize.Tree.
-func (o overlay) ReadFile(name string) ([]byte, error) {
-	if name == o.name {
-		return bytes.Clone(o.data), nil
-	}
-	return o.view.ReadFile(name)
-}
-
-// Stat implements kustomize.Tree.
-func (o overlay) Stat(name string) (fs.FileInfo, error) {
-	if name == o.name {
-		return info{name: path.Base(name), size: int64(len(o.data))}, nil
-	}
-	return o.view.Stat(name)
-}
-
-type info struct {
-	name string
-	size int64
-	mode fs.FileMode
-}
-
-func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return i.size }
-func (i info) Mode() fs.FileMode  { return i.mode }
-func (i info) ModTime() time.Time { return time.Time{} }
-func (i info) IsDir() bool        { return i.mode.IsDir() }
-func (i info) Sys() any           { return nil }
 
 // maxFiles bounds the files of one commit that an import lists.
 const maxFiles = 500_000

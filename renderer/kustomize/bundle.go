@@ -9,10 +9,10 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/sluice-gitops/sluice/internal/treefs"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -25,10 +25,7 @@ type File struct {
 // Tree is a read-only file tree, such as the snapshot of a commit. Paths are slash-separated and relative; `.` is the
 // root. Stat must not follow symbolic links; a tree whose Stat does must have Lstat (fs.ReadLinkFS). A submodule has
 // the mode fs.ModeIrregular.
-type Tree interface {
-	ReadFile(name string) ([]byte, error)
-	Stat(name string) (fs.FileInfo, error)
-}
+type Tree = treefs.Tree
 
 // EditedTree is a tree in which a tool has edited kustomizations. Messages have the lines of the text that people wrote.
 type EditedTree interface {
@@ -93,36 +90,19 @@ func (m *memory) ReadFile(name string) ([]byte, error) {
 	if data, ok := m.files[name]; ok {
 		return data, nil
 	}
-	return nil, missing("read", name)
+	return nil, treefs.Missing("read", name)
 }
 
 // Stat implements Tree.
 func (m *memory) Stat(name string) (fs.FileInfo, error) {
 	if data, ok := m.files[name]; ok {
-		return info{name: path.Base(name), size: int64(len(data))}, nil
+		return treefs.File(name, len(data)), nil
 	}
 	if m.dirs[name] {
-		return info{name: path.Base(name), mode: fs.ModeDir}, nil
+		return treefs.Dir(name), nil
 	}
-	return nil, missing("stat", name)
+	return nil, treefs.Missing("stat", name)
 }
-
-func missing(op, name string) error {
-	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-}
-
-type info struct {
-	name string
-	size int64
-	mode fs.FileMode
-}
-
-func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return i.size }
-func (i info) Mode() fs.FileMode  { return i.mode }
-func (i info) ModTime() time.Time { return time.Time{} }
-func (i info) IsDir() bool        { return i.mode.IsDir() }
-func (i info) Sys() any           { return nil }
 
 // mount is the directory at which the library sees the bundle.
 const mount = "/.bundle"
@@ -154,7 +134,7 @@ func (d disk) ReadFile(name string) ([]byte, error) {
 	}
 	inner, ok := d.inner(name)
 	if !ok {
-		return nil, missing("read", name)
+		return nil, treefs.Missing("read", name)
 	}
 	data, err := d.memory.ReadFile(inner)
 	if err != nil {
@@ -172,7 +152,7 @@ func (d disk) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
 	if _, is := d.memory.files[inner]; ok && is {
 		return filesys.ConfirmedDir(path.Join(mount, path.Dir(inner))), path.Base(inner), nil
 	}
-	return "", "", missing("find", name)
+	return "", "", treefs.Missing("find", name)
 }
 
 // Exists reports whether the bundle has a file or directory of that name.
