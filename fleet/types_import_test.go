@@ -2,8 +2,26 @@ package fleet
 
 import (
 	"maps"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 )
+
+// The newest version follows the Go types of the API.
+func TestNewestKubeVersion(t *testing.T) {
+	module, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`k8s\.io/api v0\.(\d+)\.`).FindSubmatch(module)
+	if found == nil {
+		t.Fatal("go.mod does not name k8s.io/api")
+	}
+	if want := "1." + string(found[1]) + ".0"; NewestKubeVersion != want || strings.Count(want, ".") != 2 {
+		t.Errorf("the newest version is %s, want %s as k8s.io/api in go.mod", NewestKubeVersion, want)
+	}
+}
 
 func TestLabelsOfArgoCD(t *testing.T) {
 	registry := map[string]string{"tier": "front", "region": "eu"}

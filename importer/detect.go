@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -95,8 +96,18 @@ func freeName[C any](clusters map[string]C, name string) string {
 // maxClusterName leaves room for what freeName adds.
 const maxClusterName = 50
 
-// fleet writes sluice.yaml.
+// fleet writes sluice.yaml. Every cluster has the newest version of Kubernetes that Sluice knows, since charts must see some version.
 func (d detected) fleet() ([]byte, error) {
+	for name, c := range d.flux {
+		c.KubeVersion = fleet.NewestKubeVersion
+		d.flux[name] = c
+	}
+	if d.argocd != nil {
+		for name, c := range d.argocd.Clusters {
+			c.KubeVersion = fleet.NewestKubeVersion
+			d.argocd.Clusters[name] = c
+		}
+	}
 	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
 	var environments []string
 	for _, c := range d.flux {
@@ -115,6 +126,9 @@ func (d detected) fleet() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
 	}
+	line := "kubeVersion: " + fleet.NewestKubeVersion
+	const comment = " # a guess: write what `kubectl version` prints as the server's version"
+	out = bytes.ReplaceAll(out, []byte(line+"\n"), []byte(line+comment+"\n"))
 	return append([]byte(d.note), out...), nil
 }
 
