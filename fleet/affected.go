@@ -125,11 +125,13 @@ func ChangedClusters(base, head *Fleet) []string {
 }
 
 func sameCluster(x, y *Cluster) bool {
+	if x.KubeVersion != y.KubeVersion || !slices.Equal(x.APIVersions, y.APIVersions) { // also in capabilities/
+		return false
+	}
 	if x.doc.root == y.doc.root && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets
 	}
-	return x.Environment == y.Environment && x.State == y.State && x.KubeVersion == y.KubeVersion && slices.Equal(x.APIVersions, y.APIVersions) &&
-		equalLabels(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
+	return x.Environment == y.Environment && x.State == y.State && equalLabels(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
 }
 
 func equalLabels(x, y map[string]string) bool {

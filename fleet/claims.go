@@ -69,7 +69,7 @@ func (f *Fleet) claimImported(files *changes, declared map[string]bool) {
 // declaredIn adds the files that declare what a fleet has.
 func (f *Fleet) declaredIn(declared map[string]bool) {
 	for _, c := range f.Clusters {
-		declared[c.File] = true
+		declared[c.File], declared[CapabilitiesFile(c.Name)] = true, true
 	}
 	for _, a := range f.Apps {
 		declared[a.File] = true

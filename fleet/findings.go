@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/Masterminds/semver/v3"
 )
 
 // findings collects the problems of a load.
@@ -91,8 +89,8 @@ func (f *findings) checkKubeVersion(doc document, version string) {
 	if version == "" || f.versions[version] {
 		return
 	}
-	if _, err := semver.NewVersion(version); err != nil {
-		f.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is not a version", version)
+	if err := CheckKubeVersion(version); err != nil {
+		f.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%v", err)
 		return
 	}
 	if f.versions == nil {

@@ -37,7 +37,7 @@ type ImportCluster struct {
 func importRequest(f *Fleet, entry Import) ImportRequest {
 	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
 	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
+		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels})
 	}
 	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out

@@ -243,6 +243,7 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 	}
 	labels[labelCluster], labels[labelEnvironment], labels[labelClass] = name, c.Environment, ""
 	cluster := &Cluster{Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file}
+	l.capabilities(cluster, c.KubeVersion, l.file, append(at, "kubeVersion")...)
 	l.fleet.Clusters = append(l.fleet.Clusters, cluster)
 	l.fleet.clusters[name] = cluster
 }

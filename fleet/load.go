@@ -100,10 +100,11 @@ func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
 
 // Loader reads fleets.
 type Loader struct {
-	Cache    *Cache   // nil decodes every file
-	Importer Importer // reads the entries of spec.import; nil makes them errors
-	Mounts   Mounts   // reads other repositories; nil makes targets that need one fail
-	Detect   bool     // asks the importer for a sluice.yaml where the tree has none
+	Cache    *Cache       // nil decodes every file
+	Importer Importer     // reads the entries of spec.import; nil makes them errors
+	Mounts   Mounts       // reads other repositories; nil makes targets that need one fail
+	Detect   bool         // asks the importer for a sluice.yaml where the tree has none
+	Assumed  Capabilities // of every cluster: the version instead of its own, and APIs beyond its own
 }
 
 // Load reads the fleet of a tree; see the function Load.
@@ -114,7 +115,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{
-		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache,
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, tree: linked, cache: cache,
 		fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}},
 	}
 	l.load(ctx)
@@ -163,6 +164,8 @@ type loader struct {
 	importer     Importer
 	mounts       Mounts
 	detect       bool
+	assumed      Capabilities
+	described    map[string]bool // names of the files in capabilities/; nil before they are listed
 	tree         *linkTree
 	cache        *Cache
 	fleet        *Fleet

@@ -58,7 +58,7 @@ func (b *basis) decides(name string) bool { return b.files.has(name) }
 
 // finds reports whether a file is one of the fleet's declarations by its path.
 func (b *basis) finds(f *Fleet, name string) bool {
-	if slices.ContainsFunc(b.globs, func(g glob) bool { return g.matches(name) }) {
+	if strings.HasPrefix(name, CapabilitiesDir+"/") || slices.ContainsFunc(b.globs, func(g glob) bool { return g.matches(name) }) {
 		return true
 	}
 	return slices.ContainsFunc(f.Workspaces, func(w *Workspace) bool {

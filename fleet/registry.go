@@ -188,6 +188,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	}
 	slices.Sort(c.APIVersions)
 	c.APIVersions = slices.Compact(c.APIVersions)
+	l.capabilities(c, file.Spec.KubeVersion, doc, "spec", "kubeVersion")
 }
 
 // chain returns a class and its ancestors, the root first.

@@ -26,7 +26,7 @@ func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	dst = appendText(dst, string(spec), s.Cluster.KubeVersion)
+	dst = appendText(dst, string(spec), s.Cluster.ChartVersion())
 	if w := s.App.workspace; w != nil { // what it may contain is checked when it is rendered
 		bounds, err := json.Marshal(w.rendered())
 		if err != nil {

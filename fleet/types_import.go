@@ -88,9 +88,6 @@ type ArgoCDCluster struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 }
 
-// NewestKubeVersion is the first release of the newest minor version of Kubernetes whose types this binary has.
-const NewestKubeVersion = "1.37.0"
-
 // FluxImport reads clusters that Flux syncs.
 type FluxImport struct {
 	// StrictPostBuildSubstitutions is the feature gate of kustomize-controller: whether a variable that is not set and has no default is an error.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -35,7 +36,7 @@ func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 	if len(found.flux) == 0 && found.argocd == nil {
 		return nil, nil
 	}
-	return found.fleet()
+	return found.fleet(tree)
 }
 
 // detected is what a repository without sluice.yaml describes.
@@ -96,15 +97,22 @@ func freeName[C any](clusters map[string]C, name string) string {
 // maxClusterName leaves room for what freeName adds.
 const maxClusterName = 50
 
-// fleet writes sluice.yaml. Every cluster has the newest version of Kubernetes that Sluice knows, since charts must see some version.
-func (d detected) fleet() ([]byte, error) {
+// fleet writes sluice.yaml. Every cluster without a file of capabilities has the newest version of Kubernetes that Sluice knows, since
+// charts must see some version.
+func (d detected) fleet(tree fs.FS) ([]byte, error) {
+	version := func(name string) string {
+		if _, err := fs.Stat(tree, fleet.CapabilitiesFile(name)); err == nil {
+			return ""
+		}
+		return fleet.NewestKubeVersion
+	}
 	for name, c := range d.flux {
-		c.KubeVersion = fleet.NewestKubeVersion
+		c.KubeVersion = version(name)
 		d.flux[name] = c
 	}
 	if d.argocd != nil {
 		for name, c := range d.argocd.Clusters {
-			c.KubeVersion = fleet.NewestKubeVersion
+			c.KubeVersion = version(name)
 			d.argocd.Clusters[name] = c
 		}
 	}
@@ -126,10 +134,18 @@ func (d detected) fleet() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
 	}
-	line := "kubeVersion: " + fleet.NewestKubeVersion
-	const comment = " # a guess: write what `kubectl version` prints as the server's version"
-	out = bytes.ReplaceAll(out, []byte(line+"\n"), []byte(line+comment+"\n"))
+	out = bytes.ReplaceAll(out, []byte(guessedVersion), []byte(guessedVersion+guess))
 	return append([]byte(d.note), out...), nil
+}
+
+const (
+	guessedVersion = "kubeVersion: " + fleet.NewestKubeVersion
+	guess          = " # a guess: write what `kubectl version` prints as the server's version, or see `sluice capabilities`"
+)
+
+// WithKubeVersion returns a sluice.yaml that Detect wrote, with a version in place of those that it guessed.
+func WithKubeVersion(text []byte, version string) []byte {
+	return bytes.ReplaceAll(text, []byte(guessedVersion+guess), []byte("kubeVersion: "+version))
 }
 
 func names(environments []string) []map[string]any {

@@ -160,6 +160,12 @@ func (g *staging) ownRepository() error {
 	return nil
 }
 
+// owns reports whether a file is one of the temporary folder, which is in the working tree if TMPDIR is.
+func (g *staging) owns(name string) bool {
+	inside, err := filepath.Rel(g.temp, filepath.Join(g.top, filepath.FromSlash(name)))
+	return err == nil && filepath.IsLocal(inside)
+}
+
 // tree stages all files and returns their tree.
 func (g *staging) tree() (gitstore.Hash, error) {
 	if _, err := g.git(nil, "add", "--update", "--", "."); err != nil {
@@ -171,7 +177,7 @@ func (g *staging) tree() (gitstore.Hash, error) {
 	}
 	var untracked []byte
 	for name := range bytes.SplitSeq(out, []byte{0}) {
-		if len(name) > 0 && !bytes.HasSuffix(name, []byte("/")) { // `git add --all` would add another repository as a submodule
+		if len(name) > 0 && !g.owns(string(name)) && !bytes.HasSuffix(name, []byte("/")) { // `git add --all` would add another repository as a submodule
 			// git would copy it before the store refuses it. A file that vanished is git's to report.
 			if info, err := os.Lstat(filepath.Join(g.top, string(name))); err == nil && info.Mode().IsRegular() && info.Size() > gitstore.MaxObject {
 				return gitstore.Hash{}, fmt.Errorf("%s: %w (list it in .gitignore)", name, gitstore.ErrTooLarge)

@@ -310,3 +310,30 @@ func TestWithoutGit(t *testing.T) {
 		t.Errorf("without git: got %v, want ErrNoGit", err)
 	}
 }
+
+// A temporary folder in the working tree does not count as a file of the user.
+func TestTemporaryFolderInTheWorkingTree(t *testing.T) {
+	dir := repository(t)
+	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	store, err := gitstore.Open(t.Context(), gitstore.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	write(t, dir, "tmp/mine.yaml", "a: 1\n")
+	before, err := worktree.Tree(t.Context(), store, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, filepath.Join(dir, "tmp", "mine.yaml"))
+	after, err := worktree.Tree(t.Context(), store, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head := git(t, dir, "rev-parse", "HEAD^{tree}"); after.String() != head || before == after {
+		t.Errorf("tree with TMPDIR in the working tree: got %s, and %s with a file of the user there, want %s and another one", after, before, head)
+	}
+}

@@ -45,16 +45,17 @@ type Options struct {
 	Repo          string // folder or URL
 	Jobs          int    // targets rendered at the same time
 	RenderTimeout time.Duration
-	RenderMemory  int64             // bytes of one render process
-	PlainHTTP     []string          // registries to contact over HTTP
-	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes of its own
-	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
-	Mirror        string            // folder of the clone of a URL; "": a temporary folder
-	OneListing    bool              // of a URL: the session belongs to one task; see gitstore.Options
-	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
-	Remember      bool              // keep imports in the cache between runs, for verbs that show something and write no branch
-	Renders       bool              // start a render process at once: whoever opens the session nearly always renders something
-	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
+	RenderMemory  int64              // bytes of one render process
+	PlainHTTP     []string           // registries to contact over HTTP
+	Renderer      renderer.Renderer  // shared with other sessions; nil starts render processes of its own
+	Signer        gitstore.Signer    // signs rendered commits; nil: unsigned commits
+	Mirror        string             // folder of the clone of a URL; "": a temporary folder
+	OneListing    bool               // of a URL: the session belongs to one task; see gitstore.Options
+	Isolation     worker.Mode        // of the session's own render processes; "" is worker.Degraded
+	Remember      bool               // keep imports in the cache between runs, for verbs that show something and write no branch
+	Renders       bool               // start a render process at once: whoever opens the session nearly always renders something
+	Assumed       fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
+	Detect        bool               // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
 // Runtime holds the values that a process shares between its sessions.
@@ -182,7 +183,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
+		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
 }
 

@@ -64,6 +64,13 @@ func (r *Reader) Detecting() *Reader {
 	return r
 }
 
+// Assuming makes the reader take the capabilities of every cluster from c; see fleet.Loader. It returns the reader. Call it before any
+// other method, and only for verbs that write nothing.
+func (r *Reader) Assuming(c fleet.Capabilities) *Reader {
+	r.loader.Assumed = c
+	return r
+}
+
 // Remembering makes the reader keep imports in m between runs, if they run in worker processes. It returns the reader. Call it before any
 // other method, and only for verbs that write nothing; see imports.Memory.
 func (r *Reader) Remembering(m *imports.Memory) *Reader {

@@ -96,7 +96,7 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 
 // Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
-	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
+	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(), APIVersions: t.Cluster.APIVersions}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}

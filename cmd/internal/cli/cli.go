@@ -73,6 +73,7 @@ func verbs() []verb {
 		{groupFleet, newEject},
 		{groupFleet, newWhere},
 		{groupFleet, newExplain},
+		{groupFleet, newCapabilities},
 		{groupFleet, newDeps},
 		{groupFleet, newPolicy},
 		{groupRender, newRender},

@@ -46,6 +46,7 @@ changes.`,
   sluice diff --against env/prod            # what a promotion to prod would change
   sluice diff main --with components=../components@feature   # with a change of another repository
   sluice diff --cluster prod-eu-1 --against prod-us-1
+  sluice diff --against env/prod --kube-version 1.34.0       # what charts render differently for a newer Kubernetes
   sluice diff --html-file diff.html --full`,
 		Args: maxArgs("BASE[..HEAD]"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -57,6 +58,7 @@ changes.`,
 	}
 	d.add(c, "text", "markdown", "html", "json")
 	d.selection.flags(c)
+	d.capabilityFlags(c)
 	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds, or with a cluster")
 	c.Flags().StringArrayVar(&d.with, "with", nil, "take another repository from a local clone: `NAME=FOLDER`, or NAME=FOLDER@REVISION")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")

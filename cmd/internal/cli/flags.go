@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/fleet"
 )
 
 // common has the flags of every verb that opens a repository.
@@ -45,6 +46,15 @@ func (c *common) readFlags(cmd *cobra.Command, formats ...string) {
 	c.outputFlag(cmd, formats...)
 }
 
+// capabilityFlags adds the flags that say what charts see of every cluster.
+func (c *common) capabilityFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.Assumed.KubeVersion, "kube-version", "", "Kubernetes `version` that charts see on every cluster, instead of the cluster's own")
+	f.StringSliceVar(&c.Assumed.APIVersions, "api-versions", nil, "`APIs` that charts see on every cluster, in addition to the cluster's own")
+	completeFlag(cmd, "kube-version", completeNothing)
+	completeFlag(cmd, "api-versions", completeNothing)
+}
+
 // outputFlag adds --output.
 func (c *common) outputFlag(cmd *cobra.Command, formats ...string) {
 	if len(formats) == 0 {
@@ -62,6 +72,12 @@ func (c *common) outputFlag(cmd *cobra.Command, formats ...string) {
 func (c *common) check(...string) error {
 	if len(c.formats) > 0 && !slices.Contains(c.formats, c.output) {
 		return usagef("--output must be %s, not %q", either(c.formats), c.output)
+	}
+	if v := c.Assumed.KubeVersion; v != "" {
+		if err := fleet.CheckKubeVersion(v); err != nil {
+			return usagef("--kube-version: %w, such as 1.33.2", err)
+		}
+		c.Assumed.KubeVersion = strings.TrimPrefix(v, "v")
 	}
 	if c.Jobs == 0 && c.memory == 0 { // a verb that opens no repository has no such flags
 		return nil

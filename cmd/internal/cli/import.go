@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/importer"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -33,6 +34,7 @@ and what cannot be rendered. The last line counts the Flux objects of the reposi
 others, which no cluster reaches. Without sluice.yaml, it lists what --detect finds.
 
 --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports them; --write stores it.
+The file names the newest Kubernetes version that Sluice knows for every cluster, or that of --kube-version.
 
 --check builds the import a second time with the tool's own libraries, and compares object by object. The libraries of Flux
 are in the program sluice-reference-flux, those of Argo CD in sluice-reference-argocd, which calls helm and kustomize. The
@@ -60,11 +62,13 @@ a cluster.`,
 		},
 	}
 	i.readFlags(c, "text", "json")
+	i.capabilityFlags(c)
 	c.Flags().StringVar(&i.commit, "commit", "", "`revision` to read (default: the working tree)")
 	c.Flags().BoolVar(&i.detect, "detect", false, "print the sluice.yaml for a repository that has none")
 	c.Flags().BoolVar(&i.write, "write", false, "with --detect, write the file instead of printing it")
 	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what the libraries of Flux or Argo CD build")
 	c.MarkFlagsMutuallyExclusive("detect", "check")
+	c.MarkFlagsMutuallyExclusive("detect", "api-versions")
 	c.AddCommand(newImportHelmfile(o))
 	return c
 }
@@ -82,6 +86,9 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 		}
 		if err != nil {
 			return err
+		}
+		if v := i.Assumed.KubeVersion; v != "" {
+			text = importer.WithKubeVersion(text, v)
 		}
 		if i.write {
 			root := s.Store.Worktree()

@@ -122,7 +122,7 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceCluster {
 	out := map[string]referenceCluster{}
 	for _, c := range f.Clusters {
-		one := referenceCluster{KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
+		one := referenceCluster{KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions}
 		if entry.ArgoCD != nil {
 			own := entry.ArgoCD.Clusters[c.Name]
 			one.Server, one.Labels, one.Annotations = own.Server, entry.ArgoCD.LabelsOf(c.Name, c.Labels), own.Annotations

@@ -50,6 +50,7 @@ Exit status: 0; 1 if a target could not be rendered (render prints the others).`
 		},
 	}
 	r.flags(c, "yaml", "json")
+	r.capabilityFlags(c)
 	f := c.Flags()
 	f.StringVar(&r.cluster, "cluster", "", "`cluster` to render (required)")
 	f.StringVar(&r.app, "app", "", "only this `app`")

@@ -1,0 +1,147 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// NewestKubeVersion is the first release of the newest minor version of Kubernetes whose types this binary has.
+const NewestKubeVersion = "1.37.0"
+
+// Capabilities are what charts see of a cluster.
+type Capabilities struct {
+	KubeVersion string   // such as 1.33.2
+	APIVersions []string // as group/version or group/version/Kind
+}
+
+// CapabilitiesDir has a file for each cluster whose capabilities a user wrote with the command of `sluice capabilities`.
+const CapabilitiesDir = "capabilities"
+
+// CapabilitiesFile returns the path of the file that has the capabilities of a cluster.
+func CapabilitiesFile(cluster string) string { return path.Join(CapabilitiesDir, cluster+".txt") }
+
+// ChartVersion returns the Kubernetes version that charts see: the cluster's, or the newest that Sluice knows.
+func (c *Cluster) ChartVersion() string { return cmp.Or(c.KubeVersion, NewestKubeVersion) }
+
+// CheckKubeVersion returns an error for a text that is not a version of Kubernetes.
+func CheckKubeVersion(version string) error {
+	if _, err := semver.NewVersion(version); err != nil {
+		return fmt.Errorf("%q is not a version", version)
+	}
+	return nil
+}
+
+var (
+	serverVersion = regexp.MustCompile(`^Server Version: (?:v|version\.Info\{.*GitVersion:"v)([0-9][^",\s]*)`)
+	apiVersion    = regexp.MustCompile(`^(?:[a-z0-9][a-z0-9.-]*/)?v[0-9][a-z0-9]*$`)
+)
+
+// ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after the other. Lines of
+// another form are an error, as is a text that lacks the output of one of the first two: a command that failed must not look like a cluster
+// that serves less.
+func ParseCapabilities(text string) (Capabilities, error) {
+	var out Capabilities
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		words := strings.Fields(line)
+		version := serverVersion.FindStringSubmatch(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{"Client Version:", "Kustomize Version:", "WARNING:"}, func(p string) bool { return strings.HasPrefix(line, p) }):
+		case version != nil:
+			out.KubeVersion = version[1]
+		case len(words) == 1 && apiVersion.MatchString(line):
+			out.APIVersions = append(out.APIVersions, line)
+		case words[0] == "NAME": // the header of api-resources
+		case len(words) >= 4 && apiVersion.MatchString(words[len(words)-3]) && slices.Contains([]string{"true", "false"}, words[len(words)-2]):
+			out.APIVersions = append(out.APIVersions, words[len(words)-3]+"/"+words[len(words)-1])
+		default:
+			return Capabilities{}, &lineError{n, fmt.Sprintf("%.60q is no line of kubectl version, api-versions or api-resources", line)}
+		}
+	}
+	switch {
+	case out.KubeVersion == "":
+		return Capabilities{}, errors.New("the version of the server is missing, such as `Server Version: v1.33.2`")
+	case CheckKubeVersion(out.KubeVersion) != nil:
+		return Capabilities{}, fmt.Errorf("the version of the server, %q, is not a version", out.KubeVersion)
+	case !slices.Contains(out.APIVersions, "v1"):
+		return Capabilities{}, errors.New("the output of `kubectl api-versions` is missing: it has the line v1")
+	}
+	slices.Sort(out.APIVersions)
+	out.APIVersions = slices.Compact(out.APIVersions)
+	return out, nil
+}
+
+// lineError is an error in a line of a text.
+type lineError struct {
+	line    int
+	message string
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.message) }
+
+// capabilities gives a cluster those of its file, and then those that the loader's caller assumes. own is the version that the declaration
+// at a place in doc names itself.
+func (l *loader) capabilities(c *Cluster, own string, doc document, at ...string) {
+	l.readCapabilities(c, own, doc, at...)
+	c.KubeVersion = cmp.Or(l.assumed.KubeVersion, c.KubeVersion)
+	if len(l.assumed.APIVersions) > 0 { // the list may belong to a file, which is decoded once
+		c.APIVersions = slices.Concat(c.APIVersions, l.assumed.APIVersions)
+	}
+}
+
+func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...string) {
+	name := CapabilitiesFile(c.Name)
+	if !l.hasCapabilities(c.Name) {
+		return
+	}
+	problem := Problem{File: name, Severity: SeverityError, Hint: fmt.Sprintf("write the file again with the command that `sluice capabilities %s` prints", c.Name)}
+	data, err := readBounded(l.tree, name)
+	if err != nil {
+		problem.Message = readError(err)
+		l.problems = append(l.problems, problem)
+		return
+	}
+	found, err := ParseCapabilities(string(data))
+	if err != nil {
+		problem.Message = err.Error()
+		if at, ok := errors.AsType[*lineError](err); ok {
+			problem.Line, problem.Message = at.line, at.message
+		}
+		l.problems = append(l.problems, problem)
+		return
+	}
+	if own = strings.TrimPrefix(own, "v"); own != "" && !strings.HasPrefix(found.KubeVersion, own) {
+		l.errorf(doc, at, "remove it here, or "+problem.Hint, "the cluster %s has kubeVersion %s, and %s says %s", c.Name, own, name, found.KubeVersion)
+	}
+	c.KubeVersion = found.KubeVersion
+	c.APIVersions = slices.Concat(c.APIVersions, found.APIVersions)
+	slices.Sort(c.APIVersions)
+	c.APIVersions = slices.Compact(c.APIVersions)
+}
+
+// hasCapabilities reports whether a cluster has a file. The folder is listed once.
+func (l *loader) hasCapabilities(cluster string) bool {
+	if l.described == nil {
+		l.described = map[string]bool{}
+		entries, err := l.tree.ReadDir(CapabilitiesDir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if info, failed := l.tree.Stat(CapabilitiesDir); failed != nil || info.IsDir() {
+				unlisted(l.findings, err)
+			}
+		}
+		for _, e := range entries {
+			l.described[e.Name()] = true
+		}
+	}
+	return l.described[path.Base(CapabilitiesFile(cluster))]
+}
