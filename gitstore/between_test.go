@@ -117,3 +117,37 @@ func TestBetweenInAShallowClone(t *testing.T) {
 		}
 	}
 }
+
+// The first-parent line leaves out what merges brought, and a shallow clone gets the rest or says that it is incomplete.
+func TestFirstParents(t *testing.T) {
+	t.Parallel()
+	origin := source(t)
+	runGit(t, origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+	runGit(t, origin, "switch", "-qc", "side")
+	runGit(t, origin, "commit", "-qm", "side", "--allow-empty")
+	runGit(t, origin, "switch", "-q", "main")
+	for i := range 3 {
+		runGit(t, origin, "commit", "-qm", fmt.Sprint(i), "--allow-empty")
+	}
+	runGit(t, origin, "merge", "-q", "--no-ff", "-m", "merge", "side")
+	want := strings.Fields(runGit(t, origin, "rev-list", "--first-parent", "-n", "4", "HEAD"))
+	for _, alone := range []bool{false, true} {
+		clone := filepath.Join(t.TempDir(), "c")
+		runGit(t, origin, "clone", "-q", "--depth=2", "file://"+origin, clone)
+		if alone {
+			runGit(t, clone, "remote", "remove", "origin")
+		}
+		s := open(t, Options{Dir: clone})
+		line, err := s.FirstParents(t.Context(), resolve(t, s, "HEAD").Hash, 4)
+		var got []string
+		for _, c := range line {
+			got = append(got, c.Hash.String())
+		}
+		switch {
+		case alone && (!errors.Is(err, ErrShallow) || !slices.Equal(got, want[:2])):
+			t.Errorf("without a remote: got %v, %v, want the two commits that are there and ErrShallow", got, err)
+		case !alone && (err != nil || !slices.Equal(got, want)):
+			t.Errorf("with a remote: got %v, %v, want %v", got, err, want)
+		}
+	}
+}

@@ -109,6 +109,32 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 	return out, nil
 }
 
+// FirstParents returns the first-parent line of a commit, which comes first: at most n commits, fewer where the history begins. It fetches
+// what a shallow clone lacks, with the files of all commits in one request. If that fails, it returns the commits that are there and an error
+// that wraps ErrShallow.
+func (s *Store) FirstParents(ctx context.Context, from Hash, n int) ([]Commit, error) {
+	var out []Commit
+	for at := from; len(out) < n; {
+		if !s.Has(at) {
+			err := s.fromSources(ctx, []Hash{at}, func(e endpoint, still []Hash) error {
+				return s.fetch(ctx, e, fetchRequest{objects: still, depth: n - len(out)})
+			})
+			if err != nil {
+				return out, cmp.Or(ctx.Err(), incomplete(err))
+			}
+		}
+		c, err := s.Commit(ctx, at)
+		if err != nil {
+			return out, err
+		}
+		if out = append(out, c); len(c.Parents) == 0 {
+			break
+		}
+		at = c.Parents[0]
+	}
+	return out, nil
+}
+
 // Flags of a commit in a walk.
 const (
 	fromA = 1 << iota

@@ -44,6 +44,9 @@ var shared = sync.OnceValues(func() (*assets, error) { //nolint:gochecknoglobals
 		return nil, fmt.Errorf("HTML page: %w", err)
 	}
 	t, err := template.New("page").Funcs(functions()).Parse(pageHTML)
+	if err == nil {
+		_, err = t.New("trial").Parse(trialHTML)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("HTML page: %w", err)
 	}
@@ -133,6 +136,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"mark":     design.Mark,
 		"show":     safetext.Line,
+		"lines":    safetext.Lines,
 		"arrows":   arrows,
 		"count":    report.Count,
 		"number":   report.Number,

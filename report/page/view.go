@@ -46,8 +46,10 @@ type view struct {
 	Notes    []string
 	Warnings []string
 	Apps     []*appView
-	Leaves   bool // the tree lists objects
-	NoEffect bool // every changed file is read
+	Prefix   string // of the ids of elements: a page may have several reports
+	Cut      int    // groups that the page leaves out
+	Leaves   bool   // the tree lists objects
+	NoEffect bool   // every changed file is read
 
 	Unclaimed, Inert           []diff.File
 	UnclaimedWords, InertWords string
@@ -104,8 +106,11 @@ type groupView struct {
 }
 
 // newView prepares a review for the template.
-func newView(r *report.Review) *view {
-	v := &view{Review: r, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r), Command: report.Command(r)}
+func newView(r *report.Review) *view { return newViewIn(r, "") }
+
+// newViewIn is newView for one of several reports in a page. The ids of its elements begin with prefix.
+func newViewIn(r *report.Review, prefix string) *view {
+	v := &view{Review: r, Prefix: prefix, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r), Command: report.Command(r)}
 	_, v.Words = report.VerdictWords(r)
 	v.Detail = report.VerdictDetail(r)
 	for _, g := range report.Alike(report.GroupMessages(r.Errors)) {
@@ -243,7 +248,7 @@ func (s set) sorted() []string {
 }
 
 func (b *builder) app(a *diff.App) *appView {
-	out := &appView{ID: fmt.Sprintf("a%d", len(b.view.Apps)), Name: a.Name, Risk: a.Risk, Summary: a.Summary, Held: a.Withheld}
+	out := &appView{ID: fmt.Sprintf("%sa%d", b.view.Prefix, len(b.view.Apps)), Name: a.Name, Risk: a.Risk, Summary: a.Summary, Held: a.Withheld}
 	b.apps[a.Name] = out
 	b.view.Apps = append(b.view.Apps, out)
 	return out
@@ -256,7 +261,7 @@ func (b *builder) group(g *diff.Group, n int) int {
 		app = b.app(&diff.App{Name: g.App, Risk: g.Risk})
 	}
 	out := &groupView{
-		ID: "g" + strconv.Itoa(n), App: g.App, Risk: g.Risk, Where: diff.Patterns(g.Where), Counts: report.GroupCounts(g), Summary: g.Summary, Example: g.Example,
+		ID: b.view.Prefix + "g" + strconv.Itoa(n), App: g.App, Risk: g.Risk, Where: diff.Patterns(g.Where), Counts: report.GroupCounts(g), Summary: g.Summary, Example: g.Example,
 		Clusters: g.Clusters, Varies: strings.Join(g.Varies, ", "), Since: b.since[g.ID], Count: len(g.Objects),
 	}
 	b.objects += len(g.Objects)
@@ -270,7 +275,7 @@ func (b *builder) group(g *diff.Group, n int) int {
 	}
 	out.Envs = strings.Join(envs, " ")
 	for i, o := range b.fold.Fold(g) {
-		out.Objects = append(out.Objects, b.object(g, o, fmt.Sprintf("o%d-%d", n, i)))
+		out.Objects = append(out.Objects, b.object(g, o, fmt.Sprintf("%so%d-%d", b.view.Prefix, n, i)))
 	}
 	for i := range g.Objects {
 		if o := &g.Objects[i]; o.OnlyNoise() {

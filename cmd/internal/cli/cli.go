@@ -67,6 +67,7 @@ type verb struct {
 
 func verbs() []verb {
 	return []verb{
+		{groupFleet, newTry},
 		{groupFleet, newInit},
 		{groupFleet, newValidate},
 		{groupFleet, newImport},

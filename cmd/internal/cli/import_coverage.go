@@ -59,15 +59,28 @@ const shownUnreached = 50 // objects that are listed; the others are counted
 
 // print writes the share of the objects that are imported, and the others with their places.
 func (c *coverage) print(o IO) error {
+	for _, line := range c.lines() {
+		fmt.Fprintln(o.Err, line)
+	}
+	_, err := fmt.Fprintln(o.Out, c.share())
+	return err
+}
+
+// share is the share of the objects that is imported.
+func (c *coverage) share() string {
+	return fmt.Sprintf("%s of %s on %s", thousands(c.reached), objectsOfFlux(c.objects), count(c.clusters, "cluster"))
+}
+
+// lines lists the objects that no cluster reaches.
+func (c *coverage) lines() []string {
+	var out []string
 	for n, d := range c.unreached {
 		if n == shownUnreached {
-			fmt.Fprintf(o.Err, "and %s more that no cluster reaches\n", thousands(len(c.unreached)-n))
-			break
+			return append(out, fmt.Sprintf("and %s more that no cluster reaches", thousands(len(c.unreached)-n)))
 		}
-		fmt.Fprintf(o.Err, "%s: %s %s: no cluster reaches it\n", d.Origin, d.Kind, safetext.Lines(d.Name))
+		out = append(out, fmt.Sprintf("%s: %s %s: no cluster reaches it", d.Origin, d.Kind, safetext.Lines(d.Name)))
 	}
-	_, err := fmt.Fprintf(o.Out, "%s of %s on %s\n", thousands(c.reached), objectsOfFlux(c.objects), count(c.clusters, "cluster"))
-	return err
+	return out
 }
 
 func objectsOfFlux(n int) string {
