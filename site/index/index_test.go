@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
@@ -175,11 +177,17 @@ func TestFile(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte{0, 1, 1, 1, 'a', 0, 0})
+	seed, err := cbor.Marshal((&Index{facts: []fact{{1, "a"}}, trees: []tree{{facts: []uint32{0}}}, clusters: []cluster{{name: "b", targets: []target{{app: "c"}}}}}).stored())
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := decode(seed); err != nil {
+		f.Fatalf("decode what was encoded: %v", err)
+	}
+	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := &decoder{data: string(data)}
-		x := d.index()
-		if d.bad {
+		x, err := decode(data)
+		if err != nil {
 			return
 		}
 		x.Search(Query{Any: "a"}, 1)
