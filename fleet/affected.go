@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"reflect"
 	"slices"
@@ -131,19 +132,7 @@ func sameCluster(x, y *Cluster) bool {
 	if x.doc.root == y.doc.root && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets
 	}
-	return x.Environment == y.Environment && x.State == y.State && equalLabels(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
-}
-
-func equalLabels(x, y map[string]string) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for k, v := range x {
-		if other, ok := y[k]; !ok || other != v {
-			return false
-		}
-	}
-	return true
+	return x.Environment == y.Environment && x.State == y.State && maps.Equal(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
 }
 
 func sameApp(x, y *App) bool {
