@@ -17,7 +17,7 @@ import (
 // If a run is interrupted, the environment branch still has its old record, so the next run does the missing moves.
 func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) error {
 	moves, err := r.clusterMoves(ctx, out, p, tree, w)
-	if err != nil || out.Status != "" {
+	if err != nil {
 		return err
 	}
 	tip := p.state.Tip
@@ -55,7 +55,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	return nil
 }
 
-// clusterMoves returns the moves of cluster branches. If a branch must not move, it sets the reason in out.
+// clusterMoves returns the moves of cluster branches, and an *admit.RefusedError if one of them must not move.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
@@ -72,11 +72,10 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			continue
 		}
 		if _, held := p.state.Clusters[c.Name]; held && tip.IsZero() && !r.request.Recreate {
-			out.refuse("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
-			return nil, nil
+			return nil, admit.Refusef("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
 		}
-		changed, err := r.changes(ctx, out, c, tip, want)
-		if err != nil || out.Status != "" {
+		changed, err := r.changes(ctx, out.Name, c, tip, want)
+		if err != nil {
 			return nil, err
 		}
 		if !changed {
@@ -108,8 +107,8 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 }
 
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
-// overwrites it. It refuses to write over a foreign commit otherwise.
-func (r *run) changes(ctx context.Context, out *EnvironmentResult, c *fleet.Cluster, tip, want gitstore.Hash) (bool, error) {
+// overwrites it. Otherwise a foreign commit is an *admit.RefusedError.
+func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster, tip, want gitstore.Hash) (bool, error) {
 	if tip.IsZero() {
 		return true, nil
 	}
@@ -117,14 +116,14 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, c *fleet.Clus
 	if err != nil {
 		return false, err
 	}
-	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: c.Name}, r.signers)
+	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: environment, Cluster: c.Name}, r.signers)
 	switch {
 	case err != nil:
 		return false, err
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
-		return false, out.refusal(admit.Foreign(r.view.Fleet.ClusterBranch(c), origin, r.h.Branches))
+		return false, admit.Foreign(r.view.Fleet.ClusterBranch(c), origin, r.h.Branches)
 	}
 	return current.Tree != want || origin.Foreign != "", nil
 }

@@ -7,15 +7,16 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 )
 
-// tooManyDeletions returns why the environment is not written: more objects would go than the fleet allows at once. A workspace that loses
+// limitDeletions returns an *admit.RefusedError if more objects would go than the fleet allows at once. A workspace that loses
 // more than its share is added to held instead. If all together lose too many, the workspaces with the most deletions are held, until the
 // rest is within the limit or only deletions of the fleet itself remain.
-func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *written, held holds) (string, error) {
+func (r *run) limitDeletions(ctx context.Context, st *branch.State, tree *written, held holds) error {
 	if !st.Exists() {
-		return "", nil
+		return nil
 	}
 	limit := func(objects int) int { return cmp.Or(r.request.MaxDeletions, r.view.Fleet.MaxDeletions(objects)) }
 	remaining := tree.counts.Removed
@@ -30,7 +31,7 @@ func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *writ
 			}
 			objects, err := branch.CountObjects(ctx, r.h.Store, st, name)
 			if err != nil {
-				return "", err
+				return err
 			}
 			if removed <= limit(objects) && remaining <= limit(st.Record.Objects) {
 				continue
@@ -41,8 +42,8 @@ func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *writ
 	}
 	most := limit(st.Record.Objects)
 	if remaining <= most {
-		return "", nil
+		return nil
 	}
-	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
-		remaining, st.Record.Objects, most, tree.counts.Removed), nil
+	return admit.Refusef("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
+		remaining, st.Record.Objects, most, tree.counts.Removed)
 }

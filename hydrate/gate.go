@@ -50,7 +50,8 @@ type Violation struct {
 	Clusters []string `json:"clusters"`
 }
 
-// judge refuses a change that violates the policy, and adds a workspace whose targets violate it to held. The commits record the rules that the request allows.
+// judge returns an *admit.RefusedError for a change that violates the policy, and adds a workspace whose targets violate it to held. The
+// commits record the rules that the request allows.
 func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.State, tree *written, held holds) error {
 	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
 		return nil
@@ -64,7 +65,7 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 		change.Policy = trunk
 		if change.Fleet, _, err = r.h.Fleet(ctx, trunk.Tree); err != nil {
 			if _, invalid := errors.AsType[fleet.Problems](err); invalid {
-				return &admit.RefusedError{Reason: "the fleet of the trunk, which says whether policy is enforced, cannot be read: " + err.Error()}
+				return admit.Refusef("the fleet of the trunk, which says whether policy is enforced, cannot be read: %v", err)
 			}
 			return err
 		}
@@ -90,7 +91,7 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	}
 	if out.Violations = held.violated(kept); len(out.Violations) > 0 {
 		rules := rulesOf(out.Violations)
-		out.refuse("%s of the policy (%s): fix the source, add an Exemption under policy/, or run with --allow-policy %s --reason TEXT as a recorded exception",
+		return admit.Refusef("%s of the policy (%s): fix the source, add an Exemption under policy/, or run with --allow-policy %s --reason TEXT as a recorded exception",
 			Count(len(out.Violations), "violation"), strings.Join(rules, ", "), strings.Join(rules, ","))
 	}
 	return nil

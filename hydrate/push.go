@@ -54,7 +54,7 @@ func RequireSigner(ctx context.Context, store *gitstore.Store, moves []gitstore.
 		}
 		_, err := store.VerifySignature(ctx, m.New, allowed)
 		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			return &admit.RefusedError{Reason: fmt.Sprintf("spec.signers does not allow the commits of this run (%s): sign with an allowed key (--sign-key FILE, or signKey of the service)", unsigned.Reason)}
+			return admit.Refusef("spec.signers does not allow the commits of this run (%s): sign with an allowed key (--sign-key FILE, or signKey of the service)", unsigned.Reason)
 		}
 		if err != nil {
 			return err

@@ -89,10 +89,6 @@ type EnvironmentResult struct {
 	unmergedAt       gitstore.Hash // tip of the trunk, if the commit is unmerged and allowed
 }
 
-func (e *EnvironmentResult) refuse(format string, args ...any) {
-	e.Status, e.Reason = StatusRefused, fmt.Sprintf(format, args...)
-}
-
 // refusal turns the errors of admit into the environment's status, and returns any other error.
 func (e *EnvironmentResult) refusal(err error) error {
 	if refused, ok := errors.AsType[*admit.RefusedError](err); ok {

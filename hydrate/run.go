@@ -169,29 +169,34 @@ func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitst
 	for {
 		before := len(held)
 		out.Exceptions, out.policyExceptions = out.Exceptions[:exceptions:exceptions], nil
-		done, err := writeEnvironment(ctx, r, out, st, held, write)
-		if out.Held = held.list(); err != nil || done || len(held) == before || out.Status != "" {
-			return out, err
+		err := r.writeEnvironment(ctx, out, st, held, write)
+		out.Held = held.list()
+		if errors.Is(err, errHeld) && len(held) > before {
+			continue
 		}
+		return out, out.refusal(err)
 	}
 }
 
-// writeEnvironment renders an environment and writes it. A target of a workspace that cannot be written adds its workspace to held, and the result is
-// false: the environment is rendered again without it.
-func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *branch.State, held holds, write bool) (bool, error) {
+// errHeld means that an environment must be rendered again, because a workspace is held: it keeps its earlier state.
+var errHeld = errors.New("a workspace is held")
+
+// writeEnvironment renders an environment and writes it. It returns errHeld if it has added a workspace to held, one of whose targets cannot
+// be written; and an error of package admit if the environment must not be written.
+func (r *run) writeEnvironment(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds, write bool) error {
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.writers = append(r.writers, w)
 	plan, err := r.plan(ctx, out.Name, st, held)
 	if err != nil {
-		return false, err
+		return err
 	}
 	unplanned := len(plan.failures)
 	tree, rendered, err := r.h.execute(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
-		return false, err
+		return err
 	}
 	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
 	out.Reused = plan.total - rendered - unplanned
@@ -199,44 +204,40 @@ func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *b
 	if tree == nil {
 		if st.Exists() && st.Foreign == "" {
 			if out.Failures = held.failed(plan.failures); len(out.Failures) == 0 {
-				return false, nil
+				return errHeld
 			}
 		}
 		out.Status = StatusFailed
 		out.Reason = fmt.Sprintf("%d of %d targets failed", len(plan.failures), out.Targets)
-		return true, nil
+		return nil
 	}
 	out.Tree = tree.tree.String()
 	out.Objects = tree.counts
 	if !write {
 		out.Status = StatusChecked
-		return true, nil
+		return nil
 	}
-	violating := len(held)
-	if reason, err := r.tooManyDeletions(ctx, st, tree, held); err != nil {
-		return false, err
-	} else if reason != "" {
-		out.Status, out.Reason = StatusRefused, reason
-		return true, nil
+	before := len(held)
+	if err := r.limitDeletions(ctx, st, tree, held); err != nil {
+		return err
 	}
-	if len(held) > violating {
-		return false, nil
+	if len(held) > before {
+		return errHeld
 	}
-	err = r.judge(ctx, out, st, tree, held)
-	if err == nil && out.Status == "" && len(held) > violating {
+	if err := r.judge(ctx, out, st, tree, held); err != nil {
+		return err
+	}
+	if len(held) > before {
 		if st.Exists() && st.Foreign == "" {
-			return false, nil
+			return errHeld
 		}
-		out.refuse("there is no earlier state of %s", held.names())
+		return admit.Refusef("there is no earlier state of %s", held.names())
 	}
-	if err == nil && out.Status == "" {
-		err = r.commit(ctx, out, plan, tree, w)
-	}
-	err = out.refusal(err)
-	if out.Status == StatusRefused { // the prepared commits are not written
+	err = r.commit(ctx, out, plan, tree, w)
+	if _, refused := errors.AsType[*admit.RefusedError](err); refused { // the prepared commits are not written
 		out.New, out.Clusters = "", nil
 	}
-	return true, err
+	return err
 }
 
 // state fetches and reads what the branches of an environment hold.

@@ -4,31 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// requireNewer refuses the records of environments if the state branch no longer contains the tip that the mirror stored. A
-// signature does not reveal this: an earlier tip is signed too, but lacks later holds, halts and freezes. Otherwise requireNewer
-// stores the new tip. The caller reads seen before it lists the branches; otherwise a concurrent push would look like a loss.
-func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash, environments []string) error {
-	tip := s.refs[rollout.StateBranch]
-	err := lostSince(ctx, s.hydrator, seen, tip)
-	if lost, ok := errors.AsType[*LostRecordsError](err); ok {
-		s.refuseRecords(environments, lost)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range environments {
-		if s.records.broken[name] != nil {
-			return nil //nolint:nilerr // nobody has accepted this tip; refuseRecords has noted why
+// acceptRecords notes the tip of the state branch as seen, if nothing speaks against it. Otherwise it marks the records of all environments
+// as unreadable. The caller reads seen before it lists the branches; otherwise a concurrent push would look like a loss.
+func (s *snapshot) acceptRecords(ctx context.Context, seen gitstore.Hash, environments []string) error {
+	for _, check := range []func() error{
+		func() error { return s.requireSigned(ctx) },
+		func() error { return s.requireNewer(ctx, seen) },
+	} {
+		err := check()
+		if refused, ok := errors.AsType[*RecordsError](err); ok {
+			s.refuseRecords(environments, refused)
+		} else if err != nil {
+			return err
 		}
 	}
-	return s.hydrator.Store.NoteSeen(s.hydrator.Branches, rollout.StateBranch, seen, tip)
+	if slices.ContainsFunc(environments, func(name string) bool { return s.records.broken[name] != nil }) {
+		return nil // nobody has accepted this tip
+	}
+	return s.hydrator.Store.NoteSeen(s.hydrator.Branches, rollout.StateBranch, seen, s.refs[rollout.StateBranch])
+}
+
+// refuseRecords marks the records of environments as unreadable, unless they are already.
+func (s *snapshot) refuseRecords(environments []string, refused *RecordsError) {
+	for _, name := range environments {
+		if s.records.broken[name] == nil {
+			s.records.broken[name] = refused
+		}
+	}
+}
+
+// requireNewer returns a *RecordsError if the state branch no longer contains the tip that the mirror stored. A signature does not reveal
+// this: an earlier tip is signed too, but lacks later holds, halts and freezes.
+func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash) error {
+	err := lostSince(ctx, s.hydrator, seen, s.refs[rollout.StateBranch])
+	if lost, ok := errors.AsType[*LostRecordsError](err); ok {
+		return &RecordsError{lost}
+	}
+	return err
 }
 
 // lostSince returns a *LostRecordsError if the state branch does not contain the stored tip seen. A zero seen means that none is stored.
@@ -64,13 +83,4 @@ func (e *LostRecordsError) Error() string {
 	}
 	return fmt.Sprintf("branch %s %s and does not contain %s, which it had before, so nothing is promoted: somebody has removed approvals, holds, halts or freezes: "+
 		"restore it with `git push --force origin %s:refs/heads/%s`, or %s to accept the loss", rollout.StateBranch, is, e.Seen, e.Seen, rollout.StateBranch, accept)
-}
-
-// refuseRecords marks all records as unreadable with an error.
-func (s *snapshot) refuseRecords(environments []string, err error) {
-	for _, name := range environments {
-		if s.records.broken[name] == nil {
-			s.records.broken[name] = &RecordsError{err}
-		}
-	}
 }

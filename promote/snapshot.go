@@ -54,10 +54,7 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if s.records, err = readRecords(ctx, h.Store, tip, names); err != nil {
 		return nil, err
 	}
-	if err := s.requireSigned(ctx, names); err != nil {
-		return nil, err
-	}
-	if err := s.requireNewer(ctx, seen, names); err != nil {
+	if err := s.acceptRecords(ctx, seen, names); err != nil {
 		return nil, err
 	}
 	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))
@@ -97,10 +94,10 @@ func (s *snapshot) readState(ctx context.Context, environment string) error {
 	return nil
 }
 
-// requireSigned refuses the records of environments if the tip of the state branch is not signed as spec.signers of the
-// trunk's fleet demands, because somebody else may have written them. It checks only the tip: Sluice never commits on top of
-// a tip that it refuses, so a signed tip implies that the commits before it were accepted. requireNewer refuses an old tip.
-func (s *snapshot) requireSigned(ctx context.Context, environments []string) error {
+// requireSigned returns a *RecordsError if the tip of the state branch is not signed as spec.signers of the trunk's fleet
+// demands, because somebody else may have written the records. It checks only the tip: Sluice never commits on top of a tip
+// that it refuses, so a signed tip implies that the commits before it were accepted. requireNewer refuses an old tip.
+func (s *snapshot) requireSigned(ctx context.Context) error {
 	tip, allowed := s.refs[rollout.StateBranch], s.fleet.Signers()
 	if allowed.Empty() || tip.IsZero() {
 		return nil
@@ -109,9 +106,8 @@ func (s *snapshot) requireSigned(ctx context.Context, environments []string) err
 	if err == nil || !errors.Is(err, gitstore.ErrUnverified) {
 		return err
 	}
-	s.refuseRecords(environments, fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
-		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", rollout.StateBranch, err))
-	return nil
+	return &RecordsError{fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
+		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", rollout.StateBranch, err)}
 }
 
 // foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a

@@ -18,7 +18,8 @@ type RefusedError struct{ Reason string }
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
 
-func refuse(format string, args ...any) error {
+// Refusef returns a *RefusedError.
+func Refusef(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
 }
 
@@ -78,7 +79,7 @@ func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st 
 
 // Foreign returns the *RefusedError for a branch that has a commit of somebody else. Its text names the next step.
 func Foreign(name string, o branch.Origin, where gitstore.Branches) error {
-	return refuse("%s: %s: %s", name, o.Foreign, Resolve(o, where, "run with --overwrite-foreign"))
+	return Refusef("%s: %s: %s", name, o.Foreign, Resolve(o, where, "run with --overwrite-foreign"))
 }
 
 // Resolve says what a person does about a commit of somebody else on a branch. then is the last step, which overwrites the commit.
@@ -129,7 +130,7 @@ func (c *Checker) requireMerged(ctx context.Context, environment string, st *bra
 		case !ok:
 			return out, err
 		case !slices.Contains(c.Request.AllowUnmerged, environment):
-			return out, refuse("%s: push or merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, environment)
+			return out, Refusef("%s: push or merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, environment)
 		case out.Trunk.IsZero():
 			out = Exception{Reason: unmerged.Reason, Trunk: trunk.Tip}
 		}
@@ -209,11 +210,11 @@ func (c *Checker) requireNewer(ctx context.Context, st *branch.State) error {
 	case c.Request.Overwrite:
 		return nil
 	case why != "":
-		return refuse("%s was rendered from %s, %s: merge that commit, or run with --overwrite-foreign to go back to the trunk", st.Branch, from.Short(), why)
+		return Refusef("%s was rendered from %s, %s: merge that commit, or run with --overwrite-foreign to go back to the trunk", st.Branch, from.Short(), why)
 	case unknown:
-		return refuse("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.Branch, from.Short())
+		return Refusef("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.Branch, from.Short())
 	}
-	return refuse("%s was rendered from %s, which is not an ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
+	return Refusef("%s was rendered from %s, which is not an ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
 		st.Branch, from.Short(), head.Short())
 }
 

@@ -29,7 +29,7 @@ func (c *Checker) requireNew(ctx context.Context, environment string, refs *Refs
 			return err
 		}
 		if found != "" {
-			return refuse("somebody deleted %s (%s): run with --recreate to create it again", name, found)
+			return Refusef("somebody deleted %s (%s): run with --recreate to create it again", name, found)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func (d *deletion) tip(ctx context.Context, name string, hash gitstore.Hash) (gi
 	if !d.Signers.Empty() {
 		_, err := d.Store.VerifySignature(ctx, hash, d.Signers)
 		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			return gitstore.Commit{}, refuse("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
+			return gitstore.Commit{}, Refusef("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
 				"the environment's branch: %v: look at the history of %[1]s, or run with --recreate", name, unsigned)
 		}
 		if err != nil {

@@ -65,33 +65,43 @@ func (p *environmentFlags) open(ctx context.Context, o IO) (*app.Session, gitsto
 	return (&promotionFlags{environmentFlags: *p}).open(ctx, o)
 }
 
+// open opens the repository for the verbs that work on environments, with the commit of the trunk whose gates and rights apply.
 func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore.Commit, error) {
 	s, err := app.Open(ctx, o.Env, p.Options, p.progress(o))
 	if err != nil {
 		return nil, gitstore.Commit{}, err
 	}
-	trunk, err := trunkOf(ctx, s, !p.local)
-	if good, _, broken := s.Readable(ctx, trunk); err == nil && broken == nil && good.Hash != trunk.Hash {
-		fmt.Fprintf(o.Err, "warning: the fleet of the trunk's tip %s cannot be read; gates and rights are those of %s (run sluice validate)\n", trunk.Hash.Short(), good.Hash.Short())
-		trunk = good
-	}
-	if err == nil && (!p.local || s.IsURL()) {
-		var at *app.Session
-		if at, err = s.WithRemote(ctx, trunk, p.remote); err == nil {
-			s = at
-		} else {
-			err = withoutRemote(err, "with --local, the command works on the branches of this clone")
-		}
-	}
-	if err == nil && p.listen != "" {
-		var tell announce.Func
-		if tell, err = o.Env.Announce(p.listen, warner(o)); err == nil {
-			s = announce.Pushes(ctx, s, trunk.Tree, tell)
-		}
-	}
+	opened, trunk, err := p.prepare(ctx, o, s)
 	if err != nil {
 		s.Close()
+		return nil, gitstore.Commit{}, err
+	}
+	return opened, trunk, nil
+}
+
+// prepare returns the session with the remote and the receivers that the flags name, and the commit of the trunk whose gates and rights
+// apply. Closing either session closes both.
+func (p *promotionFlags) prepare(ctx context.Context, o IO, s *app.Session) (*app.Session, gitstore.Commit, error) {
+	trunk, err := trunkOf(ctx, s, !p.local)
+	if err != nil {
 		return nil, trunk, err
+	}
+	if good, _, broken := s.Readable(ctx, trunk); broken == nil && good.Hash != trunk.Hash {
+		fmt.Fprintf(o.Err, "warning: the fleet of the trunk's tip %s cannot be read; gates and rights are those of %s (run sluice validate)\n",
+			trunk.Hash.Short(), good.Hash.Short())
+		trunk = good
+	}
+	if !p.local || s.IsURL() {
+		if s, err = s.WithRemote(ctx, trunk, p.remote); err != nil {
+			return nil, trunk, withoutRemote(err, "with --local, the command works on the branches of this clone")
+		}
+	}
+	if p.listen != "" {
+		tell, err := o.Env.Announce(p.listen, warner(o))
+		if err != nil {
+			return nil, trunk, err
+		}
+		s = announce.Pushes(ctx, s, trunk.Tree, tell)
 	}
 	return s, trunk, nil
 }
