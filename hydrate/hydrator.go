@@ -42,6 +42,8 @@ type Config struct {
 	Signer   gitstore.Signer
 	Progress Progress
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
+	// Pins resolves charts that sluice.lock lacks; nil: they are errors. For verbs that write nothing.
+	Pins source.Pinner
 	// Assumed are the capabilities of every cluster; see fleet.Loader. For verbs that write nothing.
 	Assumed fleet.Capabilities
 	// Imports keeps imports between runs; nil keeps none. See source.Reader.Remembering.
@@ -65,7 +67,7 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed)
+	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}

@@ -20,6 +20,7 @@ type TrialLayout struct {
 	Detected   bool     `json:"detected"`           // there is no sluice.yaml
 	Clusters   []string `json:"clusters"`           // names
 	Targets    int      `json:"targets"`            // read and not suspended
+	Pinned     int      `json:"pinned"`             // of Targets, those with charts of an exact version that sluice.lock lacks
 	Suspended  int      `json:"suspended"`          // imported targets that their tool leaves alone
 	Coverage   string   `json:"coverage,omitempty"` // the share of the Flux objects that clusters reach; "" without Flux
 	Unreached  []string `json:"unreached,omitempty"`

@@ -180,10 +180,14 @@ type parent struct {
 	schemas      policy.Schemas // nil: nothing is judged
 	schemaFolder string
 	trust        *source.Trust // of the policy's commit
+	trunk        *source.View  // the policy's commit; nil if it cannot be read
+	pins         *fetch.Exact
 
 	mu        sync.Mutex
-	failed    error // the first error of an answer; the worker knows only its text
-	unreached bool  // an answer lacks content that a server may have
+	failed    error              // the first error of an answer; the worker knows only its text
+	unreached bool               // an answer lacks content that a server may have
+	servers   map[string]bool    // that the trunk takes charts from; nil before it is needed
+	pinned    map[fetch.Ref]bool // that the worker asked for
 }
 
 // lacks reports whether an answer lacked content that a server may have later.
@@ -194,7 +198,7 @@ func (p *parent) lacks() bool {
 }
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
-	p := &parent{session: s, preview: r.Preview, schemaFolder: filepath.Join(s.Runtime.Cache, "schemas")}
+	p := &parent{session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{}, schemaFolder: filepath.Join(s.Runtime.Cache, "schemas")}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
 		return nil, fmt.Errorf("cache of schemas: %w", err)
 	}
@@ -208,7 +212,7 @@ func newParent(ctx context.Context, s *session.Session, r Request) (*parent, err
 		v, err := s.Trunks().Open(ctx, r.Policy)
 		switch {
 		case err == nil:
-			p.trust = v.Trust()
+			p.trust, p.trunk = v.Trust(), v
 		case !errors.As(err, &invalid): // such as a missing file of keys: the change's own keys must not count instead
 			p.trust = source.RefuseAll()
 		}
@@ -286,6 +290,8 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 			return nil, err
 		}
 		return p.session.Fetcher.Archive(ctx, q.Ref, q.Locked)
+	case askPin:
+		return p.pin(ctx, input)
 	case askVerify:
 		return nil, p.verify(ctx, input)
 	case askSchema:
@@ -294,6 +300,52 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 		return ownpolicy.InWorker(ctx, p.session.Renderer, input)
 	}
 	return nil, fmt.Errorf("unknown question %.40q", name)
+}
+
+// reviewPins is the number of charts without a lock that one review may resolve.
+const reviewPins = 200
+
+// pin resolves an exact version of a chart that the change's sluice.lock lacks. It asks only servers from which the trunk takes charts: a
+// change must not choose where a request goes.
+func (p *parent) pin(ctx context.Context, input []byte) ([]byte, error) {
+	var ref fetch.Ref
+	if err := json.Unmarshal(input, &ref); err != nil {
+		return nil, err
+	}
+	if err := ref.Check(); err != nil {
+		return nil, err
+	}
+	if !p.knows(ref.Server()) {
+		return nil, fmt.Errorf("the trunk takes no chart from %s, so a review does not ask that server", ref.Server())
+	}
+	p.mu.Lock()
+	p.pinned[ref] = true
+	many := len(p.pinned) > reviewPins
+	p.mu.Unlock()
+	if many {
+		return nil, fmt.Errorf("the change uses more than %d charts that sluice.lock lacks", reviewPins)
+	}
+	locked, err := p.pins.Pin(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(locked)
+}
+
+// knows reports whether the trunk takes charts from a server, by its fleet or its lock.
+func (p *parent) knows(server string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.servers == nil {
+		p.servers = map[string]bool{}
+		if p.trunk != nil {
+			refs, lock, _ := p.trunk.Remote() // apps that cannot be resolved name no server
+			for _, ref := range append(refs, lock.Refs()...) {
+				p.servers[ref.Server()] = true
+			}
+		}
+	}
+	return server != "" && p.servers[server]
 }
 
 // verify requires a signature by one of the trunk's signers.

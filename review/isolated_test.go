@@ -1,12 +1,18 @@
 package review
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -263,4 +269,102 @@ func TestLimitsInTheDocumentation(t *testing.T) {
 			t.Errorf("docs/security.md lacks the row %q", row)
 		}
 	}
+}
+
+// TestUnlockedCharts: a change of an exact version gives a diff without a lock, from servers that the trunk uses, and from no other.
+func TestUnlockedCharts(t *testing.T) {
+	t.Parallel()
+	requests := map[string]int{}
+	var mu sync.Mutex
+	serve := func(name string) *httptest.Server {
+		index, files := "apiVersion: v1\nentries:\n  tiny:\n", map[string][]byte{}
+		for _, version := range []string{"1.0.0", "1.1.0"} {
+			files["/tiny-"+version+".tgz"] = tinyChart(t, version)
+			index += "  - {apiVersion: v2, name: tiny, version: " + version + ", urls: [tiny-" + version + ".tgz]}\n"
+		}
+		files["/index.yaml"] = []byte(index)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			requests[name]++
+			mu.Unlock()
+			_, _ = w.Write(files[r.URL.Path])
+		}))
+		t.Cleanup(server.Close)
+		return server
+	}
+	known, other := serve("known"), serve("other")
+	app := func(server *httptest.Server, version string) string {
+		return "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: tiny}\nspec: {namespace: tiny, placement: {}, source: {helm: {chart: tiny, repo: \"" + server.URL + "\", version: \"" + version + "\"}}}\n"
+	}
+	repo := hydratetest.New(t)
+	repo.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: dev}]}\n")
+	repo.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: dev, kubeVersion: 1.33.0}\n")
+	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
+	repo.Commit("base")
+	base := repo.Resolve("HEAD")
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	change := func(text, lock string) *report.Review {
+		t.Helper()
+		repo.Git("reset", "-q", "--hard", base.Hash.String())
+		repo.Write("apps/tiny/app.yaml", text)
+		if lock != "" {
+			repo.Write("sluice.lock", lock)
+		}
+		repo.Commit("change")
+		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"), Key: []byte("k")}, Policy: base.Tree, Offline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	text := func(r *report.Review) string {
+		out, _ := report.Markdown(r, 60_000)
+		return strings.ReplaceAll(out, "`", "")
+	}
+
+	bump := change(app(known, "1.1.0"), "")
+	if bump.Verdict != report.VerdictPass || bump.Changes.Totals.Changed != 1 || !strings.Contains(text(bump), "2 charts are not in sluice.lock, and taken in the version that the commit names: tiny 1.0.0 from ") {
+		t.Errorf("a new exact version: got %s, want a pass with one change and a note:\n%s", bump.Verdict, text(bump))
+	}
+	// A repository with a lock is hydrated: the bump without `deps lock` must not pass in silence.
+	locked := change(app(known, "1.1.0"), "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\n")
+	if locked.Verdict != report.VerdictWarn || !strings.Contains(text(locked), "tiny 1.1.0 from "+known.URL+" is not in sluice.lock, so no hydration can render it") {
+		t.Errorf("a new version that sluice.lock lacks: got %s, want a warning:\n%s", locked.Verdict, text(locked))
+	}
+	ranged := change(app(known, "^1.0.0"), "")
+	if ranged.Verdict != report.VerdictError || !strings.Contains(text(ranged), "^1.0.0 from "+known.URL+" is not in sluice.lock") {
+		t.Errorf("a range: got %s, want an incomplete review that names the chart:\n%s", ranged.Verdict, text(ranged))
+	}
+	moved := change(app(other, "1.1.0"), "")
+	if moved.Verdict != report.VerdictError || requests["other"] != 0 || !strings.Contains(text(moved), "the trunk takes no chart from "+other.URL) {
+		t.Errorf("a server that the trunk does not use: got %s with %d requests to it, want an incomplete review with none:\n%s", moved.Verdict, requests["other"], text(moved))
+	}
+	if requests["known"] == 0 {
+		t.Error("no chart was fetched from the server that the trunk uses")
+	}
+}
+
+// tinyChart packs a chart whose object has its version.
+func tinyChart(t *testing.T, version string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	for _, f := range [][2]string{
+		{"tiny/Chart.yaml", "apiVersion: v2\nname: tiny\nversion: " + version + "\n"},
+		{"tiny/templates/config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n"},
+	} {
+		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}), func() error { _, err := archive.Write([]byte(f[1])); return err }()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

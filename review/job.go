@@ -39,6 +39,7 @@ const (
 	askFetch   = "fetch"   // JSON list of commits → nothing
 	askPush    = "push"    // a frame with the JSON list of moves, then frames of objects → JSON list of results
 	askArchive = "archive" // JSON archiveQuestion → the archive
+	askPin     = "pin"     // JSON fetch.Ref of an exact version that sluice.lock lacks → JSON fetch.Locked
 	askVerify  = "verify"  // JSON verifyQuestion → nothing
 	askSchema  = "schema"  // JSON schemaQuestion → folder
 	askPolicy  = "policy"  // the input of ownpolicy.Job → its answer
@@ -124,7 +125,7 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	})
 	now := t.Now
 	config := hydrate.Config{
-		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: t.Jobs, Version: t.Version,
+		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Pins: askedPins{ask}, Jobs: t.Jobs, Version: t.Version,
 		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
@@ -326,6 +327,14 @@ func (a askedArchives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, 
 		q.Signers = append(q.Signers, s.Name)
 	}
 	return askJSON(ctx, a.ask, askVerify, q, nil)
+}
+
+// askedPins lets the parent resolve charts that sluice.lock lacks.
+type askedPins struct{ ask worker.Ask }
+
+// Pin implements source.Pinner.
+func (a askedPins) Pin(ctx context.Context, r fetch.Ref) (out fetch.Locked, err error) {
+	return out, askJSON(ctx, a.ask, askPin, r, &out)
 }
 
 // askedSchemas reads schemas through the parent, which stores them in a folder that the worker may read.

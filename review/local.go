@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/session"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
 )
 
@@ -73,6 +74,12 @@ func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge
 		if out.Findings, err = judge.Judge(ctx, c); err != nil {
 			return nil, fmt.Errorf("policy: %w", err)
 		}
+	}
+	for _, ref := range c.NewlyUnlocked() {
+		out.Findings.Introduced = append(out.Findings.Introduced, report.Finding{
+			Rule: "sluice.lock", Severity: report.SeverityWarning, Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
+			Hint: "run `sluice deps lock` and commit the file", File: fetch.LockFile,
+		})
 	}
 	notes := c.Notes()
 	if c.Frozen > 0 {

@@ -61,6 +61,7 @@ func (c *run) render(ctx context.Context) error {
 			}
 		}
 	}
+	t.out.unlocked()
 	for _, n := range hydrate.MergeNotes(t.notes) {
 		t.out.notes = append(t.out.notes, n.String())
 	}

@@ -55,6 +55,7 @@ type Options struct {
 	Remember      bool               // keep imports in the cache between runs, for verbs that show something and write no branch
 	Renders       bool               // start a render process at once: whoever opens the session nearly always renders something
 	Assumed       fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
+	PinExact      bool               // use exact versions of charts that sluice.lock lacks; see source.Reader.Pinning. For verbs that write nothing
 	Detect        bool               // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
@@ -181,7 +182,12 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 			s.shared.pool.Prepare()
 		}
 	}
+	var pins source.Pinner
+	if o.PinExact {
+		pins = fetch.NewExact(s.Fetcher.Fetcher)
+	}
 	s.Hydrator = hydrate.New(hydrate.Config{
+		Pins:    pins,
 		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
 		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
@@ -267,6 +273,9 @@ func (s *Session) WithoutCredentials() *Session {
 	out.Fetcher = signature.Archives{Fetcher: out.Runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone, config.Imports = out.Fetcher, nil, true, nil
+	if config.Pins != nil {
+		config.Pins = fetch.NewExact(out.Fetcher.Fetcher)
+	}
 	out.Hydrator, out.trunks = hydrate.New(config), nil
 	return &out
 }

@@ -30,6 +30,8 @@ type contents struct {
 	walker   *kustomize.Walker // of roots that are not edited
 	trust    *Trust            // signers of charts
 	demanded []string          // names of signers that the fleet of the commit demands by default
+	pins     pins              // of charts that the lock lacks
+	locked   *contents         // the same without such charts; itself if there is no Pinner
 
 	dependsOn sync.Map // folder of a chart → []dependency
 
@@ -46,9 +48,9 @@ type load struct {
 	err     error
 }
 
-func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository) (*contents, error) {
+func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository, p pins) (*contents, error) {
 	c := &contents{
-		snap: snap, archives: archives,
+		snap: snap, archives: archives, pins: p,
 		descriptions: map[string]description{}, loads: map[string]*load{}, edited: map[string]*kustomize.Walker{},
 	}
 	var err error
@@ -57,7 +59,11 @@ func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fle
 	}
 	c.bases = newRemoteBases(snap, repositories, c.lock)
 	c.walker = newWalker(c.bases)
-	return c, nil
+	c.locked = c
+	if p.pinner != nil {
+		c.locked, err = newContents(snap, archives, repositories, pins{})
+	}
+	return c, err
 }
 
 // once reads the bytes for a key once. It does not keep an error, so the next caller reads again.
@@ -144,7 +150,7 @@ func (c *contents) signedArchive(ctx context.Context, ref fetch.Ref, h *fleet.He
 	if len(names) == 0 {
 		return c.archive(ctx, ref)
 	}
-	locked, err := c.lock.Require(ref)
+	locked, err := c.require(ref)
 	if err != nil {
 		return renderer.Content{}, err
 	}
@@ -162,7 +168,7 @@ func (c *contents) signedArchive(ctx context.Context, ref fetch.Ref, h *fleet.He
 
 // archive reads a packed chart: a vendored one from the repository, any other from Archives.
 func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content, error) {
-	locked, err := c.lock.Require(ref)
+	locked, err := c.require(ref)
 	if err != nil {
 		return renderer.Content{}, err
 	}

@@ -29,9 +29,9 @@ func (c *contents) id(src fleet.Source) (string, error) {
 }
 
 // reach returns the paths that a source reads. For a source that cannot be described, it returns every path, so that
-// each change reports the error again.
+// each change reports the error again. It resolves no version.
 func (c *contents) reach(src fleet.Source) []string {
-	r := c.describe(src)
+	r := c.locked.describe(src)
 	if r.err != nil && len(r.reach) == 0 {
 		return []string{"."}
 	}
@@ -100,7 +100,7 @@ func (c *contents) dirID(dir string) description {
 
 // remoteID identifies a locked archive, and the signature that the source which needs it demands.
 func (c *contents) remoteID(ref fetch.Ref, h *fleet.HelmSource) description {
-	locked, err := c.lock.Require(ref)
+	locked, err := c.require(ref)
 	if err != nil {
 		return description{err: err, reach: []string{fetch.LockFile}} // only a change of the lock file can fix that
 	}

@@ -33,6 +33,7 @@ type Reader struct {
 	alone       bool
 	only        []Pinned
 	trust       *Trust // nil: that of each commit
+	pinner      Pinner
 
 	mu    sync.Mutex
 	views *lru.Cache[*View] // by the bytes of the tree's hash; with mu held, only one caller reads a tree
@@ -101,6 +102,13 @@ func (r *Reader) Trusting(t *Trust) *Reader {
 	return r
 }
 
+// Pinning makes the reader take charts that sluice.lock lacks from p, if their reference is exact. It returns the reader. Call it before any
+// other method, and only for verbs that write nothing: what a hydration writes depends on the commit alone.
+func (r *Reader) Pinning(p Pinner) *Reader {
+	r.pinner = p
+	return r
+}
+
 // View is the source tree of one commit.
 type View struct {
 	Fleet    *fleet.Fleet
@@ -156,10 +164,12 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		}
 	}
 	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, outages: lost, store: r.store}
-	if v.contents, err = newContents(v.Files(ctx), r.archives, f.Repositories); err != nil {
+	if v.contents, err = newContents(v.Files(ctx), r.archives, f.Repositories, newPins(ctx, r.pinner)); err != nil {
 		return nil, err
 	}
-	v.contents.trust, v.contents.demanded = trust, f.Spec.Charts.Verify
+	for _, c := range []*contents{v.contents, v.contents.locked} {
+		c.trust, c.demanded = trust, f.Spec.Charts.Verify
+	}
 	r.views.Add(string(tree[:]), v)
 	return v, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/report"
 	"github.com/sluice-gitops/sluice/report/page"
 	"github.com/sluice-gitops/sluice/review"
@@ -79,7 +80,7 @@ const maxTrial = 200
 
 func (t *tryOptions) run(ctx context.Context, o IO) error {
 	started := time.Now()
-	t.Detect, t.Remember, t.Renders = true, true, true // nothing is written
+	t.Detect, t.Remember, t.Renders, t.PinExact = true, true, true, true // nothing is written
 	s, err := app.Open(ctx, o.Env, t.Options, t.progress(o))
 	if err != nil {
 		return err
@@ -173,6 +174,7 @@ func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.H
 	if err != nil {
 		return err
 	}
+	locked := view.LockedOnly() // no chart is downloaded that no change needs
 	var failures []string
 	for _, one := range f.Imports() {
 		switch {
@@ -186,7 +188,10 @@ func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.H
 		if i := target.Imported(); i != nil && (i.Err != nil || i.Suspended) {
 			continue
 		}
-		if _, err := view.Target(target); err != nil {
+		_, err := locked.Target(target)
+		if unlocked, ok := errors.AsType[*fetch.UnlockedError](err); ok && unlocked.Ref.Exact() {
+			l.Pinned++
+		} else if err != nil {
 			failures = append(failures, fmt.Sprintf("%s on %s: %v", target.App.Name, target.Cluster.Name, err))
 			continue
 		}
@@ -224,6 +229,9 @@ func foundWords(f *fleet.Fleet, l *report.TrialLayout) string {
 	if l.Failed > 0 {
 		text += fmt.Sprintf(", %s cannot be read", count(l.Failed, "other target"))
 	}
+	if l.Pinned > 0 {
+		text += fmt.Sprintf(", %d of them with charts of one version that sluice.lock does not pin", l.Pinned)
+	}
 	if l.Suspended > 0 {
 		text += fmt.Sprintf(", %d suspended", l.Suspended)
 	}
@@ -258,8 +266,8 @@ func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet
 		}
 		out = append(out, report.TrialStep{Title: "Store what was found: `sluice import --detect --write` writes sluice.yaml. Then give the environments their names and their order.", Text: string(text)})
 	}
-	if slices.ContainsFunc(l.Unreadable, func(line string) bool { return strings.Contains(line, "sluice deps lock") }) {
-		out = append(out, report.TrialStep{Title: "Pin the charts that are not pinned to one version, and commit sluice.lock.", Text: "sluice deps lock\ngit add sluice.lock\n"})
+	if l.Pinned > 0 || slices.ContainsFunc(l.Unreadable, func(line string) bool { return strings.Contains(line, "sluice deps lock") }) {
+		out = append(out, report.TrialStep{Title: "Pin the charts with their digests, and commit sluice.lock. Until then, a review uses the versions that the objects name, and charts of a range are not read.", Text: "sluice deps lock\ngit add sluice.lock\n"})
 	}
 	if len(l.Unreadable) > 0 {
 		out = append(out, report.TrialStep{Title: "Give Sluice what these targets need. Each line says what is missing.", Text: lines(l.Unreadable)})

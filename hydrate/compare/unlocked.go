@@ -1,0 +1,54 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// unlocked notes the charts whose exact version was used although sluice.lock lacks them.
+func (c *Comparison) unlocked() {
+	refs := c.run.views[1].Unlocked()
+	if before := c.run.views[0]; before != nil {
+		for _, ref := range before.Unlocked() {
+			if !slices.Contains(refs, ref) {
+				refs = append(refs, ref)
+			}
+		}
+	}
+	if len(refs) == 0 {
+		return
+	}
+	slices.SortFunc(refs, func(a, b fetch.Ref) int { return strings.Compare(a.String(), b.String()) })
+	var names []string
+	for n, ref := range refs {
+		const shown = 5
+		if n == shown {
+			names = append(names, fmt.Sprintf("and %d more", len(refs)-n))
+			break
+		}
+		names = append(names, ref.String())
+	}
+	are := "are"
+	if len(refs) == 1 {
+		are = "is"
+	}
+	c.notes = append(c.notes, fmt.Sprintf("%s %s not in sluice.lock, and taken in the version that the commit names: %s", hydrate.Count(len(refs), "chart"), are, strings.Join(names, ", ")))
+}
+
+// NewlyUnlocked returns the charts that the head's sluice.lock lacks, and that the base does not use without a lock. It is empty if the
+// head has no sluice.lock: nobody hydrates that repository then.
+func (c *Comparison) NewlyUnlocked() []fetch.Ref {
+	if c.run == nil || !c.run.views[1].Locks() {
+		return nil
+	}
+	refs := c.run.views[1].Unlocked()
+	if before := c.run.views[0]; before != nil {
+		known := before.Unlocked()
+		refs = slices.DeleteFunc(refs, func(r fetch.Ref) bool { return slices.Contains(known, r) })
+	}
+	return refs
+}
