@@ -101,10 +101,10 @@ func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question
 // OfComment reports whether the hint is about one comment.
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
-// Lane returns the name of the queue that the hint waits in. A place has a lane for reviews, of which a few run at a time, one for the task
+// Partition returns the name of the queue that the hint waits in. A place has a partition for reviews, of which a few run at a time, one for the task
 // that looks at followed repositories, and one for its other tasks, which run one by one. So commands and the trunk never wait for a review or
 // for another repository. A command that stops a rollout interrupts a hydration, see Bot.Urgency.
-func (h Hint) Lane() string {
+func (h Hint) Partition() string {
 	switch {
 	case h.Kind.Reviews():
 		return string(h.Place) + "\nreviews"

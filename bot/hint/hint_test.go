@@ -33,18 +33,18 @@ func TestStoredForm(t *testing.T) {
 	}
 }
 
-func TestLane(t *testing.T) {
+func TestPartition(t *testing.T) {
 	t.Parallel()
-	lanes := map[string][]hint.Kind{}
+	partitions := map[string][]hint.Kind{}
 	for _, k := range []hint.Kind{hint.Review, hint.Group, hint.Trunk, hint.Comment, hint.Sweep, hint.Follow} {
-		lane := hint.Hint{Place: "hub:acme/fleet", Kind: k}.Lane()
-		lanes[lane] = append(lanes[lane], k)
+		partition := hint.Hint{Place: "hub:acme/fleet", Kind: k}.Partition()
+		partitions[partition] = append(partitions[partition], k)
 		if k.Reviews() != (k == hint.Review || k == hint.Group) {
 			t.Errorf("%s: Reviews is %t", k, k.Reviews())
 		}
 	}
-	if len(lanes) != 3 || len(lanes["hub:acme/fleet"]) != 3 {
-		t.Errorf("lanes are %v", lanes)
+	if len(partitions) != 3 || len(partitions["hub:acme/fleet"]) != 3 {
+		t.Errorf("partitions are %v", partitions)
 	}
 }
 

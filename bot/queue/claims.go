@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Claims keep the replicas on the same streams from writing Sluice's comments on one merge request at the same time. The lane of
-// commands and the lane of reviews can run in two replicas, and a forge has no compare-and-swap for comments.
+// Claims keep the replicas on the same streams from writing Sluice's comments on one merge request at the same time. The partition of
+// commands and the partition of reviews can run in two replicas, and a forge has no compare-and-swap for comments.
 type Claims struct{ q *Queue }
 
 // NewClaims returns the claims in the streams of a queue.

@@ -35,7 +35,7 @@ func contract(t *testing.T, o opener) {
 		"interrupt":      testInterrupt,
 		"leases":         testLeases,
 		"reviews beside": testReviewsBeside,
-		"lanes":          testLanes,
+		"partitions":     testPartitions,
 		"hydrations":     testHydrationsOfOthers,
 		"preferred":      testPreferred,
 		"reviews end":    testReviewsEndAtOnce,

@@ -215,7 +215,7 @@ func indexed(q *Queue) (n int) {
 	defer q.mu.Unlock()
 	q.index.mu.Lock()
 	defer q.index.mu.Unlock()
-	for _, p := range q.index.lanes {
+	for _, p := range q.index.partitions {
 		n += len(p.items)
 	}
 	return n

@@ -24,7 +24,7 @@ type Hint = hint.Hint
 // subject returns the subject of a hint, below the prefix of hints. Hints with Force have their own, so that
 // a newer one without Force does not replace them; a worker handles both as one.
 func subject(h Hint) string {
-	s := digest(h.Lane()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
+	s := digest(h.Partition()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
 	if h.Kind.OfComment() {
 		return s + "." + digest(h.Key())
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// index is one replica's list of the pending hints: a ring of lanes, each with items in the order of arrival. It
+// index is one replica's list of the pending hints: a ring of partitions, each with items in the order of arrival. It
 // only shows which lease may be worth taking; the worker reads the stream again before it starts.
 type index struct {
-	reviews int // in a lane at once
-	mu      sync.Mutex
-	lanes   map[string]*lane // by digest
-	ring    []*lane
-	next    int           // in ring: whose turn it is
-	wake    chan struct{} // has a token when something may have become ready
+	reviews    int // in a partition at once
+	mu         sync.Mutex
+	partitions map[string]*partition // by digest
+	ring       []*partition
+	next       int           // in ring: whose turn it is
+	wake       chan struct{} // has a token when something may have become ready
 }
 
-// lane holds the hints that wait for the same worker, see hint.Hint.Lane.
-type lane struct {
+// partition holds the hints that wait for the same worker, see hint.Hint.Partition.
+type partition struct {
 	digest  string
 	items   []*item
-	running []*run               // the work of this replica in this lane
-	inRow   int                  // commands that began since other work in this lane began
+	running []*run               // the work of this replica in this partition
+	inRow   int                  // commands that began since other work in this partition began
 	leased  map[string]time.Time // lease → expected end of another replica's; gone when it may be free
 }
 
@@ -47,19 +47,19 @@ type item struct {
 
 // run is the work on one item.
 type run struct {
-	lane   *lane
-	item   *item
-	loaded map[string]uint64 // sequences that the worker read; nil before
-	yields bool              // it is interrupted for a command, or will be when it begins
-	cancel func(error)
+	partition *partition
+	item      *item
+	loaded    map[string]uint64 // sequences that the worker read; nil before
+	yields    bool              // it is interrupted for a command, or will be when it begins
+	cancel    func(error)
 }
 
 func newIndex(reviews int) *index {
-	return &index{reviews: reviews, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
+	return &index{reviews: reviews, partitions: map[string]*partition{}, wake: make(chan struct{}, 1)}
 }
 
 // splitSubject parses a subject below the prefix of hints.
-func splitSubject(subject string) (laneDigest, kind, key string, err error) {
+func splitSubject(subject string) (partitionDigest, kind, key string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 || len(parts) > 4 {
 		return "", "", "", fmt.Errorf("the subject %.80q is not one of a hint: %w", subject, ErrInvalid)
@@ -68,7 +68,7 @@ func splitSubject(subject string) (laneDigest, kind, key string, err error) {
 }
 
 // leaseOf returns the lease under which the hint of a subject is worked on: that of the merge request for tasks that review it, and
-// otherwise that of the lane.
+// otherwise that of the partition.
 func leaseOf(subject string) string {
 	parts := strings.Split(subject, ".")
 	if len(parts) > 2 && hint.Kind(parts[1]).Reviews() {
@@ -85,10 +85,10 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.lanes[digest]
+	l := x.partitions[digest]
 	if l == nil {
-		l = &lane{digest: digest, leased: map[string]time.Time{}}
-		x.lanes[digest] = l
+		l = &partition{digest: digest, leased: map[string]time.Time{}}
+		x.partitions[digest] = l
 		x.ring = append(x.ring, l)
 	}
 	i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
@@ -124,30 +124,30 @@ func (r *run) supersede() {
 	}
 }
 
-// interrupt cancels the running review of a merge request of a lane; number 0 means all of the lane. Their hints stay.
-func (x *index) interrupt(laneDigest string, number int) {
+// interrupt cancels the running review of a merge request of a partition; number 0 means all of the partition. Their hints stay.
+func (x *index) interrupt(partitionDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.lanes[laneDigest]
+	l := x.partitions[partitionDigest]
 	if l == nil {
 		return
 	}
 	for _, r := range l.running {
-		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == laneDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
+		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == partitionDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
 			r.cancel(ErrInterrupted)
 		}
 	}
 }
 
-// maxYields is the number of interruptions in a row after which work is not interrupted: commands must not keep a lane from being hydrated.
+// maxYields is the number of interruptions in a row after which work is not interrupted: commands must not keep a partition from being hydrated.
 const maxYields = 3
 
-// prefer cancels the work of a lane that runs for a command that waits, but no command: that may have changed something already. The hint
-// of cancelled work stays. With overtake, the command moves before the others of its lane, behind those that were moved before.
-func (x *index) prefer(laneDigest, key string, overtake bool) {
+// prefer cancels the work of a partition that runs for a command that waits, but no command: that may have changed something already. The hint
+// of cancelled work stays. With overtake, the command moves before the others of its partition, behind those that were moved before.
+func (x *index) prefer(partitionDigest, key string, overtake bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := x.lanes[laneDigest]
+	l := x.partitions[partitionDigest]
 	if l == nil {
 		return
 	}
@@ -177,10 +177,10 @@ func (x *index) remove(done map[string]uint64) {
 	defer x.mu.Unlock()
 	for subject, sequence := range done {
 		digest, _, key, err := splitSubject(subject)
-		if err != nil || x.lanes[digest] == nil {
+		if err != nil || x.partitions[digest] == nil {
 			continue
 		}
-		l := x.lanes[digest]
+		l := x.partitions[digest]
 		delete(l.leased, leaseOf(subject)) // the worker releases it now
 		i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
 		if i < 0 {
@@ -198,12 +198,12 @@ func (x *index) remove(done map[string]uint64) {
 	x.signal()
 }
 
-// shrink removes a lane without items. The caller holds the lock.
-func (x *index) shrink(l *lane) {
+// shrink removes a partition without items. The caller holds the lock.
+func (x *index) shrink(l *partition) {
 	if len(l.items) > 0 || len(l.running) > 0 {
 		return
 	}
-	delete(x.lanes, l.digest)
+	delete(x.partitions, l.digest)
 	i := slices.Index(x.ring, l)
 	x.ring = slices.Delete(x.ring, i, i+1)
 	if i < x.next {
@@ -211,8 +211,8 @@ func (x *index) shrink(l *lane) {
 	}
 }
 
-// pick returns the next item that is ready and allowed, one lane after the other. allowed gets the kind, and whether this replica works
-// on another item of the lane. Without an item, pick returns when to look again (zero: when woken).
+// pick returns the next item that is ready and allowed, one partition after the other. allowed gets the kind, and whether this replica works
+// on another item of the partition. Without an item, pick returns when to look again (zero: when woken).
 func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +222,7 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 		l := x.ring[i]
 		it, at := l.ready(now, x.reviews, allowed)
 		if it != nil {
-			r := &run{lane: l, item: it, cancel: func(error) {}}
+			r := &run{partition: l, item: it, cancel: func(error) {}}
 			l.running = append(l.running, r)
 			if l.inRow++; it.kind != string(hint.Comment) {
 				l.inRow = 0
@@ -237,7 +237,7 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 	return nil, soonest
 }
 
-// maxInRow is the number of commands after which other work of the lane has a turn: who may comment could otherwise keep the lane from being
+// maxInRow is the number of commands after which other work of the partition has a turn: who may comment could otherwise keep the partition from being
 // hydrated.
 const maxInRow = 10
 
@@ -247,7 +247,7 @@ const maxOvertaking = 5 * maxInRow
 // ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row, or maxOvertaking if they
 // overtake.
 // Without one it returns when the next allowed item becomes ready.
-func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
+func (l *partition) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
 	var first, command *item
 	var soonest time.Time
 	for _, it := range l.items {
@@ -280,9 +280,9 @@ func (l *lane) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) b
 	return nil, soonest
 }
 
-// free reports whether this replica may begin an item beside what it works on in the lane: as many reviews as given, of different merge
+// free reports whether this replica may begin an item beside what it works on in the partition: as many reviews as given, of different merge
 // requests, or one other task.
-func (l *lane) free(it *item, reviews int) bool {
+func (l *partition) free(it *item, reviews int) bool {
 	if !hint.Kind(it.kind).Reviews() {
 		reviews = 1
 	}
@@ -312,7 +312,7 @@ func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 func (x *index) finished(r *run, again, free time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l, it := r.lane, r.item
+	l, it := r.partition, r.item
 	l.running = slices.DeleteFunc(l.running, func(other *run) bool { return other == r })
 	if r.loaded != nil && !r.yields {
 		it.yielded = 0
@@ -328,7 +328,7 @@ func (x *index) finished(r *run, again, free time.Time) {
 		if !fresh {
 			it.notBefore = again
 		}
-		if r.loaded != nil { // it had a turn: the others of the lane go first
+		if r.loaded != nil { // it had a turn: the others of the partition go first
 			l.items = append(slices.Delete(l.items, i, i+1), it)
 		}
 	}
@@ -365,7 +365,7 @@ func (x *index) sync(subjects []string, last uint64) []string {
 }
 
 func (x *index) has(digest, key, subject string) bool {
-	l := x.lanes[digest]
+	l := x.partitions[digest]
 	return l != nil && slices.ContainsFunc(l.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
 }
 

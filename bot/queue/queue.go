@@ -10,10 +10,10 @@
 // With the prefix `sluice`, nine streams:
 //
 //	stream            subjects                                            holds
-//	sluice-hints      sluice.hint.<lane>.<kind>.<number>[.force]          one message per key, the newest
-//	                  sluice.hint.<lane>.comment.<number>.<command>       one message per command
-//	sluice-leases     sluice.lease.<lane>                                 worker of a lane; expires after Config.Lease
-//	                  sluice.lease.<lane>-<number>                        the same for reviews, of a merge request
+//	sluice-hints      sluice.hint.<partition>.<kind>.<number>[.force]          one message per key, the newest
+//	                  sluice.hint.<partition>.comment.<number>.<command>       one message per command
+//	sluice-leases     sluice.lease.<partition>                                 worker of a partition; expires after Config.Lease
+//	                  sluice.lease.<partition>-<number>                        the same for reviews, of a merge request
 //	sluice-attempts   sluice.attempt.<key>                                starts and failures of a hint that is not done
 //	sluice-parked     sluice.parked.<key>                                 hints that failed too often
 //	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
@@ -22,13 +22,13 @@
 //	sluice-reports    sluice.report.<name>[.<piece>]                      pages of reviewed heads, see Reports
 //	sluice-lists      sluice.list.<name>                                  lists of these heads
 //
-// A lane (see hint.Hint.Lane), a place, a key, a command and a hash are hexadecimal digests. Every stream has one message
+// A partition (see hint.Hint.Partition), a place, a key, a command and a hash are hexadecimal digests. Every stream has one message
 // per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All reads go to the stream's leader.
 //
 // # How a hint is worked on
 //
 // Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a
-// lane, or for a review that of the merge request, reads the newest message of a key, does the work, and
+// partition, or for a review that of the merge request, reads the newest message of a key, does the work, and
 // deletes exactly the sequence that it read: a hint that arrived meanwhile has another sequence and stays.
 // After a crash at any moment, the hint is still in the stream and is worked on again.
 //
@@ -61,7 +61,7 @@ var (
 	ErrSuperseded = errors.New("a newer hint of this merge request arrived")
 	// ErrInterrupted is the cause if a command does not wait for the work. The work is done after the command.
 	ErrInterrupted = errors.New("a command goes before this task")
-	// ErrLeaseLost is the cause if another replica may be working in this lane.
+	// ErrLeaseLost is the cause if another replica may be working in this partition.
 	ErrLeaseLost = fmt.Errorf("the lease of this repository is lost: %w", retry.ErrTaken)
 	// ErrDraining is the cause if the process stops and the grace period is over.
 	ErrDraining = errors.New("the process stops and the grace period is over")
@@ -89,8 +89,8 @@ type Config struct {
 	Crashes    int           // vanished workers of a hint after which it is parked; default 10
 	Backoff    time.Duration // wait after the first failure, doubled each time; default 2 s
 	BackoffMax time.Duration // default 5 min
-	Lease      time.Duration // how long a worker that does not answer keeps its lane; default 15 s
-	Reviews    int           // in one lane that this replica works on at once; default 2
+	Lease      time.Duration // how long a worker that does not answer keeps its partition; default 15 s
+	Reviews    int           // in one partition that this replica works on at once; default 2
 	Grace      time.Duration // how long running work may continue after the end of Run's context; default 25 s
 	SeenTTL    time.Duration // default 72 h
 	MaxBytes   int64         // of all streams together; default 1 GiB, at least 16 MiB

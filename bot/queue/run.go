@@ -26,15 +26,15 @@ const (
 )
 
 // Run works on hints until ctx ends. It has a number of workers for reviews, the same number for commands, and the same number for all
-// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In the lane of a place's reviews, it
-// works on at most Config.Reviews of them, and in each other lane on one hint at a time. A second review of a place starts only if another
+// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In the partition of a place's reviews, it
+// works on at most Config.Reviews of them, and in each other partition on one hint at a time. A second review of a place starts only if another
 // worker stays free for other places. Leases exclude other replicas: only one replica reviews a merge request, and only one works in
-// another lane.
+// another partition.
 //
 // When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
 // when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
-// In a lane, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled
+// In a partition, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled
 // work context is ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was
 // the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
@@ -153,8 +153,8 @@ func crewOf(kind hint.Kind) crew {
 	return others
 }
 
-// enough reports whether so many free workers suffice to begin an item of a lane, in which another item is worked on or not: the last one
-// stays free for other lanes.
+// enough reports whether so many free workers suffice to begin an item of a partition, in which another item is worked on or not: the last one
+// stays free for other partitions.
 func enough(free int, another bool) bool { return free > 1 || free == 1 && !another }
 
 // doneNote announces finished hints to the other replicas.
@@ -162,20 +162,20 @@ type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
-// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works in a lane to let a
+// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works in a partition to let a
 // command go first.
 type interruptNote struct {
-	Lane   string `json:"place"` // digest; replicas of earlier versions read this key
-	Number int    `json:"number"`
-	Before string `json:"before,omitempty"` // key of the command
-	First  bool   `json:"first,omitempty"`  // it goes before other commands, too
+	Partition string `json:"place"` // digest; replicas of earlier versions read this key
+	Number    int    `json:"number"`
+	Before    string `json:"before,omitempty"` // key of the command
+	First     bool   `json:"first,omitempty"`  // it goes before other commands, too
 }
 
 // Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays.
 // Number 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on
 // it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
-	note, err := json.Marshal(interruptNote{Lane: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
+	note, err := json.Marshal(interruptNote{Partition: digest(hint.Hint{Place: place, Kind: hint.Review}.Partition()), Number: number})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -185,11 +185,11 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	return nil
 }
 
-// Prefer cancels a hydration or a sweep of the lane of a waiting command, on any replica, with ErrInterrupted: it is worked on again after the
+// Prefer cancels a hydration or a sweep of the partition of a waiting command, on any replica, with ErrInterrupted: it is worked on again after the
 // command. After a few interruptions in a row it is not interrupted until it has ended. With overtake, the command also goes before the other
-// commands of the lane. Call it only for commands whose author has the right to give them. The note may be lost, and nothing depends on it.
+// commands of the partition. Call it only for commands whose author has the right to give them. The note may be lost, and nothing depends on it.
 func Prefer(q *Queue, h Hint, overtake bool) error {
-	note, err := json.Marshal(interruptNote{Lane: digest(h.Lane()), Before: subject(h), First: overtake})
+	note, err := json.Marshal(interruptNote{Partition: digest(h.Partition()), Before: subject(h), First: overtake})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -265,9 +265,9 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 		switch err := json.Unmarshal(m.Data, &note); {
 		case err != nil: // another version's, or a stranger's
 		case note.Before != "":
-			x.prefer(note.Lane, note.Before, note.First)
+			x.prefer(note.Partition, note.Before, note.First)
 		default:
-			x.interrupt(note.Lane, note.Number)
+			x.interrupt(note.Partition, note.Number)
 		}
 	})
 	if err != nil {

@@ -81,7 +81,7 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 }
 
 // A person with write access freezes an environment while the hydration of its repository waits for a chart, and while strangers fill the
-// lane of commands. The hydration is interrupted and begins again, and only for people with the right.
+// partition of commands. The hydration is interrupted and begins again, and only for people with the right.
 func TestStopsInterruptHydrations(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()

@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// testLanes checks that reviews that hang in every worker, in the same place and in others, delay neither a command
+// testPartitions checks that reviews that hang in every worker, in the same place and in others, delay neither a command
 // nor the trunk.
-func testLanes(t *testing.T, o opener) {
+func testPartitions(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
 	const workers = 2
@@ -131,7 +131,7 @@ func testPreferred(t *testing.T, o opener) {
 			defer q.mu.Unlock()
 			q.index.mu.Lock()
 			defer q.index.mu.Unlock()
-			return q.index.has(digest(h.Lane()), subject(h), subject(h))
+			return q.index.has(digest(h.Partition()), subject(h), subject(h))
 		})
 		if err := Prefer(other, h, true); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func testPreferred(t *testing.T, o opener) {
 			defer q.mu.Unlock()
 			q.index.mu.Lock()
 			defer q.index.mu.Unlock()
-			p := q.index.lanes[digest(h.Lane())]
+			p := q.index.partitions[digest(h.Partition())]
 			return p == nil || len(p.items) == 0 || p.items[0].key == subject(h) || !q.index.has(p.digest, subject(h), subject(h))
 		})
 	}
@@ -196,7 +196,7 @@ func testReviewsEndAtOnce(t *testing.T, o opener) {
 	eventually(t, "the hint of the review is all that is left", func() bool { s := stats(t, q); return s.Depth == 1 && s.InFlight == 0 })
 }
 
-// testCommandsFirst checks that a command is processed before earlier hints of its lane.
+// testCommandsFirst checks that a command is processed before earlier hints of its partition.
 func testCommandsFirst(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
