@@ -133,7 +133,7 @@ func decodeAnswer(data []byte, out any) error {
 	return err
 }
 
-// StartWorkers starts the worker processes of a command that reviews once. With worker.Required, a missing wall is an error. stop ends the
+// StartWorkers starts the worker processes of a command that reviews once. With worker.Required, a missing restriction is an error. stop ends the
 // processes.
 func StartWorkers(ctx context.Context, child []string, mode worker.Mode) (workers Workers, stop func(), err error) {
 	host := worker.NewHost(worker.Options{Command: child, Mode: mode, Size: 1, Limits: worker.Limits{Memory: reviewMemory}})

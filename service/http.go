@@ -42,12 +42,12 @@ func (s *Service) MetricsHandler() http.Handler {
 	mux.HandleFunc("GET /isolation", func(w http.ResponseWriter, _ *http.Request) {
 		_, text := s.isolation.state()
 		text = safetext.Line(text) + "\n"
-		for _, wall := range s.isolation.walls() {
+		for _, restriction := range s.isolation.restrictions() {
 			state := "stands"
-			if !wall.Stands {
+			if !restriction.Enforced {
 				state = "missing"
 			}
-			text += wall.Name + ": " + state + ": " + safetext.Line(wall.Detail) + "\n"
+			text += restriction.Name + ": " + state + ": " + safetext.Line(restriction.Detail) + "\n"
 		}
 		_, _ = io.WriteString(w, text) // the client is gone
 	})

@@ -45,7 +45,7 @@ type isolationOptions struct {
 }
 
 // newIsolation starts a worker, which attempts everything that it must not be able to do. In the mode required, a
-// missing wall is an error.
+// missing restriction is an error.
 func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	slots := max(o.jobs, 2)
 	reserved := max(slots/4, 1) // slots that merge requests never use
@@ -116,14 +116,14 @@ func (i *isolation) close() {
 	i.host.Close()
 }
 
-// missing returns the number of missing walls, and of mechanisms that the self-test at the start had and workers have
+// missing returns the number of missing restrictions, and of mechanisms that the self-test at the start had and workers have
 // lost since.
 func (i *isolation) missing() int {
 	n, _ := i.state()
 	return n
 }
 
-// state returns the number of missing walls and a line for people.
+// state returns the number of missing restrictions and a line for people.
 func (i *isolation) state() (missing int, text string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -137,9 +137,9 @@ func (i *isolation) state() (missing int, text string) {
 	return missing, text
 }
 
-// walls returns the result of the self-test at the start.
-func (i *isolation) walls() []worker.Wall {
+// restrictions returns the result of the self-test at the start.
+func (i *isolation) restrictions() []worker.Restriction {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return slices.Clone(i.report.Walls)
+	return slices.Clone(i.report.Restrictions)
 }

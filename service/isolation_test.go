@@ -19,7 +19,7 @@ import (
 
 // If workers lose a mechanism after the start, the log, the metric and /readyz report it until it is back.
 func TestLostIsolationIsReported(t *testing.T) {
-	complete := worker.Report{Means: []string{"user namespace", "seccomp"}, Walls: []worker.Wall{{Name: "files", Stands: true}}}
+	complete := worker.Report{Means: []string{"user namespace", "seccomp"}, Restrictions: []worker.Restriction{{Name: "files", Enforced: true}}}
 	fewer := complete
 	fewer.Means = []string{"seccomp"}
 	var log bytes.Buffer

@@ -77,7 +77,7 @@ func newMetrics(s *Service) *metrics {
 		Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
 	}, []string{"result"})
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sluice_isolation_missing_walls", Help: "Walls around worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
+		Name: "sluice_isolation_missing_restrictions", Help: "Restrictions of worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
 	}, func() float64 {
 		if s.isolation == nil {
 			return 0

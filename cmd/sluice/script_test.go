@@ -26,8 +26,8 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
 )
 
-// withoutWalls is the name under which the test binary is the launcher of TestServeWithoutAWall.
-const withoutWalls = "without-walls"
+// withoutConfinement is the name under which the test binary is the launcher of TestServeWithoutConfinement.
+const withoutConfinement = "without-confinement"
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // the tests of the service wait more than they work
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 			o.Env.Executable = os.Args[0]
 		}
 		os.Exit(cli.Main(context.Background(), os.Args[1:], o))
-	}, withoutWalls: launch})
+	}, withoutConfinement: launch})
 }
 
 func TestScripts(t *testing.T) {

@@ -50,9 +50,9 @@ func (l *logged) text() string {
 	return l.String()
 }
 
-// TestServeWithoutAWall: on a kernel without seccomp and Landlock, the service refuses to start and says what is missing. With `isolation: degraded` it
+// TestServeWithoutConfinement: on a kernel without seccomp and Landlock, the service refuses to start and says what is missing. With `isolation: degraded` it
 // works, and its log, its metrics and /readyz say so.
-func TestServeWithoutAWall(t *testing.T) {
+func TestServeWithoutConfinement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
 	}
@@ -63,10 +63,10 @@ func TestServeWithoutAWall(t *testing.T) {
 		t.Fatal(err)
 	}
 	launcher := filepath.Join(dir, "launcher")
-	if err := os.Symlink(self, filepath.Join(dir, withoutWalls)); err != nil {
+	if err := os.Symlink(self, filepath.Join(dir, withoutConfinement)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(launcher, fmt.Appendf(nil, "#!/bin/sh\nexec %q %q \"$@\"\n", filepath.Join(dir, withoutWalls), binary), 0o700); err != nil {
+	if err := os.WriteFile(launcher, fmt.Appendf(nil, "#!/bin/sh\nexec %q %q \"$@\"\n", filepath.Join(dir, withoutConfinement), binary), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s, err := stage.New(t.Context(), stage.Options{Kind: "github", Dir: dir, Fleet: "../../testdata/fleet"})
@@ -107,7 +107,7 @@ func TestServeWithoutAWall(t *testing.T) {
 		"http://" + metrics + "/metrics":   `sluice_isolation_mode{mode="degraded"} 1`,
 		"http://" + metrics + "/isolation": "files",
 	} {
-		if text := fetched(t, address); !strings.Contains(text, want) || strings.Contains(text, "sluice_isolation_missing_walls 0\n") {
+		if text := fetched(t, address); !strings.Contains(text, want) || strings.Contains(text, "sluice_isolation_missing_restrictions 0\n") {
 			t.Errorf("%s: %s; want %q", address, text, want)
 		}
 	}

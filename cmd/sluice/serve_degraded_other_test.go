@@ -2,5 +2,5 @@
 
 package main
 
-// launch does nothing: only Linux has the walls.
+// launch does nothing: only Linux confines processes.
 func launch() {}

@@ -21,12 +21,12 @@ import (
 // applied is missing in the report, and the parent decides.
 func confine(cfg config) Report {
 	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH, Means: append([]string{}, cfg.Apart...)}
-	facts := []Wall{closeInherited(), limit(cfg)}
+	facts := []Restriction{closeInherited(), limit(cfg)}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil { // neither core files nor ptrace by the same user
 		out.Means = append(out.Means, "not dumpable")
 	}
 	if cfg.Mode == Off {
-		out.Walls = facts
+		out.Restrictions = facts
 		return out
 	}
 	facts = append(facts, dropCapabilities(), noNewPrivileges())
@@ -44,13 +44,13 @@ func confine(cfg config) Report {
 			out.Problem = err.Error()
 		}
 	}
-	out.Walls = append(tryForbidden(cfg), facts...)
+	out.Restrictions = append(tryForbidden(cfg), facts...)
 	return out
 }
 
 // closeInherited closes descriptors that the parent did not mean for the child. Those that Go opens are close-on-exec.
-func closeInherited() Wall {
-	out := Wall{Name: "descriptors"}
+func closeInherited() Restriction {
+	out := Restriction{Name: "descriptors"}
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		out.Detail = err.Error()
@@ -72,7 +72,7 @@ func closeInherited() Wall {
 		}
 		closed++
 	}
-	out.Stands, out.Detail = true, fmt.Sprintf("%d closed", closed)
+	out.Enforced, out.Detail = true, fmt.Sprintf("%d closed", closed)
 	return out
 }
 
@@ -83,8 +83,8 @@ const (
 )
 
 // limit sets the limits of the process, soft and hard.
-func limit(cfg config) Wall {
-	out := Wall{Name: "limits"}
+func limit(cfg config) Restriction {
+	out := Restriction{Name: "limits"}
 	l := cfg.Limits
 	type bound struct {
 		name     string
@@ -123,7 +123,7 @@ func limit(cfg config) Wall {
 		}
 		names = append(names, b.name)
 	}
-	out.Stands, out.Detail = true, strings.Join(names, ", ")
+	out.Enforced, out.Detail = true, strings.Join(names, ", ")
 	return out
 }
 
@@ -138,8 +138,8 @@ func addressSpace() (uint64, error) {
 }
 
 // dropCapabilities takes every capability from every thread, and from the bounding set where that is permitted.
-func dropCapabilities() Wall {
-	out := Wall{Name: "capabilities"}
+func dropCapabilities() Restriction {
+	out := Restriction{Name: "capabilities"}
 	if all := cap.GetProc(); all != nil {
 		if may, err := all.GetFlag(cap.Effective, cap.SETPCAP); err == nil && may {
 			for v := range cap.MaxBits() {
@@ -158,18 +158,18 @@ func dropCapabilities() Wall {
 		out.Detail = "the process holds " + left
 		return out
 	}
-	out.Stands, out.Detail = true, "none"
+	out.Enforced, out.Detail = true, "none"
 	return out
 }
 
-func noNewPrivileges() Wall {
-	out := Wall{Name: "privileges"}
+func noNewPrivileges() Restriction {
+	out := Restriction{Name: "privileges"}
 	if _, _, errno := psx.Syscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 		out.Detail = errno.Error()
 		return out
 	}
 	got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	out.Stands, out.Detail = err == nil && got == 1, "no_new_privs"
+	out.Enforced, out.Detail = err == nil && got == 1, "no_new_privs"
 	return out
 }
 
@@ -200,19 +200,19 @@ func restrictFiles(paths []string) (string, error) {
 }
 
 // tryForbidden tries the operations that the restrictions forbid.
-func tryForbidden(cfg config) []Wall {
-	return []Wall{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg), tryPtrace(cfg), tryParent(cfg)}
+func tryForbidden(cfg config) []Restriction {
+	return []Restriction{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg), tryPtrace(cfg), tryParent(cfg)}
 }
 
-func tryFiles(cfg config) Wall {
-	out := Wall{Name: "files", Stands: true, Detail: "no file outside of the granted paths can be opened"}
+func tryFiles(cfg config) Restriction {
+	out := Restriction{Name: "files", Enforced: true, Detail: "no file outside of the granted paths can be opened"}
 	for _, name := range []string{"/", "/etc/passwd", "/etc/hostname", "/proc/self/environ", "/proc/self/exe", "/bin/sh"} {
 		if within(name, cfg.Paths) {
 			continue
 		}
 		if f, err := os.Open(name); err == nil { //nolint:gosec // it must fail
 			_ = f.Close() // it was only read
-			return Wall{Name: out.Name, Detail: name + " can be opened"}
+			return Restriction{Name: out.Name, Detail: name + " can be opened"}
 		}
 	}
 	return out
@@ -228,8 +228,8 @@ func within(name string, paths []string) bool {
 	return false
 }
 
-func tryWrites() Wall {
-	out := Wall{Name: "writes", Stands: true, Detail: "no file can be created"}
+func tryWrites() Restriction {
+	out := Restriction{Name: "writes", Enforced: true, Detail: "no file can be created"}
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/"} {
 		name := filepath.Join(dir, ".sluice-worker-"+strconv.Itoa(os.Getpid()))
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // it must fail
@@ -241,19 +241,19 @@ func tryWrites() Wall {
 		if err := os.Remove(name); err != nil {
 			detail += "; " + err.Error()
 		}
-		return Wall{Name: out.Name, Detail: detail}
+		return Restriction{Name: out.Name, Detail: detail}
 	}
 	return out
 }
 
-func tryNetwork() Wall {
-	out := Wall{Name: "network", Stands: true, Detail: "no socket can be made"}
+func tryNetwork() Restriction {
+	out := Restriction{Name: "network", Enforced: true, Detail: "no socket can be made"}
 	for name, family := range map[string]int{"IPv4": unix.AF_INET, "IPv6": unix.AF_INET6, "Unix": unix.AF_UNIX, "netlink": unix.AF_NETLINK} {
 		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
 			fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 			if err == nil {
 				_ = unix.Close(fd) // never connected
-				return Wall{Name: out.Name, Detail: "a socket of the family " + name + " can be made"}
+				return Restriction{Name: out.Name, Detail: "a socket of the family " + name + " can be made"}
 			}
 		}
 	}
@@ -261,47 +261,47 @@ func tryNetwork() Wall {
 }
 
 // denied reports whether the seccomp filter stopped an attempt. Without the filter, the arguments cause another error.
-func denied(name string, errno unix.Errno, detail string) Wall {
+func denied(name string, errno unix.Errno, detail string) Restriction {
 	if errors.Is(errno, unix.EPERM) || errors.Is(errno, unix.EACCES) {
-		return Wall{Name: name, Stands: true, Detail: detail}
+		return Restriction{Name: name, Enforced: true, Detail: detail}
 	}
 	if errno == 0 {
-		return Wall{Name: name, Detail: "the attempt succeeded"}
+		return Restriction{Name: name, Detail: "the attempt succeeded"}
 	}
-	return Wall{Name: name, Detail: "the system call is not filtered (" + errno.Error() + ")"}
+	return Restriction{Name: name, Detail: "the system call is not filtered (" + errno.Error() + ")"}
 }
 
-func tryExec() Wall {
+func tryExec() Restriction {
 	name, err := unix.BytePtrFromString("/nonexistent/sluice-worker")
 	if err != nil {
-		return Wall{Name: "exec", Detail: err.Error()}
+		return Restriction{Name: "exec", Detail: err.Error()}
 	}
 	return denied("exec", execMissing(name), "no program can be started")
 }
 
-func tryProcesses() Wall {
+func tryProcesses() Restriction {
 	return denied("processes", cloneInvalid(), "no process can be made")
 }
 
-func trySignals(cfg config) Wall {
+func trySignals(cfg config) Restriction {
 	errno := killProbe(cfg.Parent)
 	if errors.Is(errno, unix.ESRCH) && slices.Contains(cfg.Apart, pidNamespace) {
-		return Wall{Name: "signals", Stands: true, Detail: "no other process is visible"}
+		return Restriction{Name: "signals", Enforced: true, Detail: "no other process is visible"}
 	}
 	return denied("signals", errno, "no signal can be sent")
 }
 
-func tryPtrace(cfg config) Wall {
+func tryPtrace(cfg config) Restriction {
 	return denied("ptrace", ptraceProbe(cfg.Parent), "no process can be traced")
 }
 
-func tryParent(cfg config) Wall {
+func tryParent(cfg config) Restriction {
 	for _, file := range []string{"environ", "mem", "maps", "fd"} {
 		name := fmt.Sprintf("/proc/%d/%s", cfg.Parent, file)
 		if f, err := os.Open(name); err == nil { //nolint:gosec // it must fail
 			_ = f.Close() // it was only opened
-			return Wall{Name: "parent", Detail: name + " can be opened"}
+			return Restriction{Name: "parent", Detail: name + " can be opened"}
 		}
 	}
-	return Wall{Name: "parent", Stands: true, Detail: "/proc of the parent cannot be read"}
+	return Restriction{Name: "parent", Enforced: true, Detail: "/proc of the parent cannot be read"}
 }

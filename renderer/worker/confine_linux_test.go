@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// report checks a host's walls, or skips with what this machine lacks.
+// report checks a host's restrictions, or skips with what this machine lacks.
 func report(t *testing.T, h *Host) Report {
 	t.Helper()
 	r, err := h.Check(t.Context())
@@ -29,19 +29,19 @@ func report(t *testing.T, h *Host) Report {
 	return r
 }
 
-func TestWalls(t *testing.T) {
+func TestRestrictions(t *testing.T) {
 	r := report(t, host(t, nil))
 	t.Log(r)
-	for _, w := range r.Walls {
-		t.Logf("%-14s %-5t %s", w.Name, w.Stands, w.Detail)
+	for _, w := range r.Restrictions {
+		t.Logf("%-14s %-5t %s", w.Name, w.Enforced, w.Detail)
 	}
 	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent", "descriptors", "limits", "capabilities", "privileges"} {
-		if !slices.ContainsFunc(r.Walls, func(w Wall) bool { return w.Name == name }) {
-			t.Errorf("the wall %q was not tried", name)
+		if !slices.ContainsFunc(r.Restrictions, func(w Restriction) bool { return w.Name == name }) {
+			t.Errorf("the restriction %q was not tried", name)
 		}
 	}
 	if len(r.Missing()) > 0 && slices.Contains(r.Means, "seccomp") {
-		t.Errorf("with seccomp, every wall must stand: %v", r.Missing())
+		t.Errorf("with seccomp, every restriction must be in force: %v", r.Missing())
 	}
 	_, err := host(t, func(o *Options) { o.Mode = Required }).Check(t.Context())
 	if _, refused := errors.AsType[*ConfinementError](err); refused == r.Complete() {
@@ -90,11 +90,11 @@ func TestLostNamespacesAreReported(t *testing.T) {
 	}
 }
 
-// Jobs meet the walls themselves, not only the self-test.
-func TestJobsMeetTheWalls(t *testing.T) {
+// Jobs meet the restrictions themselves, not only the self-test.
+func TestJobsMeetTheRestrictions(t *testing.T) {
 	h := host(t, nil)
 	if r := report(t, h); !r.Complete() {
-		t.Skipf("this machine's kernel cannot raise every wall: %s", r)
+		t.Skipf("this machine's kernel cannot apply every restriction: %s", r)
 	}
 	dir := t.TempDir()
 	granted, secret := filepath.Join(dir, "granted"), filepath.Join(dir, "secret")

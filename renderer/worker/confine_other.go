@@ -8,7 +8,7 @@ import "runtime"
 func confine(cfg config) Report {
 	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH}
 	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent", "descriptors", "limits", "capabilities", "privileges"} {
-		out.Walls = append(out.Walls, Wall{Name: name, Detail: "only Linux confines worker processes"})
+		out.Restrictions = append(out.Restrictions, Restriction{Name: name, Detail: "only Linux confines worker processes"})
 	}
 	return out
 }

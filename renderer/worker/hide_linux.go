@@ -66,11 +66,11 @@ func (s separation) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// tryHidden tries to read the parent before the walls of this process forbid that. The parent may be dumpable for a moment because it
-// starts another child: the wall is missing only if the parent stays readable.
-func tryHidden(parent int) Wall {
+// tryHidden tries to read the parent before the restrictions of this process forbid that. The parent may be dumpable for a moment because it
+// starts another child: the restriction is missing only if the parent stays readable.
+func tryHidden(parent int) Restriction {
 	const tries, wait = 100, 20 * time.Millisecond
-	out := Wall{Name: "parent's memory", Stands: true, Detail: "/proc of the parent cannot be read, even without the other walls"}
+	out := Restriction{Name: "parent's memory", Enforced: true, Detail: "/proc of the parent cannot be read, even without the other restrictions"}
 	for _, file := range []string{"environ", "mem", "maps"} {
 		name := fmt.Sprintf("/proc/%d/%s", parent, file)
 		for try := 1; ; try++ {
@@ -80,7 +80,7 @@ func tryHidden(parent int) Wall {
 			}
 			_ = f.Close() // it was only opened
 			if try == tries {
-				return Wall{Name: out.Name, Detail: name + " can be opened"}
+				return Restriction{Name: out.Name, Detail: name + " can be opened"}
 			}
 			time.Sleep(wait)
 		}

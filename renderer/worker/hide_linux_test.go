@@ -41,7 +41,7 @@ func hiddenParent() {
 }
 
 // TestHiddenParent starts a parent as an unprivileged user, and as root if the test is root. A process of the same user, which has no
-// walls at all, reads its environment before Hide and not afterwards. Its workers have the same namespaces as those of this process.
+// restrictions at all, reads its environment before Hide and not afterwards. Its workers have the same namespaces as those of this process.
 func TestHiddenParent(t *testing.T) {
 	users := []int{os.Geteuid()}
 	if os.Geteuid() == 0 {
@@ -115,9 +115,9 @@ func hiddenFrom(t *testing.T, binary string, user int, usual Report) {
 	if user != 0 && read() != "" { // root has every capability, unlike a worker of root
 		t.Error("the environment can be read after Hide")
 	}
-	i := slices.IndexFunc(r.Walls, func(w Wall) bool { return w.Name == "parent's memory" })
-	if i < 0 || !r.Walls[i].Stands {
-		t.Errorf("the self-test says %+v", r.Walls)
+	i := slices.IndexFunc(r.Restrictions, func(w Restriction) bool { return w.Name == "parent's memory" })
+	if i < 0 || !r.Restrictions[i].Enforced {
+		t.Errorf("the self-test says %+v", r.Restrictions)
 	}
 	if lost := r.Lost(usual); len(lost) > 0 && user == os.Geteuid() {
 		t.Errorf("a hidden parent's workers lack %q", lost)

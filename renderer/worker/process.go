@@ -55,7 +55,7 @@ func startProcess(command []string, s separation) (*process, error) {
 	return &process{cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr, apart: s.names}, nil
 }
 
-// configure has the child raise its walls and keeps its report.
+// configure has the child apply its restrictions and keeps its report.
 func (p *process) configure(ctx context.Context, cfg config) error {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()

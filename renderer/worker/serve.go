@@ -48,7 +48,7 @@ type config struct {
 	Nice   int      `json:"nice"`   // added to the nice value
 }
 
-// Serve is the main loop of a child process: it raises the walls that the parent asks for, reports which stand, and runs
+// Serve is the main loop of a child process: it applies the restrictions that the parent asks for, reports which are in force, and runs
 // calls that come in on r until r ends. It returns nil when r ends between two calls.
 //
 // It belongs in a process of its own, at its very start: it limits the whole process for good, and exits when memory runs

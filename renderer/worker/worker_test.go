@@ -311,8 +311,8 @@ func TestLimitsOfTheKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := slices.IndexFunc(r.Walls, func(w Wall) bool { return w.Name == "limits" })
-	if !strings.Contains(r.Walls[limits].Detail, "processes") {
+	limits := slices.IndexFunc(r.Restrictions, func(w Restriction) bool { return w.Name == "limits" })
+	if !strings.Contains(r.Restrictions[limits].Detail, "processes") {
 		t.Skip("the kernel grants no user namespace, and without one the limit counts other processes")
 	}
 	if os.Geteuid() == 0 {

@@ -125,7 +125,7 @@ func TestProbes(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	for address, part := range map[string]string{
-		s.hooks.URL + "/healthz": "ok", s.hooks.URL + "/readyz": "ready", s.probes.URL + "/metrics": "sluice_task_seconds_count", s.probes.URL + "/isolation": "walls stand",
+		s.hooks.URL + "/healthz": "ok", s.hooks.URL + "/readyz": "ready", s.probes.URL + "/metrics": "sluice_task_seconds_count", s.probes.URL + "/isolation": "restrictions in force",
 	} {
 		s.until(address+" says "+part, func() bool {
 			status, body := get(address)
@@ -137,7 +137,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s answers %d on the address of webhooks", path, status)
 		}
 	}
-	if _, body := get(s.hooks.URL + "/readyz"); strings.Contains(body, "walls") {
+	if _, body := get(s.hooks.URL + "/readyz"); strings.Contains(body, "restrictions") {
 		t.Errorf("/readyz tells what confines the workers: %s", body)
 	}
 }
