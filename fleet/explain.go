@@ -177,7 +177,7 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	itself := strings.Split(valuePath, ".")
 	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
-	if len(out) == 0 || setWhole(layers, itself) {
+	if len(out) == 0 || replaces(layers, itself) {
 		out = append([][]string{itself}, out...)
 	}
 	return out
@@ -194,8 +194,8 @@ func prefixes(paths [][]string) []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// setWhole reports whether a layer sets the path to a scalar, a list or null.
-func setWhole(layers []explained, p []string) bool {
+// replaces reports whether a layer sets the path to a scalar, a list or null.
+func replaces(layers []explained, p []string) bool {
 	return slices.ContainsFunc(layers, func(layer explained) bool {
 		rest, ok := trimPrefix(p, layer.below)
 		if !ok || layer.node == nil {

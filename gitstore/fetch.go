@@ -72,7 +72,7 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 			continue
 		}
 		if missing = s.missing(missing); len(missing) == 0 {
-			s.gave(e)
+			s.askFirst(e)
 		}
 	}
 	if len(missing) == 0 {
@@ -91,8 +91,8 @@ func (s *Store) remotes() []endpoint {
 	return slices.Concat(s.sources, s.others)
 }
 
-// gave records the remote that had the missing objects, because it probably has the next ones too.
-func (s *Store) gave(e endpoint) {
+// askFirst records the remote that had the missing objects, because it probably has the next ones too.
+func (s *Store) askFirst(e endpoint) {
 	s.mu.Lock()
 	s.foreign = !slices.ContainsFunc(s.sources, func(own endpoint) bool { return own.url == e.url })
 	foreign := s.foreign

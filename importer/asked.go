@@ -159,8 +159,8 @@ func (l *listing) of(tree string) map[string][]dirEntry {
 	return maps.Clone(l.dirs)
 }
 
-// maxKeptEntries bounds the directories and their entries that a process keeps between jobs.
-const maxKeptEntries = 200_000
+// maxEntries bounds the directories and their entries that a process keeps between jobs.
+const maxEntries = 200_000
 
 // keep replaces what is known. It must not be changed afterwards.
 func (l *listing) keep(tree string, dirs map[string][]dirEntry) {
@@ -168,7 +168,7 @@ func (l *listing) keep(tree string, dirs map[string][]dirEntry) {
 	for _, entries := range dirs {
 		n += len(entries)
 	}
-	if n > maxKeptEntries {
+	if n > maxEntries {
 		return
 	}
 	l.mu.Lock()

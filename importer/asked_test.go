@@ -87,7 +87,7 @@ func TestAskedTree(t *testing.T) {
 		}
 		commit.MapFS[fmt.Sprintf("dir%02d/README.md", d)] = &fstest.MapFile{Data: []byte("text\n")}
 	}
-	for f := range maxListed + 10 { // does not fit into one answer
+	for f := range maxEntries + 10 { // does not fit into one answer
 		commit.MapFS[fmt.Sprintf("many/f%05d", f)] = &fstest.MapFile{Data: []byte("x")}
 	}
 	commit.MapFS["many/deep/last/one.yaml"] = &fstest.MapFile{Data: []byte("n: 1\n")}
@@ -233,7 +233,7 @@ func TestKeptListingsAreBounded(t *testing.T) {
 		kept bool
 	}{
 		"small":                      {map[string][]dirEntry{".": one}, true},
-		"many entries in one folder": {map[string][]dirEntry{".": make([]dirEntry, maxKeptEntries)}, false},
+		"many entries in one folder": {map[string][]dirEntry{".": make([]dirEntry, maxEntries)}, false},
 	} {
 		l := &listing{}
 		l.keep("tree", c.dirs)

@@ -75,8 +75,8 @@ type jobAnswer struct {
 	Detected []byte
 }
 
-// lesson is what a job tells the memory beside its answer.
-type lesson struct {
+// memoryUpdate is what a job tells the memory beside its answer.
+type memoryUpdate struct {
 	Learned map[string][]byte // parts of the answer
 	Used    []string          // keys of parts that were known, if there is something to learn
 }
@@ -117,8 +117,8 @@ func decodeAnswer(data []byte) (a jobAnswer, err error) {
 	return a, nil
 }
 
-// seal makes one message of an answer and a lesson.
-func seal(answer *jobAnswer, l *lesson) ([]byte, error) {
+// seal makes one message of an answer and an update of the memory.
+func seal(answer *jobAnswer, l *memoryUpdate) ([]byte, error) {
 	text, err := answer.encode()
 	if err != nil {
 		return nil, err
@@ -132,10 +132,10 @@ func seal(answer *jobAnswer, l *lesson) ([]byte, error) {
 }
 
 // unseal returns the encoded answer too. A process can send many empty values, so what it sends is counted as the process itself counts it.
-func unseal(data []byte) (text []byte, answer jobAnswer, l lesson, err error) {
+func unseal(data []byte) (text []byte, answer jobAnswer, l memoryUpdate, err error) {
 	r := wire.NewReader(data)
 	text, l.Learned = r.Bytes(), map[string][]byte{}
-	room := maxRecollection
+	room := maxWorkerMemory
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		key := r.Bytes()
 		if room -= len(key) + entryBytes; room >= 0 { // the parent only notes that the others were used, and may forget them sooner
@@ -215,7 +215,7 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 	}
 	id := treeID(tree)
 	if i.memory != nil {
-		if kept := i.memory.whole(key, id); kept != nil {
+		if kept := i.memory.answer(key, id); kept != nil {
 			if out, err := decodeAnswer(kept); err == nil {
 				return out, nil
 			}
@@ -248,7 +248,7 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 			i.memory.learn(learned.Learned, learned.Used)
 		}
 		if i.memory != nil && parent.lasting() && len(j.Exclude) == 0 { // otherwise it can differ next time: an archive or file could not be read, or a unit exceeded a limit
-			i.memory.keepWhole(key, id, text)
+			i.memory.storeAnswer(key, id, text)
 		}
 		return out, nil
 	}
@@ -336,7 +336,7 @@ func (p *parent) find(ctx context.Context, name string, input []byte) ([]byte, e
 func Jobs() worker.Jobs { return jobs(newBuilder()) }
 
 func jobs(kept flux.Builder) worker.Jobs {
-	files, listed, recalled := &contents{byID: map[string][]byte{}}, &listing{}, newRecollection()
+	files, listed, recalled := &contents{byID: map[string][]byte{}}, &listing{}, newWorkerMemory()
 	return worker.Jobs{JobImport: func(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
 		var j job
 		if err := json.Unmarshal(input, &j); err != nil {

@@ -31,11 +31,11 @@ type Memory struct {
 
 // Limits of the folder.
 const (
-	maxKeptFile = 64 << 20             // bytes of one file
-	maxKept     = 256 << 20            // bytes of all files
-	maxKeptAge  = 30 * 24 * time.Hour  // since a file was used
-	maxPartAge  = maxKeptAge / dayHour // in days
-	dayHour     = 24 * time.Hour
+	maxFile    = 64 << 20            // bytes of one file
+	maxFiles   = 256 << 20           // bytes of all files
+	maxAge     = 30 * 24 * time.Hour // since a file was used
+	maxPartAge = maxAge / dayHour    // in days
+	dayHour    = 24 * time.Hour
 )
 
 // NewMemory returns the memory of a repository in a folder. What another version of Sluice stored is not used.
@@ -67,7 +67,7 @@ func (m *Memory) read(file string) []byte {
 
 // write replaces a file atomically, and removes files that were not used for long. An error makes the next run compute again.
 func (m *Memory) write(file string, body []byte) error {
-	if len(body) > maxKeptFile {
+	if len(body) > maxFile {
 		return nil
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
@@ -103,24 +103,24 @@ func (m *Memory) prune() error {
 	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	total := int64(0)
 	for _, f := range files {
-		if total += f.Size(); total > maxKept || m.now().Sub(f.ModTime()) > maxKeptAge {
+		if total += f.Size(); total > maxFiles || m.now().Sub(f.ModTime()) > maxAge {
 			_ = os.Remove(filepath.Join(m.dir, f.Name())) // the next run tries again
 		}
 	}
 	return nil
 }
 
-// whole returns the answer of a job on a tree; nil if it is not known.
-func (m *Memory) whole(input []byte, tree string) []byte {
+// answer returns the answer of a job on a tree; nil if it is not known.
+func (m *Memory) answer(input []byte, tree string) []byte {
 	if tree == "" {
 		return nil
 	}
-	return m.read(m.file("whole", string(input), tree))
+	return m.read(m.file("answer", string(input), tree))
 }
 
-func (m *Memory) keepWhole(input []byte, tree string, answer []byte) {
+func (m *Memory) storeAnswer(input []byte, tree string, answer []byte) {
 	if tree != "" {
-		_ = m.write(m.file("whole", string(input), tree), answer) // the next run computes it again
+		_ = m.write(m.file("answer", string(input), tree), answer) // the next run computes it again
 	}
 }
 
@@ -182,9 +182,9 @@ func (p parts) encode(today uint32) []byte {
 		size += len(key) + len(one.data) + maxHead
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
-	out := make([]byte, 0, min(size, maxKeptFile))
+	out := make([]byte, 0, min(size, maxFile))
 	for _, one := range all {
-		if len(out)+len(one.key)+len(one.data)+maxHead > maxKeptFile || today > one.day+uint32(maxPartAge) {
+		if len(out)+len(one.key)+len(one.data)+maxHead > maxFile || today > one.day+uint32(maxPartAge) {
 			break
 		}
 		out = wire.AppendText(out, one.key)
@@ -208,8 +208,8 @@ func decodeParts(data []byte) (parts, error) {
 	return out, r.Err()
 }
 
-// recollection is the memory of a worker process, which works for one owner. It is safe for concurrent use.
-type recollection struct {
+// workerMemory is the memory of a worker process, which works for one owner. It is safe for concurrent use.
+type workerMemory struct {
 	mu      sync.Mutex
 	values  map[string][]byte
 	bytes   int
@@ -220,11 +220,11 @@ type recollection struct {
 }
 
 const (
-	maxRecollection = 64 << 20         // bytes
-	maxLearned      = maxKeptFile >> 1 // bytes that an answer has beside its targets, so that it stays below importOutput
+	maxWorkerMemory = 64 << 20     // bytes
+	maxLearned      = maxFile >> 1 // bytes that an answer has beside its targets, so that it stays below importOutput
 )
 
-func newRecollection() *recollection { return &recollection{values: map[string][]byte{}} }
+func newWorkerMemory() *workerMemory { return &workerMemory{values: map[string][]byte{}} }
 
 // entryBytes is about what an entry of a map costs beside its key and its value. Many values are tiny.
 const entryBytes = 100
@@ -238,7 +238,7 @@ func added(to map[string][]byte, key string, value []byte) int {
 }
 
 // begin starts a job. It forgets what a job learned that failed.
-func (r *recollection) begin(j *job) {
+func (r *workerMemory) begin(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.learned, r.used, r.room = nil, nil, maxLearned; j.Recall {
@@ -247,7 +247,7 @@ func (r *recollection) begin(j *job) {
 }
 
 // load adds the parts of a file, once.
-func (r *recollection) load(read func() ([]byte, error)) error {
+func (r *workerMemory) load(read func() ([]byte, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.loaded {
@@ -270,7 +270,7 @@ func (r *recollection) load(read func() ([]byte, error)) error {
 }
 
 // Get implements flux.Memory.
-func (r *recollection) Get(key string) []byte {
+func (r *workerMemory) Get(key string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	data, ok := r.values[key]
@@ -281,10 +281,10 @@ func (r *recollection) Get(key string) []byte {
 }
 
 // Put implements flux.Memory.
-func (r *recollection) Put(key string, value []byte) {
+func (r *workerMemory) Put(key string, value []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes += added(r.values, key, value); r.bytes > maxRecollection {
+	if r.bytes += added(r.values, key, value); r.bytes > maxWorkerMemory {
 		r.values, r.bytes = map[string][]byte{}, len(value)
 	}
 	r.values[key] = value
@@ -295,10 +295,10 @@ func (r *recollection) Put(key string, value []byte) {
 }
 
 // report returns what the job learned, for the parent to keep, and begins a new list.
-func (r *recollection) report() *lesson {
+func (r *workerMemory) report() *memoryUpdate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := &lesson{}
+	out := &memoryUpdate{}
 	if len(r.learned) > 0 {
 		out.Learned, out.Used = r.learned, slices.Collect(maps.Keys(r.used))
 	}

@@ -201,24 +201,24 @@ func TestMemoryIsBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := NewMemory(t.TempDir(), "repository", "1", func() time.Time { return now })
 	input := []byte("input")
-	m.keepWhole(input, "old", []byte("1"))
+	m.storeAnswer(input, "old", []byte("1"))
 	m.learn(map[string][]byte{"old": []byte("1"), "used": []byte("2")}, nil)
-	now = now.Add(maxKeptAge / 2)
+	now = now.Add(maxAge / 2)
 	m.learn(map[string][]byte{"new": []byte("3")}, []string{"used", "unknown"})
-	now = now.Add(maxKeptAge/2 + dayHour)
-	m.keepWhole(input, "new", []byte("4"))
+	now = now.Add(maxAge/2 + dayHour)
+	m.storeAnswer(input, "new", []byte("4"))
 	m.learn(map[string][]byte{"newest": []byte("5")}, nil)
-	if got := m.whole(input, "old"); got != nil {
-		t.Errorf("a file that was not used for %s is still there: %q", maxKeptAge, got)
+	if got := m.answer(input, "old"); got != nil {
+		t.Errorf("a file that was not used for %s is still there: %q", maxAge, got)
 	}
-	if got := m.whole(input, "new"); string(got) != "4" {
+	if got := m.answer(input, "new"); string(got) != "4" {
 		t.Errorf("%q", got)
 	}
 	all, err := decodeParts(NewMemory(m.dir, "repository", "1", time.Now).known())
 	if keys := slices.Sorted(maps.Keys(all)); err != nil || !slices.Equal(keys, []string{"new", "newest", "used"}) || string(all["used"].data) != "2" {
 		t.Errorf("%q, %v", keys, err)
 	}
-	if large := (parts{"a": {day: 1, data: make([]byte, maxKeptFile)}, "b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
+	if large := (parts{"a": {day: 1, data: make([]byte, maxFile)}, "b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
 		t.Errorf("%d bytes", len(large))
 	}
 }
@@ -246,7 +246,7 @@ func FuzzDecodeParts(f *testing.F) {
 // A job reports what it learned itself, up to a limit, and only to a parent that keeps it.
 func TestWhatAJobLearnsIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRecollection()
+	r := newWorkerMemory()
 	learned := func(recall, fails bool, sizes ...int) []string {
 		r.begin(&job{Recall: recall})
 		for n, size := range sizes {
@@ -275,7 +275,7 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 		t.Error("what an earlier job learned is forgotten")
 	}
 	files := &contents{byID: map[string][]byte{}}
-	most, enough := 0, maxRecollection>>12
+	most, enough := 0, maxWorkerMemory>>12
 	for n := range enough { // empty values cost their keys
 		key := fmt.Sprintf("%04096d", n)
 		r.Put(key, nil)
@@ -318,8 +318,8 @@ func TestAnswersOfImportsAreBounded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, _, l, err := unseal(message("{}", maxRecollection/entryBytes+1, 0))
-	if err != nil || len(l.Used) != maxRecollection/entryBytes {
+	_, _, l, err := unseal(message("{}", maxWorkerMemory/entryBytes+1, 0))
+	if err != nil || len(l.Used) != maxWorkerMemory/entryBytes {
 		t.Errorf("%d keys, %v", len(l.Used), err)
 	}
 }

@@ -47,7 +47,7 @@ func named(entries []HistoryEntry, s *rollout.Situation, c Command, read rollout
 		case !slices.Contains(sources, commit):
 			sources = append(sources, commit)
 		}
-		all, err := runsWhole(e, commit, s, c, read)
+		all, err := runsEverywhere(e, commit, s, c, read)
 		switch {
 		case err != nil:
 			return nil, err
@@ -86,8 +86,8 @@ func commitNamed(source rollout.Source, revision string) string {
 	return ""
 }
 
-// runsWhole reports whether everything in the scope of a command runs one commit in a state.
-func runsWhole(e HistoryEntry, commit string, s *rollout.Situation, c Command, read rollout.Contents) (bool, error) {
+// runsEverywhere reports whether everything in the scope of a command runs one commit in a state.
+func runsEverywhere(e HistoryEntry, commit string, s *rollout.Situation, c Command, read rollout.Contents) (bool, error) {
 	clusters := c.Clusters
 	if len(clusters) == 0 {
 		for _, m := range s.Clusters {

@@ -38,13 +38,13 @@ type Pool struct {
 	workers *worker.Workers
 	codec   codec
 	err     error
-	strikes *strikes
-	all     *lane
+	breaker *breaker
+	all     *batcher
 }
 
 // NewPool returns a pool. Children start when they are first needed.
 func NewPool(opts PoolOptions) *Pool {
-	p := &Pool{opts: opts, workers: opts.Workers, strikes: newStrikes()}
+	p := &Pool{opts: opts, workers: opts.Workers, breaker: newBreaker()}
 	if p.opts.Timeout == 0 {
 		p.opts.Timeout = time.Minute
 	}
@@ -58,7 +58,7 @@ func NewPool(opts PoolOptions) *Pool {
 		p.workers = p.host.For(worker.Owner{Trust: worker.Trusted})
 	}
 	p.codec, p.err = newCodec()
-	p.all = &lane{pool: p, n: max(opts.Size, 1)}
+	p.all = &batcher{pool: p, n: max(opts.Size, 1)}
 	return p
 }
 
@@ -83,7 +83,7 @@ func (p *Pool) AtOnce(n int) Renderer {
 	if p.err != nil {
 		return p
 	}
-	return &lane{pool: p, n: n}
+	return &batcher{pool: p, n: n}
 }
 
 // objectOverhead is the number of bytes that an object may take in an answer in addition to its YAML.
@@ -104,7 +104,7 @@ type Wrapper interface {
 // CallerOf returns the worker processes of a renderer. It reports false if the renderer has none of its own.
 func CallerOf(r Renderer) (Caller, bool) {
 	switch r := r.(type) {
-	case *lane:
+	case *batcher:
 		return r.pool, true
 	case Caller:
 		return r, true

@@ -25,7 +25,7 @@ func TestPoolGivesUpOnSourcesThatHang(t *testing.T) {
 		if !errors.Is(err, ErrTimeout) {
 			t.Fatalf("bundle %d: %v", i, err)
 		}
-		if gaveUp := strings.Contains(err.Error(), "not rendered"); gaveUp != (i >= maxStrikes) {
+		if gaveUp := strings.Contains(err.Error(), "not rendered"); gaveUp != (i >= maxFailures) {
 			t.Errorf("bundle %d: %v", i, err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestPoolGivesUpOnSourcesThatHang(t *testing.T) {
 
 // If values of one merge request make a chart hang, the chart still renders for another merge request of the same
 // repository, although both reviews use one Pool.
-func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
+func TestFailuresDoNotCrossMergeRequests(t *testing.T) {
 	p := pool(t, 300*time.Millisecond)
 	chart := map[string]string{"a.yaml": `{{ range $a := until (int .Values.n) }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}` + fmt.Sprintf(configMap, "a", "b")}
 	review := func() *Remote {
@@ -53,9 +53,9 @@ func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
 		return remote
 	}
 	hostile, good := review(), review()
-	for i := range maxStrikes + 1 {
+	for i := range maxFailures + 1 {
 		_, err := hostile.Render(t.Context(), helmBundle(fmt.Sprintf(`{"n": %d}`, 100_000+i), chart))
-		if err == nil || strings.Contains(err.Error(), "not rendered") != (i == maxStrikes) {
+		if err == nil || strings.Contains(err.Error(), "not rendered") != (i == maxFailures) {
 			t.Fatalf("hostile %d: %v", i, err)
 		}
 	}
@@ -64,20 +64,20 @@ func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
 		t.Errorf("%d objects", n)
 	}
 	if _, err := hostile.Render(t.Context(), helmBundle(`{"n": 0}`, chart)); err == nil {
-		t.Error("the hostile merge request has no strikes left, but is rendered")
+		t.Error("the hostile merge request used up its attempts, but is rendered")
 	}
 }
 
-// Strikes of one owner do not count for another owner.
-func TestStrikesBelongToAnOwner(t *testing.T) {
-	s := newStrikes()
-	at := func(repository string, trust worker.Trust, content string) struck {
-		return struck{worker.Owner{Repository: repository, Trust: trust}, content}
+// Failures of one owner do not count for another owner.
+func TestFailuresBelongToAnOwner(t *testing.T) {
+	s := newBreaker()
+	at := func(repository string, trust worker.Trust, content string) sourceSet {
+		return sourceSet{worker.Owner{Repository: repository, Trust: trust}, content}
 	}
-	for range maxStrikes {
+	for range maxFailures {
 		s.add(at("a", worker.Untrusted, "x"), ErrTimeout)
 	}
-	for _, other := range []struck{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"), at("a", worker.Untrusted, "y")} {
+	for _, other := range []sourceSet{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"), at("a", worker.Untrusted, "y")} {
 		if err := s.check(other); err != nil {
 			t.Errorf("%v: %v", other, err)
 		}

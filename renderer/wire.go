@@ -122,18 +122,18 @@ func (a *answer) check(b *Bundle) error {
 
 // Jobs returns the jobs of this package, for the child process.
 func Jobs() worker.Jobs {
-	c := &child{held: newHeld(heldContents), engine: NewEngine(DefaultLimits())}
+	c := &child{contents: newContentCache(maxContents), engine: NewEngine(DefaultLimits())}
 	c.codec, c.err = newCodec()
 	return worker.Jobs{JobRender: c.render}
 }
 
-const heldContents = 128 << 20 // bytes of charts and files that a child keeps between renderings
+const maxContents = 128 << 20 // bytes of charts and files that a child keeps between renderings
 
 type child struct {
-	codec  codec
-	err    error
-	held   *held
-	engine *Engine
+	codec    codec
+	err      error
+	contents *contentCache
+	engine   *Engine
 }
 
 func (c *child) render(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
@@ -178,7 +178,7 @@ func (c *child) one(ctx context.Context, b *Bundle, ask worker.Ask) (answer, err
 func (c *child) fill(ctx context.Context, b *Bundle, ask worker.Ask) error {
 	var failed error
 	b.contents(func(content *Content) {
-		if failed != nil || c.held.fill(content) {
+		if failed != nil || c.contents.fill(content) {
 			return
 		}
 		data, err := ask(ctx, questionContent, []byte(content.Digest))
@@ -191,7 +191,7 @@ func (c *child) fill(ctx context.Context, b *Bundle, ask worker.Ask) error {
 			return
 		}
 		got.Name, got.Digest = content.Name, content.Digest
-		c.held.put(got)
+		c.contents.put(got)
 		content.Files, content.Archive = got.Files, got.Archive
 	})
 	return failed

@@ -57,12 +57,12 @@ func offence(f *Finding) string {
 	return f.Rule + " in " + f.App + ", " + diff.Title(f.Object)
 }
 
-const wholeBlock = 1 << 20 // characters: a block that is not cut
+const noLimit = 1 << 20 // characters: a block that is not cut
 
 // RolloutBlock returns only the rollout, to update a comment after its review.
 func RolloutBlock(rows []RolloutRow) string {
 	m := &markdown{r: &Review{Rollout: rows}}
-	text, _ := m.rollout().fit(wholeBlock)
+	text, _ := m.rollout().fit(noLimit)
 	return text
 }
 
@@ -74,7 +74,7 @@ func LogBlock(entries []CommandEntry, earlier []string, most int) string {
 		frame = []CommandEntry{{}} // for the header only
 	}
 	m := &markdown{r: &Review{Log: frame}}
-	text, _ := m.log().fit(wholeBlock)
+	text, _ := m.log().fit(noLimit)
 	fresh := LogRows(text)
 	rows := append(slices.Clone(fresh[:len(entries)]), earlier...)
 	rows = rows[:min(len(rows), most)]

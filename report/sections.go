@@ -202,7 +202,7 @@ func (m *markdown) resolved() *part {
 // CompanionsBlock returns only the companions, for the answer to a command.
 func CompanionsBlock(list []Companion) string {
 	m := &markdown{r: &Review{Companions: list}}
-	text, _ := m.companions().fit(wholeBlock)
+	text, _ := m.companions().fit(noLimit)
 	return text
 }
 

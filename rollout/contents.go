@@ -99,7 +99,7 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 		if h.Tree == "" {
 			continue
 		}
-		f := newFates()
+		f := newAppChanges()
 		err := h.each(members, func(cluster string) error { return f.look(h.Tree, promotedTree, tree, cluster, read) })
 		if errors.Is(err, ErrNoTree) {
 			continue

@@ -47,7 +47,7 @@ func (x *observer) observeMove() error {
 	if err := x.observeTree(); err != nil {
 		return err
 	}
-	if b := x.rec.Rollback; b != nil && b.whole() && b.Tree == run.Tree {
+	if b := x.rec.Rollback; b != nil && b.everywhere() && b.Tree == run.Tree {
 		if err := x.emit(Event{Kind: EventRolledBack}); err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if w == nil && !b.Since.IsZero() && b.Since.Before(at) {
 			at = b.Since
 		}
-		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at, Forgets: x.upstreams.thin(b.Name)}); err != nil {
+		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at, Forgets: x.upstreams.forgettable(b.Name)}); err != nil {
 			return err
 		}
 	}

@@ -145,8 +145,8 @@ type Rollback struct {
 	At     time.Time `yaml:"at"`
 }
 
-// whole reports whether the rollback restores the whole environment.
-func (r Rollback) whole() bool { return len(r.Clusters)+len(r.Apps) == 0 }
+// everywhere reports whether the rollback restores the whole environment.
+func (r Rollback) everywhere() bool { return len(r.Clusters)+len(r.Apps) == 0 }
 
 // Progress is the state of a rollout, from the move of the environment branch on.
 type Progress struct {

@@ -7,20 +7,20 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// fates are what became of apps on the clusters of a hold.
-type fates struct {
+// appChanges are what became of apps on the clusters of a hold.
+type appChanges struct {
 	went   map[string]bool // the rollback changed them
 	same   map[string]bool // of these, the promoted tree has them as the held one on a cluster
 	exists map[string]bool // in the held or the promoted tree
 	runs   map[string]bool // in the tree that the environment runs
 }
 
-func newFates() fates {
-	return fates{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+func newAppChanges() appChanges {
+	return appChanges{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 }
 
 // look adds what became of the apps of a cluster.
-func (f fates) look(held, promoted, tree, cluster string, read Contents) error {
+func (f appChanges) look(held, promoted, tree, cluster string, read Contents) error {
 	back, err := differ(held, tree, cluster, read)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (f fates) look(held, promoted, tree, cluster string, read Contents) error {
 
 // changed returns the apps of the hold that come with the promoted tree. A workspace that went back as a whole comes as a whole, if one of its apps
 // changed: its changes may rename an app, or move an object from one of its apps to another. Old names come as renames.complete says.
-func (f fates) changed(h Hold) []string {
+func (f appChanges) changed(h Hold) []string {
 	apps := h.Apps // the manifests of an app that was not rolled back do not matter
 	if len(apps) == 0 {
 		apps = slices.Sorted(maps.Keys(f.went))
@@ -87,7 +87,7 @@ type renames struct {
 
 // renames returns those within each workspace, and among everything else. The old names of a workspace that comes as a whole, and that still has
 // apps, come with it.
-func (f fates) renames(h Hold, units map[string][]string) []renames {
+func (f appChanges) renames(h Hold, units map[string][]string) []renames {
 	var out []renames
 	var others renames
 	for _, unit := range slices.Sorted(maps.Keys(units)) {

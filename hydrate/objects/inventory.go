@@ -69,13 +69,13 @@ func (c Cluster) sum() [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// maxKept limits the names of apps and files that an Inventory caches, about 100 bytes each.
-const maxKept = 1 << 19
+// maxCached limits the names of apps and files that an Inventory caches, about 100 bytes each.
+const maxCached = 1 << 19
 
 // NewInventory returns an Inventory. It caches what apps returns for a cluster, and calls apps again after an eviction.
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
-		reader: reader, apps: apps, limit: maxKept,
+		reader: reader, apps: apps, limit: maxCached,
 		clusters: map[string]*contents{}, alike: map[[sha256.Size]byte]*contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
 		names: map[manifest.Identity][]string{}, indexed: &contents{},
 	}

@@ -74,8 +74,8 @@ func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// keptBytes is the number of bytes of the files whose objects a Reader keeps. Objects in memory take several times as much.
-const keptBytes = 16 << 20
+// cacheBytes is the number of bytes of the files whose objects a Reader keeps. Objects in memory take several times as much.
+const cacheBytes = 16 << 20
 
 // NewReader returns a Reader that masks with mask.
 func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
@@ -271,7 +271,7 @@ func (r *Reader) object(ctx context.Context, hash gitstore.Hash, at string) (*di
 	out := &diff.Object{Key: hash.String(), Object: r.mask.Mask(list[0])}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kept += int64(len(data)); r.limit == 0 && r.kept > keptBytes {
+	if r.kept += int64(len(data)); r.limit == 0 && r.kept > cacheBytes {
 		clear(r.blobs)
 		r.kept = int64(len(data))
 	}

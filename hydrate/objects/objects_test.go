@@ -20,7 +20,7 @@ func TestReaderKeepsLittle(t *testing.T) {
 	defer func() { _ = w.Close() }()
 	const each = 1 << 20
 	var files []File
-	for i := range 2*keptBytes/each + 1 {
+	for i := range 2*cacheBytes/each + 1 {
 		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-%d}\ndata: {a: %s}\n", i, strings.Repeat("x", each))
 		if i == 3 {
 			text = "not Sluice's"
@@ -42,7 +42,7 @@ func TestReaderKeepsLittle(t *testing.T) {
 				t.Errorf("%s is in %s", name, o.File)
 			}
 		}
-		if n := len(r.blobs); n > keptBytes/each || n == 0 {
+		if n := len(r.blobs); n > cacheBytes/each || n == 0 {
 			t.Errorf("%d objects are kept", n)
 		}
 	}
@@ -50,7 +50,7 @@ func TestReaderKeepsLittle(t *testing.T) {
 		t.Errorf("%q", notes)
 	}
 	r = NewReader(store, diff.NewMasker(nil))
-	r.LimitTo(3 * keptBytes) // a Reader with a limit keeps all, because it counts what it reads
+	r.LimitTo(3 * cacheBytes) // a Reader with a limit keeps all, because it counts what it reads
 	for range 4 {
 		if list, err := r.Read(t.Context(), "eu-1", "shop", files); err != nil || len(list) != len(files)-1 {
 			t.Fatalf("with a limit: %d objects: %v", len(list), err)

@@ -56,7 +56,7 @@ func findChart(index []byte, chart string) ([]*indexEntry, error) {
 	case !errors.Is(err, errNotBlock):
 		return nil, err
 	}
-	return findWhole(index, chart)
+	return decodeIndex(index, chart)
 }
 
 func affordable(data []byte) bool { return len(data) <= maxYAML && yamlWeight(data) <= maxYAMLNodes }
@@ -193,8 +193,8 @@ func blockKey(text []byte) (key string, rest []byte, ok bool) {
 	return key, rest, true
 }
 
-// findWhole decodes the whole text.
-func findWhole(index []byte, chart string) ([]*indexEntry, error) {
+// decodeIndex decodes the whole text.
+func decodeIndex(index []byte, chart string) ([]*indexEntry, error) {
 	if !affordable(index) {
 		return nil, errHugeIndex
 	}

@@ -97,7 +97,7 @@ func FuzzFindChart(f *testing.F) {
 		if err != nil || bytes.ContainsAny(data, "'\"{[&*|>?") {
 			return // quoted and flow text may hang out of its indentation; reading it apart is best effort
 		}
-		want, wholeErr := findWhole(data, "web")
+		want, wholeErr := decodeIndex(data, "web")
 		if wholeErr == nil && !reflect.DeepEqual(got, want) && (len(got) > 0 || len(want) > 0) {
 			t.Fatalf("cut %q, whole %q", versionsOf(got), versionsOf(want))
 		}

@@ -132,32 +132,32 @@ func (n *names) read(c *cobra.Command) (*fleetNames, error) {
 		return nil, err
 	}
 	file := filepath.Join(n.io.Env.CacheDir(), "names", fmt.Sprintf("%x.json", sha256.Sum256([]byte(dir))))
-	var kept keptNames
+	var cached cachedNames
 	data, err := os.ReadFile(file) //nolint:gosec // in Sluice's own cache
-	has := err == nil && json.Unmarshal(data, &kept) == nil
-	if has && kept.Tree == tree.String() && kept.Version == app.Version() {
-		return &kept.Names, nil
+	has := err == nil && json.Unmarshal(data, &cached) == nil
+	if has && cached.Tree == tree.String() && cached.Version == app.Version() {
+		return &cached.Names, nil
 	}
 	f, _, err := s.Fleet(c.Context(), tree)
 	if err != nil && has {
-		return &kept.Names, nil // of the last valid fleet: people use completion while they repair one
+		return &cached.Names, nil // of the last valid fleet: people use completion while they repair one
 	}
 	if err != nil {
 		return nil, err
 	}
-	kept = keptNames{Tree: tree.String(), Version: app.Version(), Names: namesOf(f)}
-	_ = kept.write(file) // without the file the next completion reads the fleet again
-	return &kept.Names, nil
+	cached = cachedNames{Tree: tree.String(), Version: app.Version(), Names: namesOf(f)}
+	_ = cached.write(file) // without the file the next completion reads the fleet again
+	return &cached.Names, nil
 }
 
-// keptNames is the cache of the names of one working tree.
-type keptNames struct {
+// cachedNames is the cache of the names of one working tree.
+type cachedNames struct {
 	Tree, Version string
 	Names         fleetNames
 }
 
 // write replaces the file atomically, so that a concurrent completion reads the old file or the new one.
-func (k *keptNames) write(file string) error {
+func (k *cachedNames) write(file string) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err

@@ -26,10 +26,10 @@ const (
 // calls of the next one arrive. With a single batch, a child that ends one finds only the first callers that have come back.
 const InFlight = 2 * maxBatch
 
-// lane renders in at most n children at once. Bundles that wait share a call, because a call costs as much as rendering a small chart. If
+// batcher renders in at most n children at once. Bundles that wait share a call, because a call costs as much as rendering a small chart. If
 // a call of several bundles fails for any reason, each is rendered alone, so that one bundle never fails another. It is safe for concurrent
 // use.
-type lane struct {
+type batcher struct {
 	pool *Pool
 	n    int
 
@@ -42,7 +42,7 @@ type lane struct {
 type pending struct {
 	ctx     context.Context //nolint:containedctx // that of the call
 	bundle  *Bundle
-	content struck
+	content sourceSet
 	input   int           // bytes
 	alone   bool          // shares no call
 	done    chan struct{} // closed when out and err are set
@@ -56,12 +56,12 @@ func (p *pending) finish(out *Rendering, err error) {
 }
 
 // Render implements Renderer.
-func (l *lane) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
-	content := struck{l.pool.workers.Owner(), b.contentKey()}
-	if err := l.pool.strikes.check(content); err != nil {
+func (l *batcher) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
+	content := sourceSet{l.pool.workers.Owner(), b.contentKey()}
+	if err := l.pool.breaker.check(content); err != nil {
 		return nil, err
 	}
-	p := &pending{ctx: ctx, bundle: b, content: content, input: b.inputSize(), alone: !b.Light || l.pool.strikes.suspects(content), done: make(chan struct{})}
+	p := &pending{ctx: ctx, bundle: b, content: content, input: b.inputSize(), alone: !b.Light || l.pool.breaker.suspects(content), done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, p)
 	start := l.running < l.n
@@ -81,7 +81,7 @@ func (l *lane) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 }
 
 // run renders until no call waits.
-func (l *lane) run() {
+func (l *batcher) run() {
 	for batch := l.next(); batch != nil; batch = l.next() {
 		if len(batch) == 1 {
 			batch[0].finish(l.pool.renderAlone(batch[0]))
@@ -92,7 +92,7 @@ func (l *lane) run() {
 }
 
 // next takes the calls that a child gets next, and nil if none waits. The other children get their share.
-func (l *lane) next() []*pending {
+func (l *batcher) next() []*pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = slices.DeleteFunc(l.waiting, func(p *pending) bool { return p.ctx.Err() != nil })
@@ -119,7 +119,7 @@ func (l *lane) next() []*pending {
 }
 
 // renderTogether renders bundles in one call. Those without an answer wait again.
-func (l *lane) renderTogether(batch []*pending) {
+func (l *batcher) renderTogether(batch []*pending) {
 	ctx, cancel := together(batch)
 	defer cancel()
 	answers, err := l.pool.call(ctx, min(batchTimeout, l.pool.opts.Timeout), batch)
@@ -127,7 +127,7 @@ func (l *lane) renderTogether(batch []*pending) {
 		for _, p := range batch {
 			p.alone = true
 			if worker.IsLimit(err) {
-				l.pool.strikes.suspect(p.content)
+				l.pool.breaker.suspect(p.content)
 			}
 		}
 	}
@@ -161,12 +161,12 @@ func together(batch []*pending) (context.Context, context.CancelFunc) {
 
 // renderAlone renders one bundle with its full time.
 func (p *Pool) renderAlone(one *pending) (*Rendering, error) {
-	if err := p.strikes.check(one.content); err != nil {
+	if err := p.breaker.check(one.content); err != nil {
 		return nil, err
 	}
 	answers, err := p.call(one.ctx, p.opts.Timeout, []*pending{one})
 	if worker.IsLimit(err) {
-		p.strikes.add(one.content, err)
+		p.breaker.add(one.content, err)
 		return nil, p.advise(err)
 	}
 	if err != nil {

@@ -32,7 +32,7 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 		"much input":         {1, "vvvvvvv", "lll lll l"},
 		"too much input":     {1, "lwlwvl", "llll l l"},
 	} {
-		l := &lane{n: c.n, running: 1}
+		l := &batcher{n: c.n, running: 1}
 		for _, kind := range c.waiting {
 			p := &pending{ctx: t.Context(), alone: kind == 'a'}
 			switch kind {
@@ -130,12 +130,12 @@ func TestTogether(t *testing.T) {
 // Sources of a call that exceeded a limit are rendered alone afterwards, and have all their attempts.
 func TestSuspectsAreRenderedAlone(t *testing.T) {
 	t.Parallel()
-	s := newStrikes()
-	content := struck{worker.Owner{Repository: "a"}, "x"}
+	s := newBreaker()
+	content := sourceSet{worker.Owner{Repository: "a"}, "x"}
 	if s.suspects(content) {
 		t.Error("it is suspect from the start")
 	}
-	for range maxStrikes {
+	for range maxFailures {
 		s.suspect(content)
 	}
 	if err := s.check(content); !s.suspects(content) || err != nil {

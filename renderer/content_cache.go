@@ -2,20 +2,20 @@ package renderer
 
 import "container/list"
 
-// held caches contents by digest, up to a number of bytes. It evicts the least recently used first. golang-lru bounds the number
+// contentCache caches contents by digest, up to a number of bytes. It evicts the least recently used first. golang-lru bounds the number
 // of entries, and one content may have a kilobyte or hundreds of megabytes.
-type held struct {
+type contentCache struct {
 	limit, size int
 	order       *list.List // of Content, most recently used in front
 	byDigest    map[string]*list.Element
 }
 
-func newHeld(limit int) *held {
-	return &held{limit: limit, order: list.New(), byDigest: map[string]*list.Element{}}
+func newContentCache(limit int) *contentCache {
+	return &contentCache{limit: limit, order: list.New(), byDigest: map[string]*list.Element{}}
 }
 
 // fill sets the bytes of c and reports whether the cache has them.
-func (h *held) fill(c *Content) bool {
+func (h *contentCache) fill(c *Content) bool {
 	el, ok := h.byDigest[c.Digest]
 	if !ok {
 		return false
@@ -26,7 +26,7 @@ func (h *held) fill(c *Content) bool {
 	return true
 }
 
-func (h *held) put(c Content) {
+func (h *contentCache) put(c Content) {
 	if _, ok := h.byDigest[c.Digest]; ok {
 		return
 	}

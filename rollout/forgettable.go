@@ -2,7 +2,7 @@ package rollout
 
 import "time"
 
-// thin returns which state of an upstream environment the record need not remember when it is full; -1 if it is not full. The states that stay are
+// forgettable returns which state of an upstream environment the record need not remember when it is full; -1 if it is not full. The states that stay are
 // the sparser the older they are, so that some are always about to have baked, however often the environment changes. What is left out must not
 // change what the others prove:
 //   - A state that went back from the one before it ends the bake of what that one had.
@@ -10,7 +10,7 @@ import "time"
 //   - The first of the states that a workspace went back from says what must not come.
 //
 // If no other state can go, or if the environment runs what the oldest one had, the oldest one goes.
-func (x *upstreams) thin(environment string) int {
+func (x *upstreams) forgettable(environment string) int {
 	w := x.rec.Before[environment]
 	if w == nil || len(w.Ran) < maxRan {
 		return -1

@@ -9,49 +9,50 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// strikes counts how often a set of sources exceeded its limits, so that a chart that hangs costs its timeout a few
+// breaker is a circuit breaker: it counts how often a set of sources exceeded its limits, so that a chart that hangs costs its timeout a few
 // times and not once per cluster. Values are ignored, because they differ between clusters.
 //
-// Strikes belong to one owner and, of merge requests, to one review: a RemoteServer gives contents digests that no other RemoteServer
+// Counts belong to one owner and, of merge requests, to one review: a RemoteServer gives contents digests that no other RemoteServer
 // uses. If values of one merge request make a good chart hang, the chart still renders for another merge request.
 //
 // It is safe for concurrent use.
-type strikes struct {
+type breaker struct {
 	mu   sync.Mutex
-	seen map[struck]*strike
+	seen map[sourceSet]*failures
 }
 
-// struck identifies a set of sources.
-type struck struct {
+// sourceSet identifies a set of sources.
+type sourceSet struct {
 	owner   worker.Owner
 	content string
 }
 
-type strike struct {
+// failures are those of a set of sources.
+type failures struct {
 	count int // bundles that were rendered alone and exceeded a limit
 	last  error
 }
 
 const (
-	maxStrikes = 3
-	maxStruck  = 1000             // sets of sources in the cache
-	strikesFor = 15 * time.Minute // afterwards the sources get new attempts, because the machine may have been busy
+	maxFailures       = 3
+	maxBreakerEntries = 1000             // sets of sources in the cache
+	breakerReset      = 15 * time.Minute // afterwards the sources get new attempts, because the machine may have been busy
 )
 
-func newStrikes() *strikes { return &strikes{seen: map[struck]*strike{}} }
+func newBreaker() *breaker { return &breaker{seen: map[sourceSet]*failures{}} }
 
 // check returns an error if the sources used up their attempts.
-func (s *strikes) check(content struck) error {
+func (s *breaker) check(content sourceSet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.seen[content]
-	if !ok || known.count < maxStrikes {
+	if !ok || known.count < maxFailures {
 		return nil
 	}
 	return fmt.Errorf("not rendered: the same sources failed on %d targets (%w); change the chart or its layers and push again", known.count, known.last)
 }
 
-func (s *strikes) add(content struck, err error) {
+func (s *breaker) add(content sourceSet, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.of(content)
@@ -60,34 +61,34 @@ func (s *strikes) add(content struck, err error) {
 }
 
 // suspect records sources of a call with several bundles that exceeded a limit. One of the bundles is the cause.
-func (s *strikes) suspect(content struck) {
+func (s *breaker) suspect(content sourceSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(content)
 }
 
 // suspects reports whether bundles of the sources must be rendered alone.
-func (s *strikes) suspects(content struck) bool {
+func (s *breaker) suspects(content sourceSet) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[content] != nil
 }
 
-// of returns the strike of sources, a new one if there is none. s.mu is held.
-func (s *strikes) of(content struck) *strike {
+// of returns the failures of sources, a new one if there is none. s.mu is held.
+func (s *breaker) of(content sourceSet) *failures {
 	known, ok := s.seen[content]
 	if !ok {
-		if len(s.seen) >= maxStruck {
+		if len(s.seen) >= maxBreakerEntries {
 			clear(s.seen)
 		}
-		known = &strike{}
+		known = &failures{}
 		s.seen[content] = known
-		time.AfterFunc(strikesFor, func() { s.forget(content, known) })
+		time.AfterFunc(breakerReset, func() { s.forget(content, known) })
 	}
 	return known
 }
 
-func (s *strikes) forget(content struck, old *strike) {
+func (s *breaker) forget(content sourceSet, old *failures) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen[content] == old {
