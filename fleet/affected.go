@@ -76,7 +76,7 @@ func (a *affected) addApp(f *Fleet, app *App) {
 // specChanged reports a change in the parts of sluice.yaml that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
-	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
+	return b.Helm != h.Helm || !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
 		!reflect.DeepEqual(b.Strict, h.Strict) || !reflect.DeepEqual(b.Charts, h.Charts) || a.forcesOtherJobs()
 }
 
@@ -132,7 +132,7 @@ func sameCluster(x, y *Cluster) bool {
 	if x.doc.root == y.doc.root && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets
 	}
-	return x.Environment == y.Environment && x.State == y.State && maps.Equal(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
+	return x.Environment == y.Environment && x.State == y.State && x.Helm == y.Helm && maps.Equal(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
 }
 
 func sameApp(x, y *App) bool {

@@ -219,8 +219,12 @@ func shortForm(v reflect.Value) reflect.Value {
 	return reflect.Value{}
 }
 
-// enum checks strings that must not be empty or must be one of a list.
+// enum checks strings that must not be empty or must be one of a list, and numbers that must be one of a list.
 func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
+	if v.Kind() == reflect.Int && len(f.enum) > 0 && n.Tag == "!!int" && !slices.Contains(f.enum, strconv.FormatInt(v.Int(), 10)) {
+		d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %d", path, v.Int())
+		return
+	}
 	if v.Kind() != reflect.String || n.Tag == "!!null" {
 		return
 	}

@@ -32,12 +32,13 @@ type ImportCluster struct {
 	Name, Environment, KubeVersion string
 	APIVersions                    []string
 	Labels                         map[string]string
+	Helm                           int // the major version that renders the charts of the entry for the cluster
 }
 
 func importRequest(f *Fleet, entry Import) ImportRequest {
 	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
 	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels})
+		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels, Helm: cmp.Or(c.Helm, entry.helm())})
 	}
 	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out

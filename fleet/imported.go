@@ -141,6 +141,10 @@ func (l *loader) importAll(ctx context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
 		}
+		if err := entry.checkTool(); err != nil {
+			l.errorf(l.file, append(slices.Clone(at), entry.tool(), "version"), "such as 2.8 of Flux, or 3.5 of Argo CD", "%v", err)
+			continue
+		}
 		if entry.ArgoCD != nil {
 			if _, err := entry.ArgoCD.Kustomize.EnableHelm(); err != nil {
 				l.errorf(l.file, append(slices.Clone(at), "argocd", "kustomize", "buildOptions"), "leave it out: Sluice accepts --enable-helm only", "%v", err)
@@ -406,7 +410,7 @@ func (a *affected) imports() {
 				if other, ok := side.other.apps[app.Name]; ok && other.imported != nil {
 					before = other.imported[name]
 				}
-				if !t.same(before) {
+				if !t.same(before) || side.f.Spec.Import[t.Entry].helm() != side.other.Spec.Import[before.Entry].helm() {
 					a.found[[2]string{name, app.Name}] = true
 				}
 			}

@@ -57,6 +57,7 @@ type Cluster struct {
 	Vars        map[string]any
 	KubeVersion string
 	APIVersions []string
+	Helm        int // 0: not said
 	State       string
 	File        string
 

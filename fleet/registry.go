@@ -172,13 +172,13 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")
 	l.checkKubeVersion(doc, file.Spec.KubeVersion)
 	for _, k := range l.chain(c.Class) {
-		c.inherit(k.spec.Labels, k.spec.Vars, k.spec.KubeVersion, k.spec.APIVersions)
+		c.inherit(k.spec.Labels, k.spec.Vars, k.spec.KubeVersion, k.spec.APIVersions, k.spec.Helm)
 	}
 	vars := file.Spec.Vars
 	if c.Vars == nil && vars != nil { // shared with the file, which is decoded once: nobody changes a fleet
 		c.Vars, vars = vars, nil
 	}
-	c.inherit(file.Metadata.Labels, vars, file.Spec.KubeVersion, file.Spec.APIVersions)
+	c.inherit(file.Metadata.Labels, vars, file.Spec.KubeVersion, file.Spec.APIVersions, file.Spec.Helm)
 	if c.Vars == nil {
 		c.Vars = map[string]any{}
 	}
@@ -209,13 +209,14 @@ func withRoom(m map[string]*Cluster, n int) map[string]*Cluster {
 	return make(map[string]*Cluster, n)
 }
 
-func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string) {
+func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string, helm int) {
 	maps.Copy(c.Labels, labels)
 	if len(vars) > 0 && c.Vars == nil {
 		c.Vars = make(map[string]any, len(vars))
 	}
 	maps.Copy(c.Vars, vars)
 	c.KubeVersion = cmp.Or(kubeVersion, c.KubeVersion)
+	c.Helm = cmp.Or(helm, c.Helm)
 	c.APIVersions = append(c.APIVersions, apiVersions...)
 }
 

@@ -31,6 +31,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Files Files `json:"files,omitzero"`
 	// Import reads repositories of other tools as they are.
 	Import []Import `json:"import,omitempty"`
+	// Helm is the major version of Helm that renders charts: 3 or 4. Default: 3, and for imported apps that of their tool.
+	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// Layers are label keys, lowest precedence first. The layer `global` comes before all of them.
 	Layers []Layer `json:"layers,omitempty"`
 	// Environments are the stages of the promotion graph.

@@ -38,6 +38,8 @@ type AppSpec struct {
 	SkipLayers []string `json:"skipLayers,omitempty"`
 	// Delivery is what `sluice bootstrap` prints for the app.
 	Delivery Delivery `json:"delivery,omitzero"`
+	// Helm is the major version of Helm that renders the app's charts: 3 or 4. Default: that of the cluster, or of the fleet.
+	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
 	DependsOn []string `json:"dependsOn,omitempty"`
 }

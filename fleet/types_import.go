@@ -17,6 +17,8 @@ type Import struct {
 	// Schema is validate or skip: whether values are held against the values.schema.json of charts. Default: validate, except where the tool's
 	// objects say otherwise.
 	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
+	// Helm is the major version of Helm that renders the charts of the entry: 3 or 4. Default: what the version of the tool ships.
+	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
 	// ArgoCD reads Application and ApplicationSet objects.
@@ -25,6 +27,8 @@ type Import struct {
 
 // ArgoCDImport reads Applications and ApplicationSets.
 type ArgoCDImport struct {
+	// Version of Argo CD, such as 3.2. It decides what differs between versions: Helm 4 since 3.5, Helm 3 before. Default: the current version.
+	Version string `json:"version,omitempty"`
 	// Apps are patterns of files that hold Applications, ApplicationSets and cluster Secrets. Default: all YAML and JSON files.
 	Apps []string `json:"apps,omitempty"`
 	// Repositories are URLs of this repository. Default: the URL that most sources with a path in this repository name.
@@ -90,8 +94,10 @@ type ArgoCDCluster struct {
 
 // FluxImport reads clusters that Flux syncs.
 type FluxImport struct {
+	// Version of Flux, such as 2.7. It decides what differs between versions: Helm 4 since 2.8, Helm 3 before. Default: the current version.
+	Version string `json:"version,omitempty"`
 	// StrictPostBuildSubstitutions is the feature gate of kustomize-controller: whether a variable that is not set and has no default is an error.
-	// Default: true, as since kustomize-controller 1.9 (Flux 2.9).
+	// Default: true since Flux 2.9 (kustomize-controller 1.9), false for a version before.
 	StrictPostBuildSubstitutions *bool `json:"strictPostBuildSubstitutions,omitempty"`
 	// Clusters by name.
 	Clusters map[string]ImportedCluster `json:"clusters" jsonschema:"required"`

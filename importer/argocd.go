@@ -161,9 +161,9 @@ func clustersOf(units []argocd.Unit) map[string]string {
 func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster) argocd.Options {
 	engine := renderer.NewEngine(renderer.DefaultLimits())
 	plain := kustomize.NewBuilder(manifest.DefaultBudget())
-	versions, apis := map[string]string{}, map[string][]string{}
+	known := map[string]fleet.ImportCluster{}
 	for _, c := range clusters {
-		versions[c.Name], apis[c.Name] = c.KubeVersion, c.APIVersions
+		known[c.Name] = c
 	}
 	return argocd.Options{
 		Tree: tree, Build: plain.Build,
@@ -171,7 +171,8 @@ func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster
 			return plain.BuildCharts(ctx, files, root, func(context.Context, *kustomize.Release) ([]manifest.Object, error) { return nil, nil })
 		},
 		Render: func(ctx context.Context, c *argocd.Chart, u *argocd.Unit) ([]manifest.Object, error) {
-			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"), KubeVersion: versions[u.Cluster], APIVersions: apis[u.Cluster]})
+			on := known[u.Cluster]
+			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"), KubeVersion: on.KubeVersion, APIVersions: on.APIVersions, Helm: on.Helm})
 		},
 	}
 }

@@ -113,7 +113,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
 		c := entry.Clusters[name]
 		importer.Ignore = Ignored(request.Entry.Ignore)
-		importer.Lenient = entry.StrictPostBuildSubstitutions != nil && !*entry.StrictPostBuildSubstitutions
+		importer.Lenient = !entry.Strict()
 		importer.Starting = func(k flux.Key) error { return i.starting(name + ": " + k.String()) }
 		units, err := importer.Import(ctx, c.Path)
 		if err != nil {

@@ -149,7 +149,7 @@ func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet
 		if err != nil {
 			return fleet.Defaults{}, err
 		}
-		chart, err := helm.LoadArchive(helm.Helm3, content.Archive, helm.DefaultLimits())
+		chart, err := helm.LoadArchive(helm.Version(v.Fleet.Helm(t)), content.Archive, helm.DefaultLimits())
 		if err != nil {
 			return fleet.Defaults{}, err
 		}

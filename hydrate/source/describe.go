@@ -17,15 +17,10 @@ import (
 
 // description identifies the content of a source without reading it.
 type description struct {
-	id    string   // sources with equal ids have equal content
-	reach []string // paths that the source reads
-	err   error
-}
-
-// id returns the identity of a source's content.
-func (c *contents) id(src fleet.Source) (string, error) {
-	r := c.describe(src)
-	return r.id, r.err
+	id     string   // sources with equal ids have equal content
+	reach  []string // paths that the source reads
+	charts bool     // a Kustomize root has charts
+	err    error
 }
 
 // reach returns the paths that a source reads. For a source that cannot be described, it returns every path, so that
@@ -142,6 +137,7 @@ func (c *contents) kustomizeID(r root) description {
 		}
 		fmt.Fprintf(h, "chart %s %d %s\n", charts[i].Dir, charts[i].Index, one.id)
 	}
+	out.charts = len(charts) > 0
 	out.id = "kustomize " + hex.EncodeToString(h.Sum(nil))
 	return out
 }

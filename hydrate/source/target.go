@@ -16,6 +16,9 @@ import (
 // equal inputs differently, such as a new version of Helm or Kustomize: the next run then renders every target once.
 const Epoch = "3 helm 3.22.0 kustomize 0.21.2"
 
+// EpochHelm4 is part of the input digest of targets with charts that Helm 4 renders.
+const EpochHelm4 = "helm 4.3.2"
+
 // Target is one app on one cluster with its references resolved.
 type Target struct {
 	fleet.Selection
@@ -67,13 +70,15 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 	if key, err = out.AppendKey(key); err != nil {
 		return nil, err
 	}
+	charts := false
 	for i, src := range out.Sources {
-		id, err := v.contents.id(src)
-		if err != nil {
-			return nil, t.SourceError(i, err)
+		d := v.contents.describe(src)
+		if d.err != nil {
+			return nil, t.SourceError(i, d.err)
 		}
 		key = append(key, 0)
-		key = append(key, id...)
+		key = append(key, d.id...)
+		charts = charts || src.Helm != nil || d.charts
 	}
 	for _, layer := range out.Components { // the digest covers the folder itself, but not the files that it refers to
 		r := v.contents.kustomizeID(componentRoot(v.contents, layer.Path))
@@ -82,6 +87,10 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 		}
 		key = append(key, 0)
 		key = append(key, r.id...)
+		charts = charts || r.charts
+	}
+	if charts && v.Fleet.Helm(t) == fleet.Helm4 {
+		key = append(key, "\x00"+EpochHelm4...)
 	}
 	if out.KeepsUnstable() { // the kept values differ between clusters
 		key = append(key, "\x00of "+t.Cluster.Name...)
@@ -96,7 +105,7 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 
 // Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
-	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(), APIVersions: t.Cluster.APIVersions}
+	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(), APIVersions: t.Cluster.APIVersions, Helm: t.view.Fleet.Helm(t.Target)}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}

@@ -6,6 +6,7 @@
 package eject
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -110,6 +111,25 @@ func (a *App) Plans() ([]Plan, error) {
 	return append(out, p), nil
 }
 
+// helm returns the version of Helm that the app must name to keep the one of its tool; 0 if its clusters have it without.
+func (a *App) helm() (int, error) {
+	app, _ := a.fleet.App(a.targets[0].App) // imported
+	own, same := 0, true
+	for _, t := range a.targets {
+		cluster, _ := a.fleet.Cluster(t.Cluster) // carried requires it
+		version := a.fleet.Helm(fleet.Target{App: app, Cluster: cluster})
+		if own != 0 && own != version {
+			return 0, refusal(t, "Helm %d renders its charts, and Helm %d on %s (name one version for all its clusters first)", version, own, a.targets[0].Cluster)
+		}
+		own = version
+		same = same && version == cmp.Or(cluster.Helm, a.fleet.Spec.Helm, fleet.Helm3)
+	}
+	if same {
+		return 0, nil
+	}
+	return own, nil
+}
+
 // plan writes app.yaml and sluice.yaml around the sources.
 func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	first := a.targets[0]
@@ -120,6 +140,12 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	known, _ := a.fleet.App(first.App) // imported
 	app.Spec.DependsOn = known.Spec.DependsOn
 	app.Spec.Source, app.Spec.Sources = one(sources.all)
+	if slices.ContainsFunc(first.Sources, func(s fleet.ImportedSource) bool { return s.Helm != nil || s.Kustomize != nil }) {
+		var err error
+		if app.Spec.Helm, err = a.helm(); err != nil {
+			return Plan{}, err
+		}
+	}
 	for name, list := range sources.environments {
 		var e fleet.AppEnvironment
 		e.Source, e.Sources = one(list)

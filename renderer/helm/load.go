@@ -32,7 +32,7 @@ func DefaultLimits() Limits {
 // Version is a major version of Helm. Charts of one name and the same values can render differently with each.
 type Version int
 
-// The versions: see docs/charts.md for what differs.
+// The versions: docs/rendering.md lists what differs.
 const (
 	Helm3 Version = 3
 	Helm4 Version = 4

@@ -21,6 +21,7 @@ type diffOptions struct {
 	against  string
 	exitCode bool
 	with     []string
+	helm     int
 }
 
 func newDiff(o IO) *cobra.Command {
@@ -35,6 +36,9 @@ diff compares HEAD with the merge base of HEAD and BASE. BASE is by default the 
 working tree. --against compares with what an environment's branch holds, in this clone or, if the clone has no such
 branch, on the remote.
 
+--helm 4 compares HEAD with itself as if Helm 4 rendered all charts, except those of apps and clusters that name a version:
+what a switch would change.
+
 With --cluster A --against B, where B is a cluster, diff shows how A differs from B in the working tree (or in the revision
 BASE): apps that only one of them has, values with the layers that set them, and objects.
 
@@ -45,6 +49,7 @@ changes.`,
   sluice diff HEAD~1..HEAD -o markdown
   sluice diff --against env/prod            # what a promotion to prod would change
   sluice diff main --with components=../components@feature   # with a change of another repository
+  sluice diff --helm 4                      # what another version of Helm would change
   sluice diff --cluster prod-eu-1 --against prod-us-1
   sluice diff --against env/prod --kube-version 1.34.0       # what charts render differently for a newer Kubernetes
   sluice diff --html-file diff.html --full`,
@@ -61,6 +66,7 @@ changes.`,
 	d.capabilityFlags(c)
 	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds, or with a cluster")
 	c.Flags().StringArrayVar(&d.with, "with", nil, "take another repository from a local clone: `NAME=FOLDER`, or NAME=FOLDER@REVISION")
+	c.Flags().IntVar(&d.helm, "helm", 0, "compare with what this major `version` of Helm renders: 3 or 4")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")
 	return c
 }
@@ -94,6 +100,9 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if d.against != "" {
 		r.Against = d.against
 	}
+	if d.helm != 0 {
+		r.Findings.Notes = append(r.Findings.Notes, fmt.Sprintf("compared with the same files as if Helm %d rendered the charts", d.helm))
+	}
 	if note != "" {
 		r.Findings.Notes = append(r.Findings.Notes, note)
 	}
@@ -123,8 +132,8 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	if d.against != "" && base != "" && both {
 		return out, usagef("--against and BASE exclude each other: give one revision, or none")
 	}
-	if d.against != "" && head == "" {
-		head = base // `sluice diff --against env/prod REV`
+	if (d.against != "" || d.helm != 0) && head == "" {
+		head = base // `sluice diff --against env/prod REV`, `sluice diff --helm 4 REV`
 	}
 	var err error
 	if out.Head, err = headOf(ctx, s, head, d.Repo); err != nil {
@@ -135,6 +144,12 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	}
 	if err := d.narrow(ctx, s, out.Head.Tree, &out); err != nil {
 		return out, err
+	}
+	if d.helm != 0 {
+		if both || d.against != "" {
+			return out, usagef("--helm compares one revision with itself: it excludes BASE..HEAD and --against")
+		}
+		return out, d.otherHelm(ctx, s, &out)
 	}
 	f, _, err := s.Fleet(ctx, out.Head.Tree)
 	if d.against != "" {

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/fleet"
+	"github.com/sluice-gitops/sluice/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+)
+
+// otherHelm makes a request compare its head with itself as if sluice.yaml chose the version of Helm in --helm, for the fleet and for each
+// import.
+func (d *diffOptions) otherHelm(ctx context.Context, s *app.Session, out *compare.Request) error {
+	if d.helm != fleet.Helm3 && d.helm != fleet.Helm4 {
+		return usagef("--helm is 3 or 4, not %d", d.helm)
+	}
+	v, err := s.Open(ctx, out.Head.Tree)
+	if err != nil {
+		return err
+	}
+	if v.Fleet.Detected {
+		return usagef("--helm changes sluice.yaml, and this repository has none: write it with `sluice import --detect`")
+	}
+	text, err := s.Store.Snapshot(ctx, out.Head.Tree).ReadFile(fleet.File)
+	if err != nil {
+		return err
+	}
+	if text, err = withHelm(text, d.helm); err != nil {
+		return err
+	}
+	tree, err := s.Store.Replace(ctx, out.Head.Tree, fleet.File, text)
+	if err != nil {
+		return err
+	}
+	out.Base, out.Head = out.Head, gitstore.Commit{Tree: tree, Parents: out.Head.Parents}
+	if !out.Base.Hash.IsZero() {
+		out.Head.Parents = []gitstore.Hash{out.Base.Hash}
+	}
+	return nil
+}
+
+// withHelm returns the text of a valid sluice.yaml with another version of Helm.
+func withHelm(text []byte, version int) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	spec := entry(root.Content[0], "spec")
+	set(spec, version)
+	if imports := entry(spec, "import"); imports != nil {
+		for _, one := range imports.Content {
+			set(one, version)
+		}
+	}
+	return yaml.Marshal(&root)
+}
+
+// entry returns the value of a key in a mapping; nil if it has none.
+func entry(mapping *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// set sets the key helm of a mapping.
+func set(mapping *yaml.Node, version int) {
+	text := strconv.Itoa(version)
+	if has := entry(mapping, "helm"); has != nil {
+		*has = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text}
+		return
+	}
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "helm"}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text})
+}
