@@ -43,6 +43,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	if o.EnableHelm, err = entry.Kustomize.EnableHelm(); err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error()}}
 	}
+	o.TemplatesValues = entry.TemplatesValues()
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]

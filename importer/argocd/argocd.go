@@ -38,6 +38,9 @@ type Options struct {
 	BuildWithoutCharts func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
 	// EnableHelm says that kustomizations may list helmCharts.
 	EnableHelm bool
+	// TemplatesValues lets the values of a generator use its own parameters where those of another generator are replaced in it, as Argo CD does
+	// since 3.4. Before, these are unknown then: an error, or nothing, as missingkey says.
+	TemplatesValues bool
 	// Render renders a chart of the repository that may bring Applications. The unit has the cluster and the namespace.
 	Render func(ctx context.Context, c *Chart, u *Unit) ([]manifest.Object, error)
 	// Apps are patterns of the files that hold Applications, ApplicationSets and cluster Secrets; none is every file.

@@ -190,6 +190,49 @@ func TestGitFiles(t *testing.T) {
 	}
 }
 
+// The values of the second generator of a matrix may use its own parameters since Argo CD 3.4, beside those of the first.
+func TestValuesInAMatrix(t *testing.T) {
+	t.Parallel()
+	const cluster = "{clusters: {values: {at: \"{{ .name }}-{{ .server | len }}\", from: \"{{ .first }}\"}}}"
+	for name, c := range map[string]struct {
+		second, name  string
+		since, before string // names of Applications, or a part of the error
+	}{
+		"its own":             {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b", `map has no entry for key "path"`},
+		"of the first":        {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .first }}\"}}}", "{{ .values.at }}-{{ .path.basename }}", "x-a x-b", "x-a x-b"},
+		"in another field":    {"{git: {" + own + "directories: [{path: \"{{ .dir }}/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b", `map has no entry for key "path"`},
+		"of a cluster":        {cluster, "{{ .values.at }}-{{ .values.from }}", "prod-24-x", `map has no entry for key "name"`},
+		"of both in one text": {"{clusters: {values: {at: \"{{ .first }}{{ .name }}\"}}}", "x", `map has no entry for key "first"`, `map has no entry for key "name"`},
+		"deferred":            {"{clusters: {values: {at: \"{{ `{{ .name }}` }}\"}}}", "{{ .values.at }}", "prod", "prod"},
+		"below a merge":       {"{merge: {mergeKeys: [name], generators: [" + cluster + ", {list: {elements: []}}]}}", "{{ .values.from }}-{{ .values.at }}", "x-prod-24", `map has no entry for key "name"`},
+		"a wrong template":    {"{clusters: {values: {at: \"{{ fail `no` }}\"}}}", "x", "fail: no", "fail: no"},
+	} {
+		set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n" +
+			"  generators: [{matrix: {generators: [{list: {elements: [{first: x, dir: envs}]}}, " + c.second + "]}}]\n" +
+			"  template: {metadata: {name: \"" + c.name + "\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+		for templates, want := range map[bool]string{true: c.since, false: c.before} {
+			o := options(base + "-- envs/a/x.yaml --\n-- envs/b/x.yaml --\n" + set)
+			o.TemplatesValues = templates
+			units, problems, err := argocd.Import(t.Context(), o)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			var got []string
+			for _, u := range units {
+				if u.Name != "good" {
+					got = append(got, u.Name)
+				}
+			}
+			for _, p := range problems {
+				got = append(got, p.Message)
+			}
+			if text := strings.Join(got, " "); text != want && (len(problems) == 0 || !strings.Contains(text, want)) {
+				t.Errorf("%s, templates in values %t: got %q, want %q", name, templates, text, want)
+			}
+		}
+	}
+}
+
 // TestOrphan: Argo CD deletes an Application's objects with it only if the Application has the finalizer, in any of its forms.
 func TestOrphan(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func (s *set) params(generator map[string]any, outer params, depth int) ([]param
 		kind = name
 	}
 	if len(outer) > 0 { // the second generator of a matrix may use parameters of the first
-		v, err := s.templates.value(generator[kind], outer)
+		v, err := s.interpolated(kind, generator[kind], outer)
 		if err != nil {
 			return nil, nil, err
 		}

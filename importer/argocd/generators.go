@@ -5,10 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
+
+// interpolated replaces the parameters of another generator in the generator of a kind. A text of its values that uses a parameter which the other
+// one does not have stays as it is: withValues replaces the generator's own.
+func (s *set) interpolated(kind string, generator any, outer params) (any, error) {
+	spec, ok := generator.(map[string]any)
+	if !ok || !s.TemplatesValues {
+		return s.templates.value(generator, outer)
+	}
+	rest, kept := maps.Clone(spec), map[string]any{}
+	switch kind {
+	case "git", "clusters":
+		if values, ok := spec["values"].(map[string]any); ok {
+			delete(rest, "values")
+			strict := s.templates
+			strict.options = append(slices.Clip(strict.options), "missingkey=error")
+			replaced := make(map[string]any, len(values))
+			for k, v := range values {
+				text, err := strict.text(fmt.Sprint(v), outer)
+				switch {
+				case err == nil:
+					replaced[k] = text
+				case strings.Contains(err.Error(), "map has no entry for key"), strings.Contains(err.Error(), "can't evaluate field"):
+					replaced[k] = v
+				default:
+					return nil, fmt.Errorf("values.%s: %w", k, err)
+				}
+			}
+			kept["values"] = replaced
+		}
+	case "matrix", "merge":
+		generators, err := s.nested(spec)
+		if err != nil {
+			return nil, err
+		}
+		delete(rest, "generators")
+		list := make([]any, len(generators))
+		for n, g := range generators {
+			one := make(map[string]any, len(g))
+			for name, inner := range g {
+				if one[name], err = s.interpolated(name, inner, outer); err != nil {
+					return nil, err
+				}
+			}
+			list[n] = one
+		}
+		kept["generators"] = list
+	}
+	v, err := s.templates.value(rest, outer)
+	if err != nil {
+		return nil, err
+	}
+	out, _ := v.(map[string]any) // of a map
+	maps.Copy(out, kept)
+	return out, nil
+}
 
 // withValues adds a generator's own values, in which parameters are replaced.
 func (s *set) withValues(spec map[string]any, p params) error {
