@@ -1,7 +1,6 @@
 package review
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ func pinnedTo(ctx context.Context, s *session.Session, at gitstore.Commit, pins 
 	lock := v.Lock()
 	for _, p := range pins {
 		if r, ok := v.Fleet.Repository(p.Name); ok && r.URL == p.URL {
-			lock.SetPin(r.Name, pinOf(v, r, p.Commit))
+			lock.SetPin(r.Name, v.PinTo(r, p.Commit))
 		}
 	}
 	return withLock(ctx, s.Store, at, lock, "with companions")
@@ -105,23 +104,13 @@ func pinnedTo(ctx context.Context, s *session.Session, at gitstore.Commit, pins 
 // memory.
 func WithPin(ctx context.Context, store *gitstore.Store, v *source.View, at gitstore.Commit, r *fleet.Repository, commit gitstore.Hash) (gitstore.Commit, error) {
 	lock := v.Lock()
-	lock.SetPin(r.Name, pinOf(v, r, commit))
+	lock.SetPin(r.Name, v.PinTo(r, commit))
 	return withLock(ctx, store, at, lock, "with "+commit.String())
-}
-
-// pinOf returns a pin that keeps the locked branch or tag, so that Kustomize URLs with that name still refer to the repository.
-func pinOf(v *source.View, r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
-	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
-	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
 }
 
 // withLock returns a copy of a commit with another lock file.
 func withLock(ctx context.Context, store *gitstore.Store, at gitstore.Commit, lock *fetch.Lock, message string) (gitstore.Commit, error) {
-	data, err := lock.Bytes()
-	if err != nil {
-		return at, err
-	}
-	tree, err := store.Replace(ctx, at.Tree, fetch.LockFile, data)
+	tree, err := source.ReplaceLock(ctx, store, at.Tree, lock)
 	if err != nil {
 		return at, err
 	}

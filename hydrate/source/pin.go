@@ -22,6 +22,13 @@ func (v *View) Pin(r *fleet.Repository) (fetch.Pin, bool) {
 	return pin, ok && pin.URL == r.URL && pin.Wanted == r.Wanted
 }
 
+// PinTo returns a pin of a repository at another commit. It keeps the locked branch or tag, so that Kustomize URLs with that name still refer
+// to the repository.
+func (v *View) PinTo(r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
+	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
+	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
+}
+
 // Lock returns a copy of the lock file's content.
 func (v *View) Lock() *fetch.Lock { return v.contents.lock.Clone() }
 
@@ -137,4 +144,13 @@ func tagOrder(a, b candidate) int {
 		cmp.Compare(strings.Count(a.name, "."), strings.Count(b.name, ".")),
 		cmp.Compare(a.name, b.name),
 	)
+}
+
+// ReplaceLock returns a tree with another lock file. The new objects exist only in memory.
+func ReplaceLock(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, lock *fetch.Lock) (gitstore.Hash, error) {
+	data, err := lock.Bytes()
+	if err != nil {
+		return tree, err
+	}
+	return store.Replace(ctx, tree, fetch.LockFile, data)
 }

@@ -1,22 +1,19 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/fleet"
 	"github.com/sluice-gitops/sluice/gitstore"
 	"github.com/sluice-gitops/sluice/gitstore/worktree"
 	"github.com/sluice-gitops/sluice/hydrate/source"
-	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 // withCompanions returns head as if sluice.lock pinned other repositories to local commits. Each value of --with is
-// NAME=FOLDER for the files of a working tree, or NAME=FOLDER@REVISION.
+// NAME=FOLDER for the files of a working tree, or NAME=FOLDER@REVISION. The commit has no hash.
 func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head gitstore.Commit) (gitstore.Commit, error) {
 	if len(d.with) == 0 {
 		return head, nil
@@ -43,33 +40,17 @@ func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head g
 		if err != nil {
 			return head, fmt.Errorf("--with %s: %w", text, err)
 		}
-		lock.SetPin(name, companionPin(v, repository, commit))
+		lock.SetPin(name, v.PinTo(repository, commit))
 	}
-	return withLock(ctx, s, head, lock)
-}
-
-// withLock returns a commit with another lock file, as a commit without a hash.
-func withLock(ctx context.Context, s *app.Session, at gitstore.Commit, lock *fetch.Lock) (gitstore.Commit, error) {
-	data, err := lock.Bytes()
+	tree, err := source.ReplaceLock(ctx, s.Store, head.Tree, lock)
 	if err != nil {
-		return at, err
+		return head, err
 	}
-	tree, err := s.Store.Replace(ctx, at.Tree, fetch.LockFile, data)
-	if err != nil {
-		return at, err
-	}
-	parents := at.Parents
-	if !at.Hash.IsZero() {
-		parents = []gitstore.Hash{at.Hash}
+	parents := head.Parents
+	if !head.Hash.IsZero() {
+		parents = []gitstore.Hash{head.Hash}
 	}
 	return gitstore.Commit{Tree: tree, Parents: parents}, nil
-}
-
-// companionPin pins a repository to another commit under the locked branch or tag, so that Kustomize URLs with that
-// name still refer to the repository.
-func companionPin(v *source.View, r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
-	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
-	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
 }
 
 // borrow lets a store read a commit of a local repository: a revision, or the files of its working tree.
