@@ -226,11 +226,11 @@ func foundWords(f *fleet.Fleet, l *report.TrialLayout) string {
 		}
 	}
 	text := fmt.Sprintf("%s: %s, %s", what, count(len(l.Clusters), "cluster"), count(l.Targets, "target"))
+	if l.Pinned > 0 {
+		text += fmt.Sprintf(" (%d of them with charts of one version that sluice.lock does not pin)", l.Pinned)
+	}
 	if l.Failed > 0 {
 		text += fmt.Sprintf(", %s cannot be read", count(l.Failed, "other target"))
-	}
-	if l.Pinned > 0 {
-		text += fmt.Sprintf(", %d of them with charts of one version that sluice.lock does not pin", l.Pinned)
 	}
 	if l.Suspended > 0 {
 		text += fmt.Sprintf(", %d suspended", l.Suspended)
@@ -250,7 +250,7 @@ func printLayout(o IO, l *report.TrialLayout) {
 				fmt.Fprintf(o.Out, "  and %d more, which the page lists\n", len(list)-n)
 				break
 			}
-			fmt.Fprintln(o.Out, " ", safetext.Lines(line))
+			fmt.Fprintln(o.Out, " ", strings.ReplaceAll(safetext.Lines(line), "\n", "\n    "))
 		}
 	}
 	fmt.Fprintln(o.Out)
