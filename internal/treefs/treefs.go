@@ -25,7 +25,9 @@ type Overlay struct {
 }
 
 // NewOverlay returns a tree with files in place of those of the tree. Folders of added files are not added.
-func NewOverlay(tree Tree, files map[string][]byte) *Overlay { return &Overlay{tree, maps.Clone(files)} }
+func NewOverlay(tree Tree, files map[string][]byte) *Overlay {
+	return &Overlay{tree, maps.Clone(files)}
+}
 
 // ReadFile returns the content of a file, of the overlay a copy.
 func (o *Overlay) ReadFile(name string) ([]byte, error) {

@@ -116,11 +116,11 @@ func (s *sigstore) logged(body []byte, a attempt) map[string]any {
 	}
 }
 
-func logID(t testing.TB, log *ecdsa.PrivateKey) []byte {
-	t.Helper()
+func logID(tb testing.TB, log *ecdsa.PrivateKey) []byte {
+	tb.Helper()
 	public, err := x509.MarshalPKIXPublicKey(&log.PublicKey)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	sum := sha256.Sum256(public)
 	return sum[:]

@@ -45,24 +45,24 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func newSigstore(t testing.TB) *sigstore {
-	t.Helper()
-	s := &sigstore{t: t, issuing: newKey(t), log: newKey(t), now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+func newSigstore(tb testing.TB) *sigstore {
+	tb.Helper()
+	s := &sigstore{t: tb, issuing: newKey(tb), log: newKey(tb), now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: s.now.AddDate(-1, 0, 0), NotAfter: s.now.AddDate(1, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &s.issuing.PublicKey, s.issuing)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if s.authority, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if _, s.second, err = ed25519.GenerateKey(rand.Reader); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	s.stamper = newStamper(t, s.now, nil)
+	s.stamper = newStamper(tb, s.now, nil)
 	return s
 }
 

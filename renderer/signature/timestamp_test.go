@@ -235,11 +235,11 @@ func (s *sigstore) secondBundle(manifest string, a secondAttempt) []byte {
 	return mustJSON(s.t, out)
 }
 
-func mustJSON(t testing.TB, v any) []byte {
-	t.Helper()
+func mustJSON(tb testing.TB, v any) []byte {
+	tb.Helper()
 	out, err := json.Marshal(v)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }
