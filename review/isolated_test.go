@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -303,6 +304,19 @@ func TestUnlockedCharts(t *testing.T) {
 	repo.Commit("base")
 	base := repo.Resolve("HEAD")
 	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	reviewed := func(policy gitstore.Commit) *report.Review {
+		t.Helper()
+		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"), Key: []byte("k")}, Policy: policy.Tree, Offline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
 	change := func(text, lock string) *report.Review {
 		t.Helper()
 		repo.Git("reset", "-q", "--hard", base.Hash.String())
@@ -311,16 +325,7 @@ func TestUnlockedCharts(t *testing.T) {
 			repo.Write("sluice.lock", lock)
 		}
 		repo.Commit("change")
-		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"), Key: []byte("k")}, Policy: base.Tree, Offline: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		return reviewed(base)
 	}
 	text := func(r *report.Review) string {
 		out, _ := report.Markdown(r, 60_000)
@@ -343,6 +348,28 @@ func TestUnlockedCharts(t *testing.T) {
 	moved := change(app(other, "1.1.0"), "")
 	if moved.Verdict != report.VerdictError || requests["other"] != 0 || !strings.Contains(text(moved), "the trunk takes no chart from "+other.URL) {
 		t.Errorf("a server that the trunk does not use: got %s with %d requests to it, want an incomplete review with none:\n%s", moved.Verdict, requests["other"], text(moved))
+	}
+	// A hydration that works must not break in silence: a change deletes the lock, or has the first remote chart of a repository.
+	const broken = "is not in sluice.lock, so no hydration can render it"
+	unlocked := base
+	repo.Git("reset", "-q", "--hard", unlocked.Hash.String())
+	repo.Write("sluice.lock", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n- {chart: tiny, repo: %q, version: 1.0.0, resolved: 1.0.0, digest: \"sha256:%x\"}\n",
+		known.URL, sha256.Sum256(tinyChart(t, "1.0.0"))))
+	repo.Commit("locked")
+	base = repo.Resolve("HEAD")
+	repo.Git("rm", "-q", "sluice.lock")
+	repo.Commit("without the lock")
+	if got := reviewed(base); got.Verdict != report.VerdictWarn || !strings.Contains(text(got), broken) {
+		t.Errorf("a change that deletes sluice.lock: got %s, want a warning:\n%s", got.Verdict, text(got))
+	}
+	repo.Git("reset", "-q", "--hard", unlocked.Hash.String())
+	repo.Git("rm", "-q", "apps/tiny/app.yaml")
+	repo.Commit("no remote chart")
+	base = repo.Resolve("HEAD")
+	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
+	repo.Commit("the first remote chart")
+	if got := reviewed(unlocked); got.Verdict != report.VerdictWarn || !strings.Contains(text(got), broken) {
+		t.Errorf("the first remote chart of a repository without sluice.lock: got %s, want a warning:\n%s", got.Verdict, text(got))
 	}
 	if requests["known"] == 0 {
 		t.Error("no chart was fetched from the server that the trunk uses")

@@ -39,16 +39,28 @@ func (c *Comparison) unlocked() {
 	c.notes = append(c.notes, fmt.Sprintf("%s %s not in sluice.lock, and taken in the version that the commit names: %s", hydrate.Count(len(refs), "chart"), are, strings.Join(names, ", ")))
 }
 
-// NewlyUnlocked returns the charts that the head's sluice.lock lacks, and that the base does not use without a lock. It is empty if the
-// head has no sluice.lock: nobody hydrates that repository then.
+// NewlyUnlocked returns the charts that the head's sluice.lock lacks, and that the base does not use without a lock. It is empty if neither
+// has a sluice.lock although the base needs one: nobody hydrates that repository.
 func (c *Comparison) NewlyUnlocked() []fetch.Ref {
-	if c.run == nil || !c.run.views[1].Locks() {
+	if c.run == nil {
 		return nil
 	}
-	refs := c.run.views[1].Unlocked()
-	if before := c.run.views[0]; before != nil {
-		known := before.Unlocked()
-		refs = slices.DeleteFunc(refs, func(r fetch.Ref) bool { return slices.Contains(known, r) })
+	before, head := c.run.views[0], c.run.views[1]
+	refs := head.Unlocked()
+	if len(refs) == 0 {
+		return nil
 	}
-	return refs
+	if before == nil {
+		if !head.Locks() {
+			return nil
+		}
+		return refs
+	}
+	if !head.Locks() && !before.Locks() {
+		if needed, _, _ := before.Remote(); len(needed) > 0 { // its error is about apps that cannot be resolved: they name no chart
+			return nil
+		}
+	}
+	known := before.Unlocked()
+	return slices.DeleteFunc(refs, func(r fetch.Ref) bool { return slices.Contains(known, r) })
 }
