@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -43,20 +46,36 @@ func (d *diffOptions) otherHelm(ctx context.Context, s *app.Session, out *compar
 	return nil
 }
 
-// withHelm returns the text of a valid sluice.yaml with another version of Helm.
+// withHelm returns the text of a valid sluice.yaml with another version of Helm. The documents beside the fleet stay.
 func withHelm(text []byte, version int) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, err
-	}
-	spec := entry(root.Content[0], "spec")
-	set(spec, version)
-	if imports := entry(spec, "import"); imports != nil {
-		for _, one := range imports.Content {
-			set(one, version)
+	var out bytes.Buffer
+	in, encoder := yaml.NewDecoder(bytes.NewReader(text)), yaml.NewEncoder(&out)
+	for {
+		var doc yaml.Node
+		err := in.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			err = encoder.Close()
+			return out.Bytes(), err
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+			continue // an empty document
+		}
+		if kind := entry(doc.Content[0], "kind"); kind != nil && kind.Value == "Fleet" {
+			spec := entry(doc.Content[0], "spec")
+			set(spec, version)
+			if imports := entry(spec, "import"); imports != nil {
+				for _, one := range imports.Content {
+					set(one, version)
+				}
+			}
+		}
+		if err := encoder.Encode(&doc); err != nil {
+			return nil, err
 		}
 	}
-	return yaml.Marshal(&root)
 }
 
 // entry returns the value of a key in a mapping; nil if it has none.
