@@ -45,11 +45,11 @@ var (
 )
 
 // ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after the other. Lines of
-// another form are an error, as is a text that lacks the output of one of the first two: a command that failed must not look like a cluster
-// that serves less.
+// another form are an error, as is a text that lacks the output of one of them: a command that failed must not look like a cluster that serves
+// less.
 func ParseCapabilities(text string) (Capabilities, error) {
 	var out Capabilities
-	n := 0
+	n, resources := 0, false
 	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimSpace(line)
@@ -62,6 +62,7 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		case len(words) == 1 && apiVersion.MatchString(line):
 			out.APIVersions = append(out.APIVersions, line)
 		case words[0] == "NAME": // the header of api-resources
+			resources = true
 		case len(words) >= 4 && apiVersion.MatchString(words[len(words)-3]) && slices.Contains([]string{"true", "false"}, words[len(words)-2]):
 			out.APIVersions = append(out.APIVersions, words[len(words)-3]+"/"+words[len(words)-1])
 		default:
@@ -75,6 +76,8 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		return Capabilities{}, fmt.Errorf("the version of the server, %q, is not a version", out.KubeVersion)
 	case !slices.Contains(out.APIVersions, "v1"):
 		return Capabilities{}, errors.New("the output of `kubectl api-versions` is missing: it has the line v1")
+	case !resources:
+		return Capabilities{}, errors.New("the output of `kubectl api-resources` is missing: it begins with NAME")
 	}
 	slices.Sort(out.APIVersions)
 	out.APIVersions = slices.Compact(out.APIVersions)
@@ -120,13 +123,19 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 		l.problems = append(l.problems, problem)
 		return
 	}
-	if own = strings.TrimPrefix(own, "v"); own != "" && !strings.HasPrefix(found.KubeVersion, own) {
+	if own = strings.TrimPrefix(own, "v"); own != "" && !beginsWith(found.KubeVersion, own) {
 		l.errorf(doc, at, "remove it here, or "+problem.Hint, "the cluster %s has kubeVersion %s, and %s says %s", c.Name, own, name, found.KubeVersion)
 	}
 	c.KubeVersion = found.KubeVersion
 	c.APIVersions = slices.Concat(c.APIVersions, found.APIVersions)
 	slices.Sort(c.APIVersions)
 	c.APIVersions = slices.Compact(c.APIVersions)
+}
+
+// beginsWith reports whether a version begins with the whole numbers of another one, as 1.33.2 does with 1.33, and not with 1.3.
+func beginsWith(version, other string) bool {
+	rest, ok := strings.CutPrefix(version, other)
+	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')
 }
 
 // hasCapabilities reports whether a cluster has a file. The folder is listed once.

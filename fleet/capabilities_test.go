@@ -21,6 +21,8 @@ servicemonitors     smon         monitoring.coreos.com/v1   true         Service
 clusterroles                     rbac.authorization.k8s.io/v1 false      ClusterRole
 `
 
+const header = "NAME SHORTNAMES APIVERSION NAMESPACED KIND\n"
+
 func TestParseCapabilities(t *testing.T) {
 	t.Parallel()
 	got, err := ParseCapabilities(kubectlOutput)
@@ -28,7 +30,7 @@ func TestParseCapabilities(t *testing.T) {
 	if err != nil || got.KubeVersion != "1.34.2+k3s1" || !slices.Equal(got.APIVersions, want) {
 		t.Errorf("capabilities: got %+v, %v, want 1.34.2+k3s1 with %q", got, err, want)
 	}
-	old, err := ParseCapabilities("Server Version: version.Info{Major:\"1\", Minor:\"24\", GitVersion:\"v1.24.1\", GitCommit:\"3ddd\"}\nv1\n")
+	old, err := ParseCapabilities("Server Version: version.Info{Major:\"1\", Minor:\"24\", GitVersion:\"v1.24.1\", GitCommit:\"3ddd\"}\nv1\n" + header)
 	if err != nil || old.KubeVersion != "1.24.1" {
 		t.Errorf("version of kubectl before 1.28: got %+v, %v, want 1.24.1", old, err)
 	}
@@ -36,10 +38,11 @@ func TestParseCapabilities(t *testing.T) {
 		"":                              "the version of the server is missing",
 		"Client Version: v1.36.1\nv1\n": "the version of the server is missing",
 		"Server Version: v1.34.2\n":     "api-versions` is missing",
+		"Server Version: v1.34.2\nv1\n": "api-resources` is missing",
 		"Server Version: v1.34.2\nv1\nerror: something\n":       "line 3",
 		"Server Version: v1.34.2\nv1\n<script>x</script>\n":     "line 3",
 		"Server Version: v1.34.2\nv1\npods po v1 maybe Pod\n":   "line 3",
-		"Server Version: v1..2\nv1\n":                           "is not a version",
+		"Server Version: v1..2\nv1\n" + header:                  "is not a version",
 		"Unable to connect to the server: EOF\nv1\napps/v1\n\n": "line 1",
 	} {
 		if got, err := ParseCapabilities(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -84,8 +87,14 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 	if got := load(t, files).clusters["a"].KubeVersion; got != "1.34.2+k3s1" {
 		t.Errorf("version of the file beside the same minor: got %s, want the file's", got)
 	}
-	files["clusters/a.yaml"] = strings.Replace(files["clusters/a.yaml"], `"1.34"`, "1.31.0", 1)
+	declared := files["clusters/a.yaml"]
+	files["clusters/a.yaml"] = strings.Replace(declared, `"1.34"`, `"1.3"`, 1)
 	_, problems := Load(t.Context(), mapFS(files), NewCache())
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "the cluster a has kubeVersion 1.3, and capabilities/a.txt says 1.34.2+k3s1") {
+		t.Errorf("a version that only begins with the same digits: got %v, want an error", err)
+	}
+	files["clusters/a.yaml"] = strings.Replace(declared, `"1.34"`, "1.31.0", 1)
+	_, problems = Load(t.Context(), mapFS(files), NewCache())
 	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "clusters/a.yaml:4:") || !strings.Contains(err.Error(), "the cluster a has kubeVersion 1.31.0, and capabilities/a.txt says 1.34.2+k3s1") {
 		t.Errorf("two versions: got %v, want an error in clusters/a.yaml", err)
 	}
