@@ -26,6 +26,10 @@ func ChangedDeclarations(base, head *Fleet, show func(cluster, app string) bool)
 		if before != nil && after != nil && before.Declared == after.Declared || !show(t.Cluster, t.App) {
 			return
 		}
+		key := [2]string{t.Cluster, t.App}
+		if before == nil && mayHave(base, head, key) || after == nil && mayHave(head, base, key) {
+			return // it is not known whether the target is added or removed
+		}
 		one := ChangedDeclaration{Cluster: t.Cluster, App: t.App, Base: before, Head: after}
 		if before != nil && after != nil && before.Object != "" && after.Object != "" {
 			one.Texts = [2]string{before.Object, after.Object}
