@@ -43,8 +43,8 @@ one HTML page: the changes with verdict, risk, size and time, the report behind 
 A change is a commit of the trunk's first-parent line, compared with the commit before: a merge, or a commit that was pushed.
 The trunk is origin's default branch; without a remote, main, master or HEAD.
 
-try writes nothing to the repository. A URL is cloned into a temporary folder. Charts are downloaded as the repository pins
-them, and nothing else is.
+try writes nothing to the repository. A URL is cloned into a temporary folder. Charts are downloaded in the versions that
+sluice.lock or the objects name, other repositories at the commits that sluice.lock pins, and nothing else is.
 
 Exit status: 0, whatever the reviews say; 1 if the repository cannot be read; 2 usage error.`,
 		Example: `  sluice try                                 # the repository of this folder
@@ -276,7 +276,7 @@ func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet
 		out = append(out, report.TrialStep{Title: "No cluster applies these objects: add the cluster that does to `spec.import`, or their files to `ignore`.", Text: lines(l.Unreached)})
 	}
 	if slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return l.Detected && len(c.APIVersions) == 0 || c.KubeVersion == "" }) {
-		out = append(out, report.TrialStep{Title: "Write down what the clusters serve. Until then, charts see a version of Kubernetes that is a guess.", Text: "sluice capabilities | sh\ngit add capabilities\n"})
+		out = append(out, report.TrialStep{Title: "Write down what the clusters serve. Until then, charts see a version of Kubernetes that is a guess. If sluice.yaml has the guess, remove that kubeVersion: a file that differs from it is an error.", Text: "sluice capabilities | sh\ngit add capabilities\n"})
 	}
 	return out, nil
 }
