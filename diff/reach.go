@@ -95,5 +95,8 @@ func where(app string, byEnvironment map[string][]string, order []string, f Flee
 			out = append(out, reach(e, names, f.Placed(app, e))...)
 		}
 	}
+	if names := byEnvironment[""]; len(names) > 0 { // the cluster is not known
+		out = append(out, reach("", names, 0)...)
+	}
 	return out
 }
