@@ -338,7 +338,7 @@ func TestUnlockedCharts(t *testing.T) {
 	}
 	// A repository with a lock is hydrated: the bump without `deps lock` must not pass in silence.
 	locked := change(app(known, "1.1.0"), "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\n")
-	if locked.Verdict != report.VerdictWarn || !strings.Contains(text(locked), "tiny 1.1.0 from "+known.URL+" is not in sluice.lock, so no hydration can render it") {
+	if locked.Verdict != report.VerdictFail || !strings.Contains(text(locked), "tiny 1.1.0 from "+known.URL+" is not in sluice.lock, so no hydration can render it") {
 		t.Errorf("a new version that sluice.lock lacks: got %s, want a warning:\n%s", locked.Verdict, text(locked))
 	}
 	ranged := change(app(known, "^1.0.0"), "")
@@ -359,7 +359,7 @@ func TestUnlockedCharts(t *testing.T) {
 	base = repo.Resolve("HEAD")
 	repo.Git("rm", "-q", "sluice.lock")
 	repo.Commit("without the lock")
-	if got := reviewed(base); got.Verdict != report.VerdictWarn || !strings.Contains(text(got), broken) {
+	if got := reviewed(base); got.Verdict != report.VerdictFail || !strings.Contains(text(got), broken) {
 		t.Errorf("a change that deletes sluice.lock: got %s, want a warning:\n%s", got.Verdict, text(got))
 	}
 	repo.Git("reset", "-q", "--hard", unlocked.Hash.String())
@@ -368,7 +368,7 @@ func TestUnlockedCharts(t *testing.T) {
 	base = repo.Resolve("HEAD")
 	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
 	repo.Commit("the first remote chart")
-	if got := reviewed(unlocked); got.Verdict != report.VerdictWarn || !strings.Contains(text(got), broken) {
+	if got := reviewed(unlocked); got.Verdict != report.VerdictFail || !strings.Contains(text(got), broken) {
 		t.Errorf("the first remote chart of a repository without sluice.lock: got %s, want a warning:\n%s", got.Verdict, text(got))
 	}
 	if requests["known"] == 0 {

@@ -77,7 +77,7 @@ func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge
 	}
 	for _, ref := range c.NewlyUnlocked() {
 		out.Findings.Introduced = append(out.Findings.Introduced, report.Finding{
-			Rule: "sluice.lock", Severity: report.SeverityWarning, Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
+			Rule: "sluice.lock", Severity: report.SeverityError, Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
 			Hint: "run `sluice deps lock` and commit the file", File: fetch.LockFile,
 		})
 	}
