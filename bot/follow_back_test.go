@@ -65,7 +65,7 @@ func TestOutputsAreFollowed(t *testing.T) {
 		{"hub:acme/other", "hub:acme/fleet"}: true, {"hub:acme/built", "hub:acme/fleet"}: true, {"hub:acme/rendered", "hub:acme/other"}: false,
 	} {
 		if got := f.reaches(pair[0], pair[1]); got != want {
-			t.Errorf("%v: %t", pair, got)
+			t.Errorf("%v: the result of reaches is %t", pair, got)
 		}
 	}
 	if !f.is("hub:acme/rendered", "hub:Acme/Fleet") || f.is("hub:acme/other", "hub:acme/fleet") {

@@ -132,7 +132,7 @@ func TestRepositoriesThatTakeLong(t *testing.T) {
 	f.Repositories = f.Repositories[:1]
 	for range 2 { // the repository whose turn it is is not followed any more
 		if failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context()); err != nil || len(failed) > 0 {
-			t.Errorf("%q: %v", failed, err)
+			t.Errorf("%q: the error is %v", failed, err)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestReaches(t *testing.T) {
 		{"hub:acme/two", "hub:acme/One"}: true, {"hub:acme/one", "hub:acme/ONE"}: true, {"hub:acme/four", "hub:acme/one"}: false, {"hub:acme/one", "hub:acme/four"}: false,
 	} {
 		if got := f.reaches(pair[0], pair[1]); got != want {
-			t.Errorf("%v: %t", pair, got)
+			t.Errorf("%v: the result of reaches is %t", pair, got)
 		}
 	}
 	b := New(Config{Clock: time.Now})
@@ -234,7 +234,7 @@ func TestDeclinedPins(t *testing.T) {
 		for range 2 - c.moves { // the second time with what the process remembers
 			again := f
 			if err := (&follower{trunkTask: trunkTask{task: j}}).keepRequest(t.Context(), &again, nil); (err != nil) != c.refused {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: the error is %v", name, err)
 			}
 		}
 		if m.moved != c.moves || hub.opened != c.moves {

@@ -43,7 +43,7 @@ func TestDescriptionOfAMove(t *testing.T) {
 	t.Parallel()
 	own := ownPart(pinned("v1", "v2"), followKeeps)
 	if title := requestTitle(pinned("v1", "v2")); title != "components: v1 → v2" || !strings.Contains(own, strings.Repeat("1", 40)) {
-		t.Errorf("%s\n%s", title, own)
+		t.Errorf("%s\nthe own is\n%s", title, own)
 	}
 	if part := ownPart(pinned("", "v2"), followKeeps); !strings.Contains(part, "not pinned") || requestTitle(pinned("", "v2")) != "components: v2" {
 		t.Errorf("the first pin: %s", part)
@@ -125,7 +125,7 @@ func TestDescriptionsOfPeople(t *testing.T) {
 				want += "\n" + c.kept
 			}
 			if got := strings.ReplaceAll(f.body, "\r\n", "\n"); f.edits != i+1 || got != strings.TrimSpace(want) {
-				t.Errorf("%s, %s:\n%s\nwant\n%s", name, to, got, want)
+				t.Errorf("the name is %s, the to is %s:\nthe body is\n%s\nwant\n%s", name, to, got, want)
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func TestListing(t *testing.T) {
 		k.remember(trunkKey, "main")
 		got, err := k.listings.read(t.Context(), k.forge, k.place, number)
 		if err != nil || got.Head != head || got.Body != text {
-			t.Fatalf("%s: %+v, %v", what, got, err)
+			t.Fatalf("%s: the result of read is %+v, the error is %v", what, got, err)
 		}
 		same, err := k.status(got, verdictOwn).sameHead(t.Context())
 		if err != nil || len(same) != shared {

@@ -85,7 +85,7 @@ func TestHeadsWaitWithTheirContext(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := h.lock(ended, "a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	other, err := h.lock(t.Context(), "b")
 	if err != nil {

@@ -102,7 +102,7 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 		for range 3 {
 			j, _ := roomed(r, kept, h)
 			if err := (&commandTask{task: j}).comment(t.Context()); err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: the error is %v", name, err)
 			}
 			spoil(r)
 		}
@@ -175,7 +175,7 @@ func TestOutcomesThatFail(t *testing.T) {
 			return outcome{Entries: []report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, Refused: true}, nil
 		})
 		if err != nil || !out.Refused {
-			t.Errorf("%v, %v", out.Refused, err)
+			t.Errorf("the refused is %v, the error is %v", out.Refused, err)
 		}
 	}
 	if value, _ := large.Outcome(t.Context(), j.place, 7, 1); len(value) == 0 || len(value) > maxOutcome {
@@ -233,7 +233,7 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 		err = (&commandTask{task: j}).earlier(t.Context(), said, commands, others{self: forge.User{Login: "sluice"}, all: r.all})
 		later, waits := errors.AsType[*Later](err)
 		if waits != c.want || !waits && err != nil || waits && !later.Until.Equal(now.Add(orderAgain)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	r := &room{}

@@ -142,7 +142,7 @@ func TestUnreadableVerdict(t *testing.T) {
 	one, two := request(1, "main"), request(2, "main")
 	a, _, f, _ := replicas(t, brokenVerdicts{}, one, two)
 	if err := a.say(t.Context(), one, forge.Success, "one"); !errors.Is(err, errNoAnswer) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if len(f.written) > 0 {
 		t.Errorf("written: %v", f.written)

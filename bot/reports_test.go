@@ -223,7 +223,7 @@ func TestMergeRequestThatIsGone(t *testing.T) {
 		t.Helper()
 		k.told = nil
 		if err := b.Do(t.Context(), review); (err != nil) != fails {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("want %s: the error is %v", want, err)
 		}
 		if got := strings.Join(k.told, "; "); got != want {
 			t.Errorf("the keeper was told %q, expected %q", got, want)

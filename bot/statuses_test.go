@@ -170,7 +170,7 @@ func TestPromotedStatuses(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s: %s", one.status.State, strings.Join(one.commits, ","), one.status.Description))
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			t.Errorf("%s: the result is %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestLeftOutInTheRollout(t *testing.T) {
 	}
 	list := promotedStatuses("sluice", &status)
 	if len(list) != 1 || list[0].status.Description != "prod runs it without team-a, red in an environment before" {
-		t.Errorf("%+v", list)
+		t.Errorf("the list is %+v", list)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestRolledBackInTheRollout(t *testing.T) {
 		status := &promote.Status{Environment: "prod", Source: rollout.Source{Commit: good}}
 		status.Decision.Record.Holds = []rollout.Hold{h}
 		if got := rolledBack(status, bad); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("the result of rolledBack is %q, want %q", got, want)
 		}
 		if got := rolledBack(status, good); got != "" {
 			t.Errorf("the commit that runs: %q", got)

@@ -66,7 +66,7 @@ func TestUrgency(t *testing.T) {
 			}
 			b := New(Config{Forges: func(string) (Forge, bool) { return f, true }, Clock: time.Now})
 			if got, err := b.Urgency(t.Context(), h); got != c.want || err != nil {
-				t.Errorf("%+v, %v, want %+v", got, err, c.want)
+				t.Errorf("the result of Urgency is %+v, the error is %v, want %+v", got, err, c.want)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestUrgencyWithoutTheRight(t *testing.T) {
 		t.Helper()
 		got, err := b.Urgency(t.Context(), hint.Hint{Place: place, Kind: hint.Comment, Number: 1, Comment: 2, Text: forge.TextDigest(freeze)})
 		if err != nil || got.Stops != want || !got.Cancels {
-			t.Errorf("%+v, %v, want %t", got, err, want)
+			t.Errorf("the result of Urgency is %+v, the error is %v, want %t", got, err, want)
 		}
 	}
 	noRight := fmt.Errorf("order: %w", &NoRightError{"no right"})

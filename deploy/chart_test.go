@@ -30,7 +30,7 @@ func rendered(t *testing.T, fleet, mode string) map[string]any {
 	t.Helper()
 	text, problems, err := sluice(t, fleet, nil, "render", "--cluster", mode)
 	if err != nil {
-		t.Fatalf("%s: %v: %s", mode, err, problems)
+		t.Fatalf("%s: the error is %v: the problems are %s", mode, err, problems)
 	}
 	out := map[string]any{}
 	for _, doc := range documents(t, text) {
@@ -48,7 +48,7 @@ func rendered(t *testing.T, fleet, mode string) map[string]any {
 			err = yaml.UnmarshalStrict(data, object)
 		}
 		if err != nil {
-			t.Errorf("%s: %s: %v", mode, kind, err)
+			t.Errorf("%s: the kind is %s: the error is %v", mode, kind, err)
 		}
 		out[kind] = object
 	}
@@ -78,7 +78,7 @@ func TestChart(t *testing.T) {
 	for _, mode := range modes() {
 		objects := rendered(t, fleet, mode)
 		if got := slices.Sorted(maps.Keys(objects)); !slices.Equal(got, want[mode]) {
-			t.Errorf("%s: %v, want %v", mode, got, want[mode])
+			t.Errorf("%s: the objects are %v, want %v", mode, got, want[mode])
 		}
 		var pod corev1.PodSpec
 		if mode == "single" {
@@ -108,11 +108,11 @@ func restricted(t *testing.T, mode string, pod *corev1.PodSpec) {
 	t.Helper()
 	s := pod.SecurityContext
 	if s == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.FSGroup != 65532 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.AutomountServiceAccountToken {
-		t.Errorf("%s: %+v", mode, pod)
+		t.Errorf("%s: the pod is %+v", mode, pod)
 	}
 	c := pod.Containers[0]
 	if x := c.SecurityContext; *x.AllowPrivilegeEscalation || !*x.ReadOnlyRootFilesystem || fmt.Sprint(x.Capabilities.Drop, x.Capabilities.Add) != "[ALL] []" {
-		t.Errorf("%s: %+v", mode, x)
+		t.Errorf("%s: the security context is %+v", mode, x)
 	}
 	writable := []string{}
 	for _, m := range c.VolumeMounts {
@@ -146,7 +146,7 @@ func probed(t *testing.T, mode string, pod *corev1.PodSpec) {
 func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 	t.Helper()
 	if err := serveCheck(t, config); err != nil {
-		t.Errorf("%s: %v\n%s", mode, err, config)
+		t.Errorf("%s: the error is %v\nthe config is\n%s", mode, err, config)
 	}
 	files := 0
 	for line := range strings.Lines(config) {
@@ -165,7 +165,7 @@ func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 	}
 	cluster := strings.Contains(config, "url: nats://nats.nats.svc:4222")
 	if cluster != (mode == "replicas") || !strings.Contains(config, "listen: :8080") || !strings.Contains(config, "metrics: :9090") {
-		t.Errorf("%s: %s", mode, config)
+		t.Errorf("%s: the config is %s", mode, config)
 	}
 }
 
@@ -206,15 +206,15 @@ func TestChartOptions(t *testing.T) {
 	objects := rendered(t, fleet, "replicas")
 	d := get[appsv1.Deployment](t, objects, "Deployment").Spec
 	if *d.Replicas != 4 || d.Template.Spec.ServiceAccountName != "mine" || d.Template.Spec.NodeSelector["pool"] != "x" || len(d.Template.Spec.Tolerations) != 1 {
-		t.Errorf("%+v", d)
+		t.Errorf("the spec is %+v", d)
 	}
 	if objects["HorizontalPodAutoscaler"] != nil || objects["PodDisruptionBudget"] != nil || objects["ServiceAccount"] != nil {
-		t.Errorf("%v", slices.Sorted(maps.Keys(objects)))
+		t.Errorf("the objects are %v", slices.Sorted(maps.Keys(objects)))
 	}
 	write(t, values(fleet, "replicas"), strings.Replace(base, "maxReplicas: 5", "maxReplicas: 5, metric: Pods", 1))
 	h := get[autoscalingv2.HorizontalPodAutoscaler](t, rendered(t, fleet, "replicas"), "HorizontalPodAutoscaler")
 	if m := h.Spec.Metrics[0]; m.Pods == nil || m.Pods.Metric.Name != "sluice_queue_oldest_seconds" || m.Pods.Target.AverageValue.String() != "60" {
-		t.Errorf("%+v", h.Spec)
+		t.Errorf("the spec is %+v", h.Spec)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestChartRefuses(t *testing.T) {
 		write(t, values(fleet, c.mode), c.text)
 		_, problems, err := sluice(t, fleet, nil, "render", "--cluster", c.mode)
 		if err == nil || !strings.Contains(problems, c.want) {
-			t.Errorf("%s: %v: %s\nwant: %s", name, err, problems, c.want)
+			t.Errorf("%s: the error is %v: the problems are %s\nwant: %s", name, err, problems, c.want)
 		}
 		write(t, values(fleet, "single"), single)
 		write(t, values(fleet, "replicas"), replicas)
@@ -253,6 +253,6 @@ func TestCheckFinds(t *testing.T) {
 	write(t, values(fleet, "single"), strings.Replace(read(t, values(fleet, "single")), "tag: 1.2.3", "tag: latest", 1))
 	out, _, err := sluice(t, fleet, nil, "check", "--offline", "--strict")
 	if err == nil || !strings.Contains(out, "is privileged") || !strings.Contains(out, "tag latest") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("the error is %v\nthe output is\n%s", err, out)
 	}
 }

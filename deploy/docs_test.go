@@ -34,7 +34,7 @@ func TestConfigurationsInDocuments(t *testing.T) {
 			case strings.HasPrefix(block, marked):
 				count++
 				if err := serveCheck(t, block); err != nil {
-					t.Errorf("%s: %v\n%s", file, err, block)
+					t.Errorf("%s: the error is %v\nthe block is\n%s", file, err, block)
 				}
 			case regexp.MustCompile(`(?m)^forges:`).MatchString(block):
 				t.Errorf("%s has a configuration that does not begin with %q:\n%s", file, marked, block)

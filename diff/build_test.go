@@ -48,7 +48,7 @@ func TestBuilderForgets(t *testing.T) {
 		clear(b.known)
 	}
 	if got := b.ChangeSet(nil, []string{"prod"}, allPlaced{}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
+		t.Errorf("the result of ChangeSet is %+v\nwant %+v", got, want)
 	}
 }
 

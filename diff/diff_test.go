@@ -114,7 +114,7 @@ func TestNoiseIsFoldedAndStillRolls(t *testing.T) {
 	after := strings.NewReplacer("web-1.0.0", "web-1.1.0", "checksum/config: aaa", "checksum/config: bbb").Replace(deployment)
 	c := change(t, deployment, after)
 	if !c.OnlyNoise() || len(c.Noise) != 2 || !c.Rolls || len(c.Hunks) != 0 {
-		t.Fatalf("%+v", c)
+		t.Fatalf("the result of change is %+v", c)
 	}
 	set := one(t, deployment, after)
 	if n := set.Totals; n != (diff.Counts{Noise: 1, Workloads: 1}) {
@@ -184,7 +184,7 @@ func TestEffects(t *testing.T) {
 	t.Run("narrower role", func(t *testing.T) {
 		wide := strings.Replace(role, "[pods]", `["*"]`, 1)
 		if c := change(t, wide, role); len(c.Effects) != 0 {
-			t.Errorf("%+v", c.Effects)
+			t.Errorf("the effects are %+v", c.Effects)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestSplitImage(t *testing.T) {
 	} {
 		p := diff.SplitImage(image)
 		if got := p.Repository + " " + p.Version(); got != want {
-			t.Errorf("%s: %s, want %s", image, got, want)
+			t.Errorf("%s: the result is %s, want %s", image, got, want)
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestIdenticalChangesAreOneGroup(t *testing.T) {
 		t.Fatalf("%d groups, %s", len(set.Groups), diff.Patterns(set.Groups[0].Where))
 	}
 	if set.Totals.Changed != 9 || set.Apps[0].Clusters != 9 || set.Apps[0].Groups != 1 {
-		t.Errorf("%+v %+v", set.Totals, set.Apps)
+		t.Errorf("the totals are %+v, the apps are %+v", set.Totals, set.Apps)
 	}
 }
 

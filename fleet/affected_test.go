@@ -172,7 +172,7 @@ func TestAffectedIsNotEverything(t *testing.T) {
 	after := mustLoad(t, files, cache)
 	got := Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} })
 	if want := []AffectedTarget{{"c0007", "app00", EffectChanged}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%d: %v", len(got), got)
+		t.Errorf("%d: the result of Affected is %v", len(got), got)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestValuesEqualHelms(t *testing.T) {
 	f := mustLoad(t, files, NewCache())
 	got, err := f.Values(tinyTarget(t, f, "a"), "")
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %#v %v\nwant %#v", got, err, want)
+		t.Errorf("the result of Values is %#v, the error is %v\nwant %#v", got, err, want)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestTargetsShareWhatIsEqual(t *testing.T) {
 			want, wantErr := alone.Select(Target{App: app, Cluster: cluster})
 			got, gotErr := all.Select(target)
 			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got.Values, want.Values) && len(got.Values)+len(want.Values) > 0 || !reflect.DeepEqual(got.Resolved, want.Resolved) {
-				t.Fatalf("%s: %+v %v\nwant %+v %v", target, got.Resolved, gotErr, want.Resolved, wantErr)
+				t.Fatalf("%s: the resolved is %+v, the got err is %v\nwant %+v, want %v", target, got.Resolved, gotErr, want.Resolved, wantErr)
 			}
 			x, err := all.AppendKey(nil, target)
 			y, second := alone.AppendKey(nil, Target{App: app, Cluster: cluster})

@@ -56,7 +56,7 @@ func TestDemonstrationFleet(t *testing.T) {
 	}
 	f, problems := Load(t.Context(), tree, NewCache())
 	if len(problems) > 0 || len(f.Targets()) == 0 {
-		t.Fatalf("%+v", []Problem(problems))
+		t.Fatalf("result is %+v", []Problem(problems))
 	}
 	if problems := f.Check(t.Context()); len(problems) > 0 {
 		t.Error(problems)

@@ -23,7 +23,7 @@ func TestCheckLooksForSources(t *testing.T) {
 		files["charts/web/templates/x.yaml"] = ""
 		files["apps/web/app.yaml"] = app(source)
 		if p := load(t, files).Check(t.Context()); !strings.Contains(p.Error(), want) {
-			t.Errorf("%s: want %q, got\n%s", source, want, p.Error())
+			t.Errorf("%s: want %q, got\nthe error is\n%s", source, want, p.Error())
 		}
 	}
 	files := small()
@@ -48,7 +48,7 @@ func TestChartsOfAFleet(t *testing.T) {
 	}
 	want := "apps/web/app.yaml,web,1.10,a/web; apps/plain/app.yaml,web,1.0.0,b/plain; apps/web/app.yaml,web,2.0.0,b/web"
 	if strings.Join(got, "; ") != want {
-		t.Errorf("got %s", strings.Join(got, "; "))
+		t.Errorf("the result is %s", strings.Join(got, "; "))
 	}
 }
 
@@ -103,7 +103,7 @@ func TestSymlinkedValues(t *testing.T) {
 		t.Fatal(problems)
 	}
 	if p := f.Check(t.Context()); !strings.Contains(p.Error(), "apps/web/layers/global/values.yaml: error: apps/web/layers/global/values.yaml is a symbolic link, and this tree cannot read links") {
-		t.Errorf("got %s", p.Error())
+		t.Errorf("the error is %s", p.Error())
 	}
 }
 

@@ -68,7 +68,7 @@ func TestExplainImported(t *testing.T) {
 			got = append(got, line)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s:\n%q\nwant\n%q", c.target.File, got, c.want)
+			t.Errorf("%s:\nthe result is\n%q\nwant\n%q", c.target.File, got, c.want)
 		}
 	}
 }
@@ -85,6 +85,6 @@ func TestChartsOfImports(t *testing.T) {
 	}
 	uses := f.Charts()
 	if len(uses) != 1 || uses[0].Chart != "podinfo" || uses[0].File != "release.yaml" || uses[0].Line != 4 || len(uses[0].Targets) != 1 {
-		t.Errorf("%+v", uses)
+		t.Errorf("the uses are %+v", uses)
 	}
 }

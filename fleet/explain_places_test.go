@@ -159,7 +159,7 @@ func wantPlaces(t *testing.T, f *Fleet, app, source string, want []string) {
 		got = append(got, line)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n%q\nwant\n%q", app, got, want)
+		t.Errorf("%s:\nthe result is\n%q\nwant\n%q", app, got, want)
 	}
 }
 

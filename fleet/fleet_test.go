@@ -83,7 +83,7 @@ func TestValuesMergeInOrder(t *testing.T) {
 		}
 		got, _ := json.Marshal(v)
 		if want = strings.Replace(want, `"edge":null,`, "", 1); string(got) != want {
-			t.Errorf("%s: got %s, want %s", cluster, got, want)
+			t.Errorf("%s: the value is %s, want %s", cluster, got, want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestClassesAreInherited(t *testing.T) {
 	f := load(t, small())
 	c, _ := f.Cluster("a")
 	if c.Labels["tier"] != "high" || c.Labels["class"] != "edge" || c.Labels["cluster"] != "a" || c.KubeVersion != "1.33.2" || c.Vars["ip"] != "10.0.0.1" {
-		t.Errorf("%+v", c)
+		t.Errorf("the result of Cluster is %+v", c)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		got := problems.Error()
 		for _, want := range c.want {
 			if !strings.Contains(got, want) {
-				t.Errorf("%s: got\n%s\nwant %q", name, got, want)
+				t.Errorf("%s: got\nthe error is\n%s\nwant %q", name, got, want)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func TestReferences(t *testing.T) {
 	} {
 		got, err := tgt.replace(in)
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %#v %v, want %#v", in, got, err, want)
+			t.Errorf("%s: the result of replace is %#v, the error is %v, want %#v", in, got, err, want)
 		}
 	}
 	for in, want := range map[string]string{
@@ -207,7 +207,7 @@ func TestReferences(t *testing.T) {
 		"${cluster.vars.x:={}":                     "no closing }", "${cluster.vars.x:=${app}}": "cannot hold a reference",
 	} {
 		if _, err := tgt.replace(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v", in, err)
+			t.Errorf("%s: the error is %v", in, err)
 		}
 	}
 	files = small()
@@ -215,7 +215,7 @@ func TestReferences(t *testing.T) {
 	broken := load(t, files)
 	_, err := broken.Values(target(t, broken, "b"), "")
 	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") || !strings.Contains(err.Error(), "cluster b") {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -252,7 +252,7 @@ map: ${cluster.vars.map}
 		"true": "3", "map": map[string]any{"k": 1.0}, "global": map[string]any{"env": "dev", "edge": true},
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %#v\nwant %#v", got, want)
+		t.Errorf("  the result of Values is %#v\nwant %#v", got, want)
 	}
 	for _, chain := range []string{"double", "flow.typed"} {
 		chains, err := f.Explain(target(t, f, "a"), "", chain, Defaults{})
@@ -312,15 +312,15 @@ func TestComponentFile(t *testing.T) {
 	f := load(t, small())
 	got, err := target(t, f, "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
 	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
-		t.Errorf("%s %v", got, err)
+		t.Errorf("the result of ComponentFile is %s, the error is %v", got, err)
 	}
 	comment := []byte("# ${cluster.name}\n")
 	if got, err := target(t, f, "a").ComponentFile("p.yaml", comment); err != nil || string(got) != string(comment) {
-		t.Errorf("%s %v", got, err)
+		t.Errorf("the result of ComponentFile is %s, the error is %v", got, err)
 	}
 	same := []byte("a:   b # ${HOME} is none of ours?\n")
 	if got, err := target(t, f, "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
-		t.Errorf("%s %v", got, err)
+		t.Errorf("the result of ComponentFile is %s, the error is %v", got, err)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestExplain(t *testing.T) {
 		"environment apps/web/layers/environment/prod/values.yaml:1 <nil> true true",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
+		t.Errorf("the result is %q\nwant %q", got, want)
 	}
 	all, err := f.Explain(target(t, f, "a"), "", "", Defaults{})
 	if err != nil || len(all) != 7 {
@@ -351,7 +351,7 @@ func TestExplain(t *testing.T) {
 	}
 	for wrong, want := range map[string]string{"replica": "replicas", "global.evn": "global.env", "globl": "global"} {
 		if _, err := f.Explain(target(t, f, "a"), "", wrong, Defaults{}); err == nil || !strings.Contains(err.Error(), "did you mean "+want+"?") {
-			t.Errorf("%s: %v, want %s", wrong, err, want)
+			t.Errorf("%s: the error is %v, want %s", wrong, err, want)
 		}
 	}
 }
@@ -369,14 +369,14 @@ func TestRepositoriesOfOthersKeepTheirLayout(t *testing.T) {
 	tgt := target(t, f, "a")
 	v, err := f.Values(tgt, "")
 	if err != nil || v["a"] != 1.0 {
-		t.Errorf("%v %v", v, err)
+		t.Errorf("the result of Values is %v, the error is %v", v, err)
 	}
 	if c := f.Components(tgt); len(c) != 1 || c[0].Path != "overlays/dev/web" {
-		t.Errorf("%v", c)
+		t.Errorf("the result of Components is %v", c)
 	}
 	r, err := f.Resolve(tgt)
 	if err != nil || r.Sources[0].Helm.Path != "charts/web" || r.Sources[0].Helm.ReleaseName != "web" {
-		t.Errorf("%+v %v", r, err)
+		t.Errorf("the result of Resolve is %+v, the error is %v", r, err)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestEverydayFormat(t *testing.T) {
 	} {
 		s, err := f.Select(everydayTarget(t, f, c.cluster, c.app))
 		if err != nil {
-			t.Errorf("%s/%s: %v", c.cluster, c.app, err)
+			t.Errorf("the cluster is %s/the app is %s: the error is %v", c.cluster, c.app, err)
 			continue
 		}
 		values, err := s.MergedValues(s.Sources[0].Name)
@@ -139,7 +139,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 		}
 		_, problems := Load(t.Context(), mapFS(files), NewCache())
 		if !strings.Contains(problems.Error(), c.want) {
-			t.Errorf("%s: want %q, got\n%s", name, c.want, problems.Error())
+			t.Errorf("%s: want %q, got\nthe error is\n%s", name, c.want, problems.Error())
 		}
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -156,7 +156,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 			delete(files, c.file)
 		}
 		if p := load(t, files).Check(t.Context()); !strings.Contains(p.Error(), c.want) {
-			t.Errorf("%s: want %q, got\n%s", name, c.want, p.Error())
+			t.Errorf("%s: want %q, got\nthe error is\n%s", name, c.want, p.Error())
 		}
 	}
 	files := everyday()
@@ -211,7 +211,7 @@ func TestEveryInputAffectsItsTargets(t *testing.T) {
 		}
 		now, err := Load(t.Context(), mapFS(after), cache)
 		if now == nil {
-			t.Fatalf("%s: %v", c.file, err)
+			t.Fatalf("%s: the error is %v", c.file, err)
 		}
 		named := map[string]bool{}
 		for _, a := range Affected(old, now, []string{c.file}, reach) {

@@ -22,7 +22,7 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 	} {
 		g, err := parseGlob(pattern)
 		if err != nil {
-			t.Fatalf("%s: %v", pattern, err)
+			t.Fatalf("%s: the error is %v", pattern, err)
 		}
 		got, err := walkGlobs(t.Context(), tree, []glob{g})
 		if err != nil {
@@ -37,7 +37,7 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", pattern, got, want)
+			t.Errorf("%s: the result of walkGlobs is %v, want %v", pattern, got, want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestHostileGlobs(t *testing.T) {
 	} {
 		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern + "']}\n  layers: [region]\n  environments: [{name: dev}]\n"
 		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) || !strings.Contains(problems.Error(), "sluice.yaml:5:18") {
-			t.Errorf("%.40s: want %q, got %s", pattern, want, problems.Error())
+			t.Errorf("%.40s: want %q, the error is %s", pattern, want, problems.Error())
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestGlobOfAFolderThatIsNone(t *testing.T) {
 		}
 		linked := &linkTree{Tree: tree}
 		if got, err := walkGlobs(t.Context(), linked, []glob{g}); err != nil || len(got) > 0 || linked.fault.Load() != nil {
-			t.Errorf("%s: %q %v", pattern, got, err)
+			t.Errorf("%s: the result of walkGlobs is %q, the error is %v", pattern, got, err)
 		}
 	}
 	g, err := parseGlob("real/clusters/*.yaml")

@@ -30,7 +30,7 @@ func TestGovernance(t *testing.T) {
 		t.Errorf("enforce: %t, %t", f.Enforces("dev", true), f.Enforces("prod", false))
 	}
 	if f.Signers().Empty() || len(f.Spec.Kinds.Cluster) != 1 || len(f.Spec.Kinds.Namespaced) != 2 {
-		t.Errorf("%+v", f.Spec)
+		t.Errorf("the spec is %+v", f.Spec)
 	}
 	plain := load(t, small())
 	if plain.SyncOf("dev") != "" || !plain.Enforces("dev", true) || plain.Enforces("dev", false) || !plain.Signers().Empty() {
@@ -48,7 +48,7 @@ func TestGovernance(t *testing.T) {
 		files["sluice.yaml"] = strings.Replace(governed, replace[0], replace[1], 1)
 		_, problems := Load(t.Context(), mapFS(files), NewCache())
 		if !strings.Contains(problems.Error(), want) {
-			t.Errorf("%s: got\n%s", want, problems.Error())
+			t.Errorf("want %s: got\nthe error is\n%s", want, problems.Error())
 		}
 	}
 }

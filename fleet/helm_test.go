@@ -72,7 +72,7 @@ func TestHelmOfImports(t *testing.T) {
 	} {
 		f, problems := importing(t, c.fleet, c.entry)
 		if err := problems.Err(); err != nil {
-			t.Fatalf("%s: %v", c.entry, err)
+			t.Fatalf("%s: the error is %v", c.entry, err)
 		}
 		if got := f.Helm(tinyTarget(t, f, "prod")); got != c.want {
 			t.Errorf("%s%s: got Helm %d, want %d", c.fleet, c.entry, got, c.want)
@@ -83,7 +83,7 @@ func TestHelmOfImports(t *testing.T) {
 		"helm: 5, flux: {" + clusters + "}":      "sluice.yaml:6:19: error: spec.import[0].helm: unknown value 5 (one of 3, 4)",
 	} {
 		if _, problems := importing(t, "", entry); problems.Err() == nil || !strings.Contains(problems.Err().Error(), want) {
-			t.Errorf("%s: got %v, want %s", entry, problems.Err(), want)
+			t.Errorf("%s: Err is %v, want %s", entry, problems.Err(), want)
 		}
 	}
 	older, _ := importing(t, "", "flux: {version: \"2.7\", "+clusters+"}")

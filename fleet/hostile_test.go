@@ -88,7 +88,7 @@ func TestIntegersInComponents(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
 	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.yaml", []byte("spec: {runAsUser: !typed \"${cluster.vars.uid}\"}\n---\nspec:\n  runAsUser: ${cluster.vars.uid}\n  text: \"${cluster.vars.uid}\"\n"))
 	if err != nil || strings.Count(string(out), "runAsUser: 1000680000") != 2 || !strings.Contains(string(out), `text: "1000680000"`) {
-		t.Errorf("%s %v", out, err)
+		t.Errorf("the output is %s, the error is %v", out, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestSingleLineInlinePatchKeepsTypes(t *testing.T) {
 	in := "kind: Component\npatches:\n- target: {kind: Deployment}\n  patch: '[{\"op\": \"add\", \"path\": \"/spec/replicas\", \"value\": \"${cluster.vars.uid}\"}]'\n"
 	out, err := tinyTarget(t, f, "a").ComponentFile("x/kustomization.yaml", []byte(in))
 	if err != nil || strings.Contains(string(out), `"1000680000"`) {
-		t.Errorf("%s %v", out, err)
+		t.Errorf("the output is %s, the error is %v", out, err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestJSONPatchFile(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
 	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.json", []byte(`[{"op":"add","path":"/a","value":"${cluster.vars.s}"}]`))
 	if err != nil || strings.Contains(string(out), "${") {
-		t.Errorf("%s %v", out, err)
+		t.Errorf("the output is %s, the error is %v", out, err)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestComponentsThatReachBeyondThemselves(t *testing.T) {
 		return nil
 	})
 	if len(got) != 1 || got[0] != (AffectedTarget{"a", "web", EffectChanged}) {
-		t.Errorf("%v", got)
+		t.Errorf("the result of Affected is %v", got)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestValuesWithEscapedReferencesAreInTheKey(t *testing.T) {
 	}
 	slices.Sort(names)
 	if want := []string{"cluster.name", "cluster.vars.none", "cluster.vars.s"}; !slices.Equal(names, want) {
-		t.Errorf("got %v, want %v", names, want)
+		t.Errorf("the names are %v, want %v", names, want)
 	}
 }
 
@@ -358,7 +358,7 @@ func TestExplainMergeKeysAndMappings(t *testing.T) {
 		"m.z global:4 3  false", "m.z environment:1 <nil>  true",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
+		t.Errorf("\nthe result is %s", strings.Join(got, "\n"))
 	}
 }
 
@@ -372,7 +372,7 @@ func TestFallbackInsideText(t *testing.T) {
 		"${cluster.vars.p:=*x}":     "*x",
 	} {
 		if got, err := tg.replace(in); err != nil || fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {
-			t.Errorf("%s: got %#v %v", in, got, err)
+			t.Errorf("%s: the result of replace is %#v, the error is %v", in, got, err)
 		}
 	}
 }
@@ -383,7 +383,7 @@ func TestLargeFiles(t *testing.T) {
 	for _, name := range []string{"sluice.yaml", "clusters/a.yaml", "apps/web/app.yaml"} {
 		p := problemsOf(t, tiny(map[string]string{name: large}))
 		if p.Err() == nil || !strings.Contains(p.Error(), name) || !strings.Contains(p.Error(), "limit") {
-			t.Errorf("%s: %v", name, p)
+			t.Errorf("%s: the result of problemsOf is %v", name, p)
 		}
 	}
 	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": large}), NewCache())

@@ -72,7 +72,7 @@ func TestLinksThatCannotBeFollowed(t *testing.T) {
 		f := mustLoad(t, files, NewCache())
 		text := f.Check(t.Context()).Error()
 		if !strings.Contains(text, file+": error: ") || !strings.Contains(text, want) {
-			t.Errorf("%s: got %s\nwant %s", target, text, want)
+			t.Errorf("%s: the text is %s\nwant %s", target, text, want)
 		}
 		if !strings.Contains(want, "no file") && !strings.Contains(text, "the symbolic link "+file) {
 			t.Errorf("%s: the message does not name the link: %s", target, text)
@@ -109,7 +109,7 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 	for _, name := range []string{"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml", "../../linked.yaml"} {
 		data, err := tree.ReadFile(path.Join(".repositories/lib", name))
 		if err == nil || !strings.Contains(err.Error(), "which is outside the repository") {
-			t.Errorf("%s: %s, %v", name, data, err)
+			t.Errorf("%s: the data is %s, the error is %v", name, data, err)
 		}
 	}
 }

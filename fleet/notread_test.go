@@ -33,7 +33,7 @@ func TestFilesThatImportsDoNotRead(t *testing.T) {
 				}
 			}
 			if len(got) != len(c.want) || len(got) == 1 && (!strings.Contains(got[0], c.want[0]) || !strings.Contains(got[0], "sluice.yaml:6:11")) {
-				t.Errorf("%q, want %q", got, c.want)
+				t.Errorf("the result is %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func TestForeignFileSaysWhatToChange(t *testing.T) {
 	} {
 		got := errorsOf(t, tiny(map[string]string{"clusters/x.yaml": text}))
 		if len(got) != 1 || !strings.Contains(got[0].Hint, "spec.files") {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: the result of errorsOf is %v", name, got)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestBrokenOrdersAreRefused(t *testing.T) {
 		placement := map[string]string{"shop": "{}", "crds": "{}"}[c.app]
 		files["apps/"+c.app+"/app.yaml"] = orderedApp(c.app, placement, c.dependsOn)
 		if _, problems := Load(t.Context(), mapFS(files), nil); !strings.Contains(problems.Error(), c.want) {
-			t.Errorf("%s: got\n%s\nwant %q", name, problems.Error(), c.want)
+			t.Errorf("%s: got\nthe error is\n%s\nwant %q", name, problems.Error(), c.want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 				t.Fatalf("errors %q", errors)
 			}
 			if r, ok := f.Repository("c"); !ok || r.Follow != want.follow || r.Follow.On() != (want.follow != Follow{}) {
-				t.Errorf("got %+v", r)
+				t.Errorf("the result of Repository is %+v", r)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestSkippedLayersOfAMissingRepository(t *testing.T) {
 	for _, target := range f.Targets() {
 		_, err := f.Resolve(target)
 		if missing := err != nil && strings.Contains(err.Error(), "layer region"); missing != (target.App.Workspace() != nil) {
-			t.Errorf("%s: %v", target.App.Name, err)
+			t.Errorf("%s: the error is %v", target.App.Name, err)
 		}
 		apps[target.App.Name] = true
 	}

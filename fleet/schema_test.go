@@ -76,6 +76,6 @@ func validate(t *testing.T, schema []byte, name, doc string) {
 		t.Fatal(err)
 	}
 	if err := compile(t, schema).Validate(v); err != nil {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s: the error is %v", name, err)
 	}
 }

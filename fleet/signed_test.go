@@ -45,7 +45,7 @@ func TestSignersOfCharts(t *testing.T) {
 		files["sluice.yaml"] = strings.Replace(signedCharts, replace[0], replace[1], 1)
 		_, problems := Load(t.Context(), mapFS(files), NewCache())
 		if !strings.Contains(problems.Error(), want) {
-			t.Errorf("%s: got\n%s", want, problems.Error())
+			t.Errorf("want %s: got\nthe error is\n%s", want, problems.Error())
 		}
 	}
 }
@@ -58,7 +58,7 @@ func TestChangesOfKeysAffectEveryTarget(t *testing.T) {
 	before := load(t, files)
 	reach := func(*Fleet, Source) []string { return nil }
 	if got := Affected(before, before, []string{"README.md"}, reach); len(got) != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of Affected is %+v", got)
 	}
 	all := len(Affected(nil, before, nil, reach))
 	if got := Affected(before, before, []string{"keys/cosign.pub"}, reach); len(got) != all || all == 0 {

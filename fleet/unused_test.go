@@ -44,7 +44,7 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 		"env/c9.yaml":                        "did you mean c0.yaml?",
 	} {
 		if !strings.Contains(got[file], file+": warning: ") || !strings.Contains(got[file], want) {
-			t.Errorf("%s: %q\nwant %q", file, got[file], want)
+			t.Errorf("%s: the result is %q\nwant %q", file, got[file], want)
 		}
 		delete(got, file)
 	}

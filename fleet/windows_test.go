@@ -25,9 +25,9 @@ func TestTimesOfPromotions(t *testing.T) {
 		err := problems.Err()
 		switch {
 		case want == "" && err != nil:
-			t.Errorf("%s: %v", promotion, err)
+			t.Errorf("%s: the error is %v", promotion, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "sluice.yaml:")):
-			t.Errorf("%s: %v, want %s", promotion, err, want)
+			t.Errorf("%s: the error is %v, want %s", promotion, err, want)
 		}
 	}
 }

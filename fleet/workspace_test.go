@@ -55,7 +55,7 @@ func TestTheFolderOfAnOwnPolicy(t *testing.T) {
 	for text, want := range map[string]string{"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules", "  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep"} {
 		f := load(t, tenants(map[string]string{"workspaces/team-a.yaml": workspaceYAML + text}))
 		if w, ok := f.Workspace("team-a"); !ok || w.PolicyDir() != want {
-			t.Errorf("%q: %+v", text, w)
+			t.Errorf("%q: the result of Workspace is %+v", text, w)
 		}
 	}
 }
@@ -363,7 +363,7 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 	c, _ := f.Cluster("a")
 	r, err := f.Resolve(Target{App: app, Cluster: c})
 	if err != nil || r.Sources[0].Manifests.Path != ".repositories/team-a/m" {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("the result of Resolve is %+v, the error is %v", r, err)
 	}
 	if target := (Target{App: app, Cluster: c}); target.MayRead("apps/web/app.yaml") || target.MayRead(".repositories/team-ab/m") || !target.MayRead(".repositories/team-a/m/a.yaml") {
 		t.Error("MayRead is wrong")
@@ -486,7 +486,7 @@ func TestSignersOfAWorkspacesCharts(t *testing.T) {
 		f := load(t, tenants(map[string]string{"sluice.yaml": signers(c.verify), "workspaces/team-a/apps/web/app.yaml": chart(c.own)}))
 		w, _ := f.Workspace("team-a")
 		if (w.Err == nil) != c.ok || w.Err != nil && !strings.Contains(w.Err.Error(), `cannot choose the signer of charts "weak"`) {
-			t.Errorf("%s: %v", name, w.Err)
+			t.Errorf("%s: the error is %v", name, w.Err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestLineOfInvalidYAML(t *testing.T) {
 		"# c\n---\nd: \"\n *b\"\ne: *b\n":         "app.yaml:5:1: error: unknown anchor 'b'",
 	} {
 		if got := decodeFile("app.yaml", []byte(text)).problems.Error(); !strings.HasPrefix(got, want) {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("%q: the error is %s, want %s", text, got, want)
 		}
 	}
 }

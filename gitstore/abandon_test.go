@@ -25,7 +25,7 @@ func own(t *testing.T, format string) (dir string, branches int) {
 	cmd := exec.CommandContext(t.Context(), "git", "fast-import", "--quiet")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(commits.String())
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("the error is %v: the output is %s", err, out)
 	}
 	return dir, branches
 }
@@ -63,7 +63,7 @@ func TestRefsOfAShallowClone(t *testing.T) {
 	within(t, func() {
 		w := writer(t, s)
 		if got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{}); err != nil || got[0].State != Updated {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("the result of Push is %+v, the error is %v", got, err)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestRefsOfAnotherFormat(t *testing.T) {
 	})
 	within(t, func() {
 		if got, err := b.Push(t.Context(), nil, []Move{{"cluster/c-0000", Hash{1}, Hash{}}}, PushOptions{}); err == nil {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of Push is %+v", got)
 		}
 	})
 }

@@ -105,12 +105,12 @@ func TestAdvertisementsAreGoGits(t *testing.T) {
 	t.Parallel()
 	for name, text := range advertisements {
 		if err := likeGoGit(text); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	for _, name := range []string{"usual", "empty", "tags", "have", "no newline", "upper case"} {
 		if _, err := readAdvertised(bytes.NewReader(advertisements[name]), nil); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	for _, name := range []string{"zero id", "shallow", "error", "late error", "no hash", "nothing", "cut", "no length", "wrong length"} {

@@ -35,7 +35,7 @@ func TestErrorsContainNoCredentials(t *testing.T) {
 			}
 		}
 		if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(fmt.Sprintf("%+v %#v", err, err), "hunter2") {
-			t.Errorf("%s: %v", redactURL(c.address), err)
+			t.Errorf("%s: the error is %v", redactURL(c.address), err)
 		}
 	}
 	ok, err := s.Remote(strings.Replace(server.URL, "http://", "http://me:right@", 1)+"/r.git", Auth{})
@@ -118,10 +118,10 @@ func TestCredentialsAreNotSentOverPlainHTTP(t *testing.T) {
 		_, err := s.Remote(c.address, c.auth)
 		_, plain := errors.AsType[*plainhttp.Error](err)
 		if plain != c.refused || !c.refused && err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "SLUICE_PLAIN_HTTP")) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }

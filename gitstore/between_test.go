@@ -71,10 +71,10 @@ func TestLimitOfBetween(t *testing.T) {
 	s := open(t, Options{Dir: dir})
 	from, to := resolve(t, s, "main~3").Hash, resolve(t, s, "main").Hash
 	if got, err := s.Between(t.Context(), from, to, 3); err != nil || len(got) != 3 || got[0].Hash.IsZero() {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
 	if got, err := s.Between(t.Context(), from, to, 2); err == nil || got != nil || !strings.Contains(err.Error(), "more than 2 commits between") {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
 	for _, pair := range [][2]Hash{{to, to}, {to, from}} {
 		if got, err := s.Between(t.Context(), pair[0], pair[1], 0); err != nil || len(got) != 0 {

@@ -43,7 +43,7 @@ func TestConnectionCutAfterThePush(t *testing.T) {
 	one := commitOf(t, w, "one")
 	got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, one}}, PushOptions{})
 	if err != nil || len(got) != 1 || got[0].State != Updated {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("the result of Push is %+v, the error is %v", got, err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestConnectionCutBeforeThePush(t *testing.T) {
 	w := writer(t, s)
 	got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
 	if err == nil || len(got) != 1 || got[0].State != Unknown || !strings.Contains(got[0].Reason, "not moved yet") {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("the result of Push is %+v, the error is %v", got, err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestSilentHost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := b.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -178,7 +178,7 @@ func crashSession(t *testing.T, o Options) (err error) {
 	}
 	results, err := place.Push(t.Context(), w, []Move{{branch, Hash{}, one}}, PushOptions{})
 	if err == nil && results[0].State != Updated {
-		t.Fatalf("%+v", results)
+		t.Fatalf("the results are %+v", results)
 	}
 	return err
 }
@@ -231,7 +231,7 @@ func TestDamagedCacheIsFetchedAgain(t *testing.T) {
 				}
 			}
 			if err := read(); err != nil {
-				t.Errorf("%s %s: %v", what, suffix, err)
+				t.Errorf("the what is %s, the suffix is %s: the error is %v", what, suffix, err)
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func TestDamageOfTheUsersOwnObjects(t *testing.T) {
 		_, err = open(t, Options{Dir: dir}).Tree(t.Context(), tree)
 		damaged, ok := errors.AsType[*DamagedError](err)
 		if !ok || !errors.Is(err, ErrDamaged) || filepath.Dir(damaged.Path) != filepath.Dir(files[0]) {
-			t.Errorf("%s: %v", suffix, err)
+			t.Errorf("%s: the error is %v", suffix, err)
 		}
 		if sizeOf(t, files[0]) == 0 {
 			t.Errorf("%s was changed", files[0])
@@ -290,7 +290,7 @@ func TestLooseObjectsWithImpossibleSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := open(t, Options{Dir: dir}).Blob(t.Context(), hash); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%q: %v", header, err)
+			t.Errorf("%q: the error is %v", header, err)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestPartialClonesAreFilledByDirectory(t *testing.T) {
 	snap := s.Snapshot(t.Context(), resolve(t, s, "HEAD").Tree)
 	for i := range 100 {
 		if data, err := snap.ReadFile(fmt.Sprintf("many/%d", i)); err != nil || string(data) != fmt.Sprint(i) {
-			t.Fatalf("%d: %q %v", i, data, err)
+			t.Fatalf("%d: the data is %q, the error is %v", i, data, err)
 		}
 	}
 	if n := sidePacks(t, filepath.Join(clone, ".git")); n != 1 {
@@ -82,7 +82,7 @@ func TestMirrorFetchesARevision(t *testing.T) {
 		s := open(t, Options{URL: "file://" + origin})
 		c, err := s.FetchRevision(t.Context(), rev)
 		if err != nil || c.Hash.String() != want {
-			t.Errorf("%s: %v %v", rev, c.Hash, err)
+			t.Errorf("%s: the hash is %v, the error is %v", rev, c.Hash, err)
 		}
 		if _, err := s.Snapshot(t.Context(), c.Tree).ReadFile("dir/b.txt"); err != nil {
 			t.Error(err)
@@ -95,7 +95,7 @@ func TestMirrorFetchesARevision(t *testing.T) {
 		}
 	}
 	if _, err := s.FetchRevision(t.Context(), "nope"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if dir := s.dir; s.Close() != nil || isFolder(dir) {
 		t.Error("the temporary mirror is still there")
@@ -126,7 +126,7 @@ func TestMirrorFetchesOnlyNewObjects(t *testing.T) {
 					continue
 				}
 				if ok, err := s.IsAncestor(t.Context(), first, resolve(t, s, newest).Hash); err != nil || !ok {
-					t.Fatalf("%v %v", ok, err)
+					t.Fatalf("ok is %v, the error is %v", ok, err)
 				}
 			}
 			if n := largePacks(t, cacheDir); n != 1 {
@@ -154,7 +154,7 @@ func readMirror(t *testing.T, s *Store, want string) {
 	}
 	snap := s.Snapshot(t.Context(), c.Tree)
 	if data, err := snap.ReadFile("dir/b.txt"); err != nil || string(data) != want {
-		t.Fatalf("%q %v", data, err)
+		t.Fatalf("the data is %q, the error is %v", data, err)
 	}
 	if data, err := snap.ReadFile("noise"); err != nil || string(data) != noise() {
 		t.Fatalf("%d bytes, %v", len(data), err)
@@ -165,7 +165,7 @@ func largePacks(t *testing.T, cacheDir string) int {
 	t.Helper()
 	packs, err := filepath.Glob(filepath.Join(cacheDir, "*", "objects", "pack", "*.pack"))
 	if err != nil || len(packs) < 3 {
-		t.Fatalf("%v %v", packs, err)
+		t.Fatalf("the packs are %v, the error is %v", packs, err)
 	}
 	large := 0
 	for _, pack := range packs {
@@ -182,7 +182,7 @@ func TestMirrorOfAPlainServerFindsAnOldCommit(t *testing.T) {
 	runGit(t, origin, "commit", "-qm", "two", "--allow-empty")
 	s := open(t, Options{URL: "file://" + origin})
 	if c, err := s.FetchRevision(t.Context(), first); err != nil || c.Hash.String() != first {
-		t.Errorf("%v %v", c.Hash, err)
+		t.Errorf("the hash is %v, the error is %v", c.Hash, err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestBranchesOfAnotherRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, err := fresh.Snapshot(t.Context(), c.Tree).ReadFile("f"); err != nil || string(data) != "two" {
-			t.Errorf("%q %v", data, err)
+			t.Errorf("the data is %q, the error is %v", data, err)
 		}
 		if fresh.Has(one) {
 			t.Error("the history came too")

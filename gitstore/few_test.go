@@ -36,7 +36,7 @@ func TestFewChanges(t *testing.T) {
 		t.Errorf("%d changes: %v", len(few), err)
 	}
 	if few, err := FewChanges(t.Context(), s, a, a, 0); err != nil || few != nil {
-		t.Errorf("%v, %v", few, err)
+		t.Errorf("the few is %v, the error is %v", few, err)
 	}
 	empty, err := w.Tree(nil)
 	if err != nil {

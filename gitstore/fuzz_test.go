@@ -53,7 +53,7 @@ func TestTrailersAreInTheLastParagraph(t *testing.T) {
 		"":                                0,
 	} {
 		if got := Trailers(message); len(got) != want {
-			t.Errorf("%q: %+v", message, got)
+			t.Errorf("%q: the result of Trailers is %+v", message, got)
 		}
 	}
 }

@@ -42,11 +42,11 @@ func TestIsAncestor(t *testing.T) {
 		{"other", "main", false},
 	} {
 		if got, err := s.IsAncestor(t.Context(), resolve(t, s, c.old).Hash, resolve(t, s, c.new).Hash); err != nil || got != c.want {
-			t.Errorf("%s → %s: %v %v", c.old, c.new, got, err)
+			t.Errorf("the old is %s → the new is %s: the result of IsAncestor is %v, the error is %v", c.old, c.new, got, err)
 		}
 	}
 	if _, err := s.MergeBase(t.Context(), resolve(t, s, "other").Hash, resolve(t, s, "main").Hash); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestShallowHistoryIsDeepenedInAFewRequests(t *testing.T) {
 			s := open(t, Options{Dir: clone})
 			base, err := s.MergeBase(t.Context(), resolve(t, s, "main").Hash, resolve(t, s, "origin/side").Hash)
 			if err != nil || base.String() != first {
-				t.Fatalf("%s %v, want %s", base, err, first)
+				t.Fatalf("the base is %s, the error is %v, want %s", base, err, first)
 			}
 			packs, err := filepath.Glob(filepath.Join(clone, ".git", sideName, "objects", "pack", "*.pack"))
 			if err != nil || len(packs) == 0 || len(packs) > 3 {
@@ -161,10 +161,10 @@ func TestShallowHistoryWithoutARemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.IsAncestor(t.Context(), old, head.Hash); !errors.Is(err, ErrShallow) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if _, err := s.Resolve(t.Context(), "HEAD~2"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "git fetch --unshallow") {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestServerThatGivesOnlyTips(t *testing.T) {
 	s := open(t, Options{Dir: clone})
 	_, err = s.IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash)
 	if !errors.Is(err, ErrShallow) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || strings.Contains(err.Error(), "--now") {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if _, err := s.Commit(t.Context(), first); !errors.Is(err, ErrNotFound) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || !strings.Contains(err.Error(), "the server gives only") {
 		t.Errorf("the missing commit: %v", err)
@@ -205,7 +205,7 @@ func TestMergeBaseOfParentAndChildInAShallowClone(t *testing.T) {
 	child, parent := resolve(t, s, "HEAD").Hash, resolve(t, s, "HEAD~1").Hash
 	for _, pair := range [][2]Hash{{child, parent}, {parent, child}} {
 		if got, err := s.MergeBase(t.Context(), pair[0], pair[1]); err != nil || got != parent {
-			t.Errorf("got %s, %v; want %s", got, err, parent)
+			t.Errorf("the result of MergeBase is %s, the error is %v; want %s", got, err, parent)
 		}
 	}
 }

@@ -56,13 +56,13 @@ func TestErrorsOfServers(t *testing.T) {
 				t.Errorf("%s %d is no error: %+v", method, status, results)
 				continue
 			case strings.ContainsAny(err.Error(), "\r\n\x1b\u202e\u009b"), strings.Contains(err.Error(), "hunter2"), len(err.Error()) > 2000:
-				t.Errorf("%s %d: %q", method, status, err)
+				t.Errorf("the method is %s, the status is %d: the error is %q", method, status, err)
 			case status < 404 && !strings.Contains(err.Error(), "SLUICE_GIT_TOKEN"):
 				t.Errorf("%s %d: no hint: %v", method, status, err)
 			}
 			for _, r := range results {
 				if r.State != Unknown {
-					t.Errorf("%s %d: %+v", method, status, r)
+					t.Errorf("the method is %s, the status is %d: the result is %+v", method, status, r)
 				}
 			}
 			if refs := runGit(t, bare, "for-each-ref"); refs != "" {
@@ -125,7 +125,7 @@ func TestNoLeakedFilesOrGoroutines(t *testing.T) {
 			}
 			h := commitOf(t, w, fmt.Sprint(at, i))
 			if got := push(t, b, w, Move{fmt.Sprintf("env/%d/%d", len(at), i), Hash{}, h}); got[0].State != Updated {
-				t.Fatalf("%+v", got)
+				t.Fatalf("the result of push is %+v", got)
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
@@ -180,7 +180,7 @@ func TestAdvertisedZeroIsRefused(t *testing.T) {
 		_, list := b.List(t.Context(), "")
 		for what, err := range map[string]error{"FetchRevision": revision, "List": list} {
 			if err == nil || errors.Is(err, ErrNoRef) || !strings.Contains(err.Error(), "names no object") {
-				t.Errorf("%s %s: %v", name, what, err)
+				t.Errorf("the name is %s, the what is %s: the error is %v", name, what, err)
 			}
 		}
 		if err := s.Close(); err != nil {

@@ -87,7 +87,7 @@ func TestOneListing(t *testing.T) {
 		old, _ := ParseHash(feature)
 		moved, _ := ParseHash(main)
 		if got := push(t, b, nil, Move{"feature", old, Hash{}}); got[0].State != Conflict || !strings.Contains(got[0].Reason, moved.Short()) {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		list("feature", main)
 		list("later", feature)
@@ -95,7 +95,7 @@ func TestOneListing(t *testing.T) {
 	step("a push that moves", 1, func() {
 		old, _ := ParseHash(main)
 		if got := push(t, b, nil, Move{"feature", old, Hash{}}); got[0].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		list("feature", "")
 		list("later", feature)
@@ -155,7 +155,7 @@ func TestPushComparesUnmovedBranches(t *testing.T) {
 		} {
 			got, err := b.Push(t.Context(), nil, []Move{{"env/dev", one, two}}, PushOptions{Unmoved: unmoved})
 			if err != nil || len(got) != 1 || got[0].State != Conflict || !strings.HasPrefix(got[0].Branch, "sluice/") || got[0].Reason == "" {
-				t.Errorf("%s: %+v %v", name, got, err)
+				t.Errorf("%s: the result of Push is %+v, the error is %v", name, got, err)
 			}
 		}
 		if at := runGit(t, bare, "rev-parse", "env/dev"); at != one.String() {
@@ -163,7 +163,7 @@ func TestPushComparesUnmovedBranches(t *testing.T) {
 		}
 		got, err := b.Push(t.Context(), nil, []Move{{"env/dev", one, two}}, PushOptions{Unmoved: map[string]Hash{"sluice/state": one, "sluice/gone": {}}})
 		if err != nil || len(got) != 1 || got[0].State != Updated || runGit(t, bare, "rev-parse", "env/dev") != two.String() {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("the result of Push is %+v, the error is %v", got, err)
 		}
 	})
 }

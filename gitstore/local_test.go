@@ -20,7 +20,7 @@ func TestCheckedOutBranchIsLeftAlone(t *testing.T) {
 	head, _ := s.Resolve(t.Context(), "main")
 	got := push(t, s.Local(), w, Move{"main", head.Hash, commitOf(t, w, "x", head.Hash)})
 	if got[0].State != Rejected || !strings.Contains(got[0].Reason, "checked out") {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestCheckedOutInALinkedWorkingTree(t *testing.T) {
 		next := commitOf(t, w, "x", head.Hash)
 		got := push(t, s.Local(), w, Move{"main", head.Hash, next}, Move{"env/dev", head.Hash, next}, Move{"env/free", Hash{}, next})
 		if len(got) != 2 || got[0].State != Rejected || got[1].State != Rejected {
-			t.Errorf("%s: %+v", at, got)
+			t.Errorf("%s: the result of push is %+v", at, got)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestConflictingBranchNames(t *testing.T) {
 		}
 		push(t, s.Local(), w, Move{"x/y/z", one, Hash{}})
 		if got := push(t, s.Local(), w, Move{"x/y", Hash{}, one}); got[0].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		if got := runGit(t, bare, "for-each-ref", "--format=%(refname)"); got != "refs/heads/env/dev\nrefs/heads/x/y" {
 			t.Errorf("there are %s", got)
@@ -121,17 +121,17 @@ func TestOddRefs(t *testing.T) {
 	write(t, bare, "refs/heads/env/held.lock", "")
 	refs, err := s.Local().List(t.Context(), "env/")
 	if err != nil || len(refs) != 1 || refs["env/real"] != one {
-		t.Errorf("%v %v", refs, err)
+		t.Errorf("the refs are %v, the error is %v", refs, err)
 	}
 	for _, name := range []string{"env/link", "env/broken"} {
 		if got, err := s.Local().Push(t.Context(), w, []Move{{name, Hash{}, one}}, PushOptions{}); err == nil {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: the result of Push is %+v", name, got)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if got, err := s.Local().Push(ctx, w, []Move{{"env/held", Hash{}, one}}, PushOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("the result of Push is %+v, the error is %v", got, err)
 	}
 	if _, err := os.Stat(filepath.Join(bare, "refs", "heads", "env", "held.lock")); err != nil {
 		t.Errorf("somebody's lock was removed: %v", err)
@@ -163,14 +163,14 @@ func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 			moves[1] = Move{fmt.Sprint("env/temporary", i%2), resolve(t, s, fmt.Sprint("env/temporary", i%2)).Hash, Hash{}}
 		}
 		if got := push(t, s.Local(), w, moves...); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
-			t.Errorf("%d: %+v", i, got)
+			t.Errorf("%d: the result of push is %+v", i, got)
 			break
 		}
 		if i >= 2 {
 			push(t, s.Local(), nil, temporary)
 		}
 		if have := runGit(t, bare, "rev-parse", "env/dev", "env/other", "env/temporary0"); !strings.HasPrefix(have, next.String()+"\n"+other.String()) {
-			t.Errorf("%d: %s", i, have)
+			t.Errorf("%d: the have is %s", i, have)
 		}
 		at = next
 	}

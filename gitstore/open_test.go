@@ -37,7 +37,7 @@ func TestResolveEqualsRevParse(t *testing.T) {
 		}
 	}
 	if _, err := OpenMemory().Resolve(t.Context(), "HEAD"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestKindsOfRepositories(t *testing.T) {
 			t.Errorf("HEAD of %s is %s, want %s", at, c.Hash, want)
 		}
 		if data, err := s.Snapshot(t.Context(), c.Tree).ReadFile("dir/b.txt"); err != nil || string(data) != "b\n" {
-			t.Errorf("%s: %q %v", at, data, err)
+			t.Errorf("%s: the data is %q, the error is %v", at, data, err)
 		}
 	}
 }
@@ -77,11 +77,11 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	runGit(t, reftable, "config", "extensions.refstorage", "reftable")
 	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable", t.TempDir(): "not in a Git repository"} {
 		if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("want %s: the error is %v", want, err)
 		}
 	}
 	if _, err := Open(t.Context(), Options{Dir: source(t), Remote: "nope"}); !errors.Is(err, ErrNotFound) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	for _, o := range []Options{{}, {Dir: "x", URL: "y"}, {URL: "git://example.com/x"}, {URL: "--upload-pack=x"}, {URL: "ext::sh -c x"}} {
 		if _, err := Open(t.Context(), o); err == nil {
@@ -100,11 +100,11 @@ func TestObjectsPackedByAnotherProcess(t *testing.T) {
 	runGit(t, dir, "gc", "-q", "--prune=now")
 	c := resolve(t, s, "main")
 	if data, err := s.Snapshot(t.Context(), c.Tree).ReadFile("late"); err != nil || string(data) != "late\n" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 	runGit(t, dir, "-c", "pack.window=0", "repack", "-adqF")
 	if data, err := s.Snapshot(t.Context(), first.Tree).ReadFile("a.txt"); err != nil || string(data) != "a\n" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 }
 
@@ -124,13 +124,13 @@ func TestLargeFilesAreNotRead(t *testing.T) {
 		snap := open(t, Options{Dir: dir}).Snapshot(t.Context(), resolve(t, s, "HEAD").Tree)
 		for _, name := range []string{"one", "two"} {
 			if _, err := snap.ReadFile(name); !errors.Is(err, ErrTooLarge) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: the error is %v", name, err)
 			}
 		}
 		runGit(t, dir, "gc", "-q")
 	}
 	if _, err := writer(t, s).Blob(zeros); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

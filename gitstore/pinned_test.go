@@ -37,7 +37,7 @@ func TestPinnedRepository(t *testing.T) {
 	}
 	data, err := s.Snapshot(t.Context(), tree).ReadFile(".repositories/components/charts/web/values.yaml")
 	if err != nil || string(data) != "replicas: 3\n" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 	if _, err := s.Graft(t.Context(), tree, ".repositories", nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second graft in one directory: %v", err)
@@ -64,7 +64,7 @@ func TestRemoteRefs(t *testing.T) {
 	}
 	at := resolve(t, open(t, Options{Dir: dir}), "HEAD").Hash
 	if refs["refs/heads/main"] != at || refs["refs/tags/v1.0.0^{}"] != at || refs["refs/tags/v1.0.0"] == at {
-		t.Errorf("%v", refs)
+		t.Errorf("the refs are %v", refs)
 	}
 }
 
@@ -88,14 +88,14 @@ func TestBorrowedObjects(t *testing.T) {
 	}
 	s.Borrow(other)
 	if data, err := s.Snapshot(t.Context(), tree).ReadFile("new"); err != nil || string(data) != "text" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 	replaced, err := s.Replace(t.Context(), tree, "new", []byte("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if data, err := s.Snapshot(t.Context(), replaced).ReadFile("new"); err != nil || string(data) != "other" {
-		t.Errorf("%q %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestLimitOfAnotherRepository(t *testing.T) {
 	request := fetchRequest{objects: []Hash{pin.Hash}, depth: 1}
 	e.most = 64
 	if err := s.fetch(t.Context(), e, request); err == nil || !strings.Contains(err.Error(), "more than 64 bytes") || s.Has(pin.Hash) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	e.most = 1 << 20
 	if err := s.fetch(t.Context(), e, request); err != nil || !s.Has(pin.Hash) {
@@ -187,13 +187,13 @@ func TestMissingContentIsNoMissingFile(t *testing.T) {
 	})
 	_, err = snap.ReadFile(".repositories/lib/values.yaml")
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "git.example.com/acme/lib.git: SSH key") || strings.Contains(err.Error(), "not in this repository") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if _, err = snap.ReadDir(".repositories/lib"); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if _, err = snap.ReadFile("none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if got := strings.Join(lacking, " "); got != ".repositories/lib/values.yaml .repositories/lib" {
 		t.Errorf("lacking: %s", got)

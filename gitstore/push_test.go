@@ -53,16 +53,16 @@ func TestPushMovesByCompareAndSwap(t *testing.T) {
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		if got := push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"cluster/a", Hash{}, one}); got[0].State != Updated {
-			t.Fatalf("%+v", got)
+			t.Fatalf("the result of push is %+v", got)
 		}
 		refs, err := b.List(t.Context(), "env/", "cluster/")
 		if err != nil || len(refs) != 2 || refs["env/dev"] != one {
-			t.Fatalf("%v %v", refs, err)
+			t.Fatalf("the refs are %v, the error is %v", refs, err)
 		}
 		w = writer(t, s)
 		two := commitOf(t, w, "two", one)
 		if got := push(t, b, w, Move{"env/dev", one, two}); got[0].State != Updated || runGit(t, bare, "rev-parse", "env/dev") != two.String() {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestPushRefusesMovedBranches(t *testing.T) {
 		got := push(t, b, w, Move{"env/dev", one, two}, Move{"env/gone", one, two}, Move{"env/packed", one, two})
 		for _, r := range got {
 			if r.State != Conflict || r.Reason == "" {
-				t.Errorf("%+v", r)
+				t.Errorf("the result is %+v", r)
 			}
 		}
 		if len(got) != 2 || runGit(t, bare, "rev-parse", "env/dev") != human || runGit(t, bare, "rev-parse", "env/packed") != one.String() {
@@ -92,11 +92,11 @@ func TestPushRefusesMovedBranches(t *testing.T) {
 			t.Errorf("a deleted branch is back: %v", refs)
 		}
 		if got := push(t, b, w, Move{"env/new", Hash{}, two}, Move{"env/packed", one, two}); len(got) != 2 || got[1].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		w = writer(t, s)
 		if got := push(t, b, w, Move{"env/packed", two, Hash{}}); got[0].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		if refs, _ := b.List(t.Context(), "env/p"); len(refs) != 0 {
 			t.Errorf("a branch was not deleted: %v", refs)
@@ -123,7 +123,7 @@ func TestPushReportsEveryRef(t *testing.T) {
 	one := commitOf(t, w, "one")
 	got := push(t, b, w, Move{"env/yes", Hash{}, one}, Move{"env/no", Hash{}, one}, Move{"env/too", Hash{}, one})
 	if got[0].State != Updated || got[1].State != Rejected || got[2].State != Updated || !strings.Contains(got[1].Reason, "hook") {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestAtomicPushMovesAllOrNothing(t *testing.T) {
 	one := commitOf(t, w, "one")
 	got := push(t, b, w, Move{"env/yes", Hash{}, one}, Move{"env/no", Hash{}, one})
 	if got[0].State == Updated || got[1].State == Updated {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 	if refs, _ := b.List(t.Context(), "env/"); len(refs) != 0 {
 		t.Errorf("moved: %v", refs)
@@ -165,7 +165,7 @@ func TestRefsPerPush(t *testing.T) {
 	}
 	got, err := b.Push(t.Context(), w, moves, PushOptions{PerPush: 3})
 	if err != nil || len(got) != 7 {
-		t.Fatalf("%+v %v", got, err)
+		t.Fatalf("the result of Push is %+v, the error is %v", got, err)
 	}
 	data, _ := os.ReadFile(count)
 	if n := strings.Count(string(data), "push"); n != 3 {
@@ -207,7 +207,7 @@ func TestServerDecidesARace(t *testing.T) {
 	two := commitOf(t, w, "two", one)
 	got := push(t, b, w, Move{"env/dev", one, two}, Move{"env/qa", one, two})
 	if got[0].State != Conflict || got[1].State == Updated || runGit(t, bare, "rev-parse", "env/dev") != human || runGit(t, bare, "rev-parse", "env/qa") != one.String() {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestHookMessageIsTheReason(t *testing.T) {
 	w := writer(t, s)
 	got := push(t, b, w, Move{"env/dev", Hash{}, commitOf(t, w, "one")})
 	if got[0].State != Rejected || !strings.Contains(got[0].Reason, "on Friday") || strings.ContainsAny(got[0].Reason, "\x1b\n") || strings.Contains(got[0].Reason, "s3cret") {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestRefsPerPushStopAtAConflict(t *testing.T) {
 	moves := []Move{{"cluster/0", Hash{}, two}, {"cluster/1", Hash{}, two}, {"cluster/2", two, two}, {"env/dev", Hash{}, two}}
 	got, err := b.Push(t.Context(), w, moves, PushOptions{PerPush: 1})
 	if err != nil || len(got) != 3 || got[1].State != Updated || got[2].State != Conflict {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("the result of Push is %+v, the error is %v", got, err)
 	}
 	if refs, err := b.List(t.Context(), "env/"); err != nil || len(refs) != 0 {
 		t.Errorf("the environment branch moved before its clusters: %v %v", refs, err)
@@ -257,12 +257,12 @@ func TestInvalidMovesAreRefusedLocally(t *testing.T) {
 		long := strings.Repeat("x", 2000)
 		for _, name := range []string{"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long} {
 			if got, err := b.Push(t.Context(), w, []Move{{name, Hash{}, one}}, PushOptions{}); err == nil {
-				t.Errorf("%q: %+v", name, got)
+				t.Errorf("%q: the result of Push is %+v", name, got)
 			}
 		}
 		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}}, {{"b/c/d", Hash{}, one}, {"b", Hash{}, one}}} {
 			if got, err := b.Push(t.Context(), w, moves, PushOptions{}); err == nil {
-				t.Errorf("%+v", got)
+				t.Errorf("the result of Push is %+v", got)
 			}
 		}
 		if out := runGit(t, bare, "for-each-ref"); out != "" {
@@ -278,10 +278,10 @@ func TestPushWithoutObjects(t *testing.T) {
 		one := commitOf(t, w, "one")
 		push(t, b, w, Move{"env/dev", Hash{}, one})
 		if got := push(t, b, nil, Move{"env/copy", Hash{}, one}, Move{"env/dev", one, Hash{}}); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		if got := push(t, b, writer(t, s), Move{"env/copy", one, Hash{}}); got[0].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of push is %+v", got)
 		}
 		if out := runGit(t, bare, "for-each-ref"); out != "" {
 			t.Errorf("there are %s", out)
@@ -301,16 +301,16 @@ func TestRefusedByAHookIsNotDamage(t *testing.T) {
 	w := writer(t, s)
 	results, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
 	if err != nil || len(results) != 1 {
-		t.Fatalf("%+v %v", results, err)
+		t.Fatalf("the results are %+v, the error is %v", results, err)
 	}
 	refused, ok := errors.AsType[*RefusedError](results[0].Err())
 	if !ok || errors.Is(refused, ErrDamaged) || errors.Is(refused, ErrNotFound) || !strings.Contains(refused.Message, "malformed packfile") {
-		t.Errorf("%#v", results[0])
+		t.Errorf("the results are %#v", results[0])
 	}
 	one, two := commitOf(t, w, "one"), Hash{1}
 	for state, want := range map[State]error{Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused, Unknown: ErrOutcomeUnknown} {
 		if err := (MoveResult{Move: Move{"env/dev", two, one}, State: state, Reason: "why"}).Err(); !errors.Is(err, want) {
-			t.Errorf("%s: %v", state, err)
+			t.Errorf("%s: the error is %v", state, err)
 		}
 	}
 }

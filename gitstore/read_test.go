@@ -21,7 +21,7 @@ func TestSnapshotIsAFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Author.Name != "A" || c.Author.When.Format(time.RFC3339) != "2024-01-02T03:04:05+01:00" || c.Message != "first\n" {
-		t.Errorf("got %+v", c)
+		t.Errorf("the result of Resolve is %+v", c)
 	}
 	snap := s.Snapshot(t.Context(), c.Tree)
 	if err := fstest.TestFS(fileOnly{snap}, "a.txt", "dir/b.txt", "dir/sub/c.sh"); err != nil {
@@ -171,7 +171,7 @@ func TestSnapshotRemembersItsWay(t *testing.T) {
 		got, err := one.Entry(p)
 		want, wantErr := s.Snapshot(t.Context(), root).Entry(p)
 		if got != want || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
-			t.Fatalf("%s: %v, %v, want %v, %v", p, got, err, want, wantErr)
+			t.Fatalf("%s: the result of Entry is %v, the error is %v, want %v, want %v", p, got, err, want, wantErr)
 		}
 		if err == nil {
 			if found++; got.Mode == ModeFile {

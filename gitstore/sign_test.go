@@ -181,7 +181,7 @@ func TestOpenPGPSignaturesVerify(t *testing.T) {
 	}{{plain, "", true}, {locked, "pass", true}, {locked, "", false}, {locked, "wrong", false}, {[]byte("no key"), "", false}, {nil, "", false}} {
 		signer, err := NewSigner(c.key, c.passphrase)
 		if (err == nil) != c.ok {
-			t.Fatalf("%q: %v", c.passphrase, err)
+			t.Fatalf("%q: the error is %v", c.passphrase, err)
 		}
 		if !c.ok {
 			continue
@@ -206,7 +206,7 @@ func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	t.Setenv("GNUPGHOME", t.TempDir())
 	write(t, bare, "public", string(public))
 	if out, err := exec.CommandContext(t.Context(), "gpg", "--batch", "--no-autostart", "--import", filepath.Join(bare, "public")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	if out := runGit(t, bare, "verify-commit", "-v", "env/dev"); !strings.Contains(out, "Good signature") {
 		t.Error(out)
@@ -250,7 +250,7 @@ func TestVerifySignature(t *testing.T) {
 	}
 	for _, h := range commits {
 		if who, err := s.VerifySignature(t.Context(), h, allowed); err != nil || who != "ana@example.com" {
-			t.Errorf("%s: %q, %v", h, who, err)
+			t.Errorf("%s: the who is %q, the error is %v", h, who, err)
 		}
 		if _, err := s.VerifySignature(t.Context(), h, strangers); !errors.Is(err, ErrUnverified) || !strings.Contains(err.Error(), h.String()) {
 			t.Errorf("a stranger's key: %v", err)

@@ -88,7 +88,7 @@ func TestSSH(t *testing.T) {
 		w := writer(t, s)
 		got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
 		if err == nil && got[0].State != Updated {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of Push is %+v", got)
 		}
 		return err
 	}

@@ -28,7 +28,7 @@ func TestCABundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := stranger.List(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "CA bundle") {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	known, err := s.Remote(server.URL+"/r.git", Auth{CABundle: bundle})
 	if err != nil {
@@ -37,13 +37,13 @@ func TestCABundle(t *testing.T) {
 	w := writer(t, s)
 	one := commitOf(t, w, "one")
 	if got := push(t, known, w, Move{"env/dev", Hash{}, one}); got[0].State != Updated {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of push is %+v", got)
 	}
 	if refs, err := known.List(t.Context(), "env/"); err != nil || refs["env/dev"] != one {
-		t.Errorf("%v %v", refs, err)
+		t.Errorf("the refs are %v, the error is %v", refs, err)
 	}
 	if refs, err := RemoteRefs(t.Context(), server.URL+"/r.git", Auth{CABundle: bundle}); err != nil || refs["refs/heads/env/dev"] != one {
-		t.Errorf("%v %v", refs, err)
+		t.Errorf("the refs are %v, the error is %v", refs, err)
 	}
 	if _, err := s.Remote(server.URL+"/r.git", Auth{CABundle: []byte("no certificate")}); err == nil {
 		t.Error("anything was taken for a certificate")

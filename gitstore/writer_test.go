@@ -32,18 +32,18 @@ func TestWrittenObjectsPassFsck(t *testing.T) {
 	}
 	first := commitOf(t, w, "one")
 	if c, err := s.Commit(t.Context(), first); err != nil || c.Message != "m\n" { // it is readable before the push
-		t.Errorf("%+v %v", c, err)
+		t.Errorf("the result of Commit is %+v, the error is %v", c, err)
 	}
 	results, err := s.Local().Push(t.Context(), w, []Move{{"env/dev", Hash{}, first}, {"cluster/a", Hash{}, first}}, PushOptions{})
 	if err != nil || len(results) != 2 || results[0].State != Updated {
-		t.Fatalf("%+v %v", results, err)
+		t.Fatalf("the results are %+v, the error is %v", results, err)
 	}
 	runGit(t, dir, "fsck", "--strict", "--full")
 	if got := runGit(t, dir, "rev-parse", "env/dev"); got != first.String() {
 		t.Errorf("env/dev is at %s", got)
 	}
 	if got := runGit(t, dir, "cat-file", "-p", "env/dev:f"); got != "one" {
-		t.Errorf("got %q", got)
+		t.Errorf("the result of runGit is %q", got)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestPushedWriterRefusesObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leftover, err := filepath.Glob(filepath.Join(bare, "objects", "pack", "tmp_*")); err != nil || len(leftover) != 0 {
-		t.Errorf("%v %v", leftover, err)
+		t.Errorf("the leftover is %v, the error is %v", leftover, err)
 	}
 	runGit(t, bare, "fsck", "--strict")
 }
@@ -179,7 +179,7 @@ func TestWriterHoldsTrees(t *testing.T) {
 	}
 	for name, h := range map[string]Hash{"a": first, "b": second} {
 		if got, err := s.Tree(t.Context(), h); err != nil || len(got) != 1 || got[0].Name != name {
-			t.Errorf("%s: %+v, %v", name, got, err)
+			t.Errorf("%s: the result of Tree is %+v, the error is %v", name, got, err)
 		}
 	}
 }
@@ -214,7 +214,7 @@ func TestClosedWriterIsAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if o, ok, err := w.read(h); ok || err != nil {
-			t.Errorf("%s: %q, %t, %v", name, o.data, ok, err)
+			t.Errorf("%s: the data is %q, ok is %t, the error is %v", name, o.data, ok, err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ spec:
 		}
 		st, err := branch.ReadTree(t.Context(), h.Store, tree)
 		if err != nil || st.Kinds[kind] != c.want {
-			t.Errorf("%s: %v, %v", name, st.Kinds, err)
+			t.Errorf("%s: the kinds are %v, the error is %v", name, st.Kinds, err)
 		}
 	}
 }

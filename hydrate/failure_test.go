@@ -63,7 +63,7 @@ func TestFailuresNameTheFileAndLineInTheRepository(t *testing.T) {
 					continue
 				}
 				if f.File != c.file || c.line != 0 && f.Line != c.line || !strings.Contains(f.Message, c.message) || strings.Count(f.Message, f.File+":") < 1 {
-					t.Errorf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
+					t.Errorf("%s:the line is %d:the column is %d: the message is %s", f.File, f.Line, f.Column, f.Message)
 				}
 				return
 			}
@@ -104,9 +104,9 @@ func TestNotesOfTheRendererReachTheResult(t *testing.T) {
 	}
 	if len(merged) != 2 || merged[0].App != "baseline" || len(merged[0].Clusters) != 3 ||
 		!strings.Contains(merged[0].Message, "manifests/baseline/four.yaml") || !strings.Contains(merged[1].Message, "manifests/baseline/two.yaml") {
-		t.Errorf("%+v", e.Notes)
+		t.Errorf("the notes are %+v", e.Notes)
 	}
 	if got := merged[0].String(); !strings.HasPrefix(got, "baseline on 3 clusters: ") {
-		t.Errorf("%q", got)
+		t.Errorf("the merged is %q", got)
 	}
 }

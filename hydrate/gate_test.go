@@ -56,7 +56,7 @@ func TestGateJudgesOnlyChangedTargets(t *testing.T) {
 		t.Fatalf("judged %q, %v", g.judged, err)
 	}
 	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || !strings.Contains(e.Reason, "--allow-policy x --reason") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 	if e := result.Environments[1]; e.Status != hydrate.StatusUpdated {
 		t.Errorf("another environment: %s %s", e.Status, e.Reason)
@@ -66,7 +66,7 @@ func TestGateJudgesOnlyChangedTargets(t *testing.T) {
 	}
 	result, err = gated(r, g, func(q *hydrate.Request) { q.AllowPolicy, q.Reason = []string{"y", "x"}, "it is a test" })
 	if err != nil || result.Environments[0].Status != hydrate.StatusUpdated || len(result.Environments[0].Exceptions) != 1 {
-		t.Fatalf("%+v, %v", result, err)
+		t.Fatalf("the result is %+v, the error is %v", result, err)
 	}
 	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)", "cluster/dev-1"); got != "x: it is a test" {
 		t.Errorf("trailer %q", got)

@@ -107,7 +107,7 @@ func TestAWorkspaceThatFailsIsHeld(t *testing.T) {
 			result := hydrateAll(r)
 			dev := result.Environments[0]
 			if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" || result.OK() {
-				t.Fatalf("%s %+v", dev.Summary(), dev)
+				t.Fatalf("Summary is %s, the dev is %+v", dev.Summary(), dev)
 			}
 			if got := r.Git("rev-parse", "cluster/dev-1:workspaces/team-a"); got != trees {
 				t.Error("the targets of team-a have changed")
@@ -147,7 +147,7 @@ func TestAWorkspaceWithoutAnEarlierStateFailsTheEnvironment(t *testing.T) {
 	r.Write("workspaces/team-a/apps/web/app.yaml", "kind: [\n")
 	r.Commit("break team-a")
 	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusFailed || !strings.Contains(dev.Reason, "workspace team-a") {
-		t.Errorf("%s", dev.Summary())
+		t.Errorf("Summary is %s", dev.Summary())
 	}
 }
 
@@ -172,7 +172,7 @@ func TestMassDeletionsHoldTheWorkspace(t *testing.T) {
 	r.Commit("team-a removes most")
 	dev := hydrateAll(r).Environments[0]
 	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" || !strings.Contains(dev.Held[0].Reason, "22 of its 24 objects would go") {
-		t.Fatalf("%s", dev.Summary())
+		t.Fatalf("Summary is %s", dev.Summary())
 	}
 	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-a/web"); !strings.Contains(got, "configmap-b") {
 		t.Errorf("team-a has\n%s", got)
@@ -203,6 +203,6 @@ func TestDeletionsOfSeveralWorkspaces(t *testing.T) {
 	r.Commit("2 on each of 2 clusters")
 	dev := hydrateAll(r).Environments[0]
 	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Objects.Removed != 2 {
-		t.Errorf("%s", dev.Summary())
+		t.Errorf("Summary is %s", dev.Summary())
 	}
 }

@@ -43,7 +43,7 @@ func TestOnlyChangedTargetsAreRenderedAndMoved(t *testing.T) {
 	r.Commit("Canada")
 	expect(r, r.Hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 1/11 moved 1")
 	if got := r.Git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)", "--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got, "A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
-		t.Errorf("got %q", got)
+		t.Errorf("the result of Git is %q", got)
 	}
 	r.Write("README.md", "nobody reads this\n")
 	r.Commit("readme")
@@ -51,7 +51,7 @@ func TestOnlyChangedTargetsAreRenderedAndMoved(t *testing.T) {
 	r.Git("fsck", "--strict", "--full")
 	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil, time.Now())
 	if err != nil || len(found) != 3 || found[0].Status != "ok" || found[2].Status != "ok" {
-		t.Errorf("%+v %v", found, err)
+		t.Errorf("the found is %+v, the error is %v", found, err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestOnlyEnvironmentsOfTheTrunkAreWritten(t *testing.T) {
 	result := r.Hydrate(none)
 	expect(r, result, "dev updated 0/7 moved 0", "staging checked 7/7 moved 0", "prod failed 11/11 moved 0")
 	if f := result.Environments[2].Failures; result.OK() || len(f) != 1 || f[0].Cluster != "prod-us-1" || !strings.Contains(f[0].Message, "replicas") {
-		t.Errorf("%+v", f)
+		t.Errorf("the failures are %+v", f)
 	}
 }
 
@@ -92,11 +92,11 @@ func TestRemovedAppsAndTheDeletionLimit(t *testing.T) {
 	r.Commit("hardly anything")
 	result := r.Hydrate(nil)
 	if e := result.Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--max-deletions") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 	result = r.Hydrate(func(q *hydrate.Request) { q.MaxDeletions = 1000 })
 	if !result.OK() {
-		t.Errorf("%+v", result)
+		t.Errorf("the result is %+v", result)
 	}
 }
 
@@ -166,24 +166,24 @@ func TestForeignCommitsAreNotOverwritten(t *testing.T) {
 	r.Commit("next")
 	result := r.Hydrate(nil)
 	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--overwrite-foreign") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 	if !result.Environments[2].Status.OK() {
 		t.Errorf("a foreign commit in one environment stopped another: %+v", result.Environments[2])
 	}
 	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"}, time.Now())
 	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
-		t.Errorf("%+v %v", found, err)
+		t.Errorf("the found is %+v, the error is %v", found, err)
 	}
 	result = r.Hydrate(func(q *hydrate.Request) { q.Overwrite = true })
 	if !result.OK() || strings.Contains(r.Git("ls-tree", "--name-only", "env/dev"), "hotfix") || !strings.Contains(r.Git("log", "--format=%s", "env/dev"), "a human's hotfix") {
-		t.Errorf("%+v", result.Environments[0])
+		t.Errorf("the environments are %+v", result.Environments[0])
 	}
 	human("cluster/dev-1")
 	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
 	r.Commit("touch shop")
 	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "cluster/dev-1") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 }
 
@@ -194,14 +194,14 @@ func TestDeletedBranchesStayDeleted(t *testing.T) {
 	r.Commit("touch shop")
 	r.Git("branch", "-qD", "cluster/prod-us-1")
 	if e := r.Hydrate(nil).Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--recreate") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 	if !r.Hydrate(func(q *hydrate.Request) { q.Recreate = true }).OK() {
 		t.Error("--recreate did not create the branch")
 	}
 	r.Git("branch", "-qD", "env/dev")
 	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 }
 
@@ -218,11 +218,11 @@ func TestOlderStateNeverOverwritesNewer(t *testing.T) {
 	}
 	result := r.Hydrate(func(q *hydrate.Request) { q.Commit = old })
 	if e := result.Environments[0]; e.Status != hydrate.StatusSuperseded || !result.OK() || r.Git("rev-parse", "env/dev") != tip {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 	r.Git("commit", "-q", "--amend", "-m", "rewritten")
 	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "rewritten") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 }
 
@@ -243,26 +243,26 @@ func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
 	r.Commit("custom kinds")
 	result := r.Hydrate(nil)
 	if !result.OK() {
-		t.Fatalf("%+v", result)
+		t.Fatalf("the result is %+v", result)
 	}
 	show := func(name string) string { return r.Git("show", "env/dev:dev-1/objects/"+name+".yaml") }
 	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") || !strings.Contains(show("unknown-u"), "namespace: own") {
-		t.Errorf("%s\n%s\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
+		t.Errorf("%s\nshow is\n%s\nshow is\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
 	}
 	if w := result.Environments[0].Notes; len(w) != 1 || !strings.Contains(w[0].Message, "Unknown.example.com") {
-		t.Errorf("%q", w)
+		t.Errorf("the notes are %q", w)
 	}
 	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Cluster", "Narrow"))
 	r.Commit("narrow is wide now")
 	expect(r, r.Hydrate(nil), "dev updated 2/9 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
 	if strings.Contains(show("narrow-n1"), "namespace") {
-		t.Errorf("%s", show("narrow-n1"))
+		t.Errorf("show is %s", show("narrow-n1"))
 	}
 	r.Git("rm", "-rq", "apps/kinds", "m/kinds")
 	r.Commit("no kinds")
 	r.Hydrate(nil)
 	if !strings.Contains(show("wide-w"), "namespace: own") {
-		t.Errorf("%s", show("wide-w"))
+		t.Errorf("show is %s", show("wide-w"))
 	}
 }
 
@@ -272,7 +272,7 @@ func TestUnstableOutput(t *testing.T) {
 	r.Commit("random")
 	result := r.Hydrate(nil)
 	if e := result.Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "stringData.password") || !strings.Contains(e.Failures[0].Message, "unstable: keep") {
-		t.Fatalf("%+v", e)
+		t.Fatalf("the entry is %+v", e)
 	}
 	for _, app := range []string{"shop", "gateway"} {
 		data, err := os.ReadFile(filepath.Join(r.Dir, "apps", app, "app.yaml"))
@@ -298,7 +298,7 @@ func TestUnstableOutput(t *testing.T) {
 	}
 	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil, time.Now())
 	if err != nil || found[2].Status != "ok" {
-		t.Errorf("%+v %v", found, err)
+		t.Errorf("the found is %+v, the error is %v", found, err)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 			r.Commit("break")
 			e := r.Hydrate(nil).Environments[0]
 			if e.Status != hydrate.StatusFailed || len(e.Failures) == 0 || !strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
-				t.Errorf("%+v", e)
+				t.Errorf("the entry is %+v", e)
 			}
 			if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "env/dev") {
 				t.Error("a failed environment was written")
@@ -333,7 +333,7 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 	}
 	r.Commit("link")
 	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "symbolic link") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 }
 
@@ -400,13 +400,13 @@ func TestComponentsReferenceFilesOutsideTheirFolder(t *testing.T) {
 	r.Commit("team")
 	r.Hydrate(nil)
 	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
-		t.Errorf("got\n%s", got)
+		t.Errorf("\nthe result of Git is %s", got)
 	}
 	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
 	r.Commit("red")
 	expect(r, r.Hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
 	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {
-		t.Errorf("got\n%s", got)
+		t.Errorf("\nthe result of Git is %s", got)
 	}
 }
 
@@ -423,10 +423,10 @@ func TestAffectedTargetsAreRendered(t *testing.T) {
 	}
 	for _, a := range got {
 		if a.App != "monitor" || !strings.HasPrefix(a.Cluster, "prod") || a.Effect != fleet.EffectChanged {
-			t.Errorf("%+v", a)
+			t.Errorf("the first is %+v", a)
 		}
 	}
 	if len(got) != 3 {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of Affected is %+v", got)
 	}
 }

@@ -18,12 +18,12 @@ func TestKindsWithoutDefinition(t *testing.T) {
 	r.Commit("custom kinds")
 	e := r.Hydrate(nil).Environments[0]
 	if len(e.Failures) > 0 {
-		t.Fatalf("%+v", e.Failures)
+		t.Fatalf("the failures are %+v", e.Failures)
 	}
 	for file, namespaced := range map[string]bool{"clusterexternalsecret-x.yaml": false, "clusterfoo-x.yaml": false, "foo-x.yaml": true, "bar-x.yaml": true} {
 		text := r.Git("show", "env/dev:dev-1/baseline/"+file)
 		if strings.Contains(text, "namespace:") != namespaced {
-			t.Errorf("%s:\n%s", file, text)
+			t.Errorf("%s:\nthe text is\n%s", file, text)
 		}
 	}
 	var notes []string

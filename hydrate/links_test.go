@@ -30,7 +30,7 @@ func TestLinksInCharts(t *testing.T) {
 	r.Commit("links")
 	e := r.Hydrate(nil).Environments[0]
 	if len(e.Failures) > 0 {
-		t.Fatalf("%+v", e.Failures)
+		t.Fatalf("the failures are %+v", e.Failures)
 	}
 	if files := r.Git("ls-tree", "-r", "--name-only", "env/dev"); !strings.Contains(files, "configmap-linked.yaml") {
 		t.Errorf("the linked template is not rendered:\n%s", files)
@@ -39,6 +39,6 @@ func TestLinksInCharts(t *testing.T) {
 	r.Commit("a link that leaves the chart")
 	e = r.Hydrate(nil).Environments[0]
 	if e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "templates/all is a symbolic link") || !strings.Contains(e.Failures[0].Message, "outside the chart") {
-		t.Errorf("%+v", e)
+		t.Errorf("the entry is %+v", e)
 	}
 }

@@ -53,11 +53,11 @@ func TestHydratorMetadata(t *testing.T) {
 	}
 	list, err := verify.Run(t.Context(), h, head, nil, time.Now())
 	if err != nil || len(list) != 3 {
-		t.Fatalf("%v, %v", list, err)
+		t.Fatalf("the list is %v, the error is %v", list, err)
 	}
 	for _, v := range list {
 		if v.Status != "ok" {
-			t.Errorf("%s: %s %s", v.Environment, v.Status, v.Reason)
+			t.Errorf("%s: the status is %s, the reason is %s", v.Environment, v.Status, v.Reason)
 		}
 	}
 }

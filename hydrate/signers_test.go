@@ -89,7 +89,7 @@ func TestNothingIsWrittenWithoutAnAllowedKey(t *testing.T) {
 			t.Errorf("%s: branches that are not written are reported: %+v", name, e)
 		}
 		if got := r.Bare.Git("branch", "--list", "env/*", "cluster/*"); got != "" {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: the result of Git is %s", name, got)
 		}
 	}
 	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")

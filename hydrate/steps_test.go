@@ -65,7 +65,7 @@ func TestStepsGiveTheTreesOfAFirstHydration(t *testing.T) {
 		r.Git("branch", "-qD", "env/dev", "cluster/dev-1", "cluster/dev-2")
 		hydrateAll(r)
 		if first := r.Git("rev-parse", "env/dev^{tree}"); first != stepped {
-			t.Errorf("%s:\n%s", step.what, r.Git("diff", stepped, first))
+			t.Errorf("%s:\nGit is\n%s", step.what, r.Git("diff", stepped, first))
 		}
 	}
 	r.Git("fsck", "--strict", "--full")
@@ -86,7 +86,7 @@ func TestAWorkspaceThatCouldNotBeFetchedIsRenderedLater(t *testing.T) {
 	r.Write("sluice.lock", "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n- {name: team-c, url: \""+url+"\", wanted: refs/heads/main, resolved: refs/heads/main, commit: "+other.Git("rev-parse", "HEAD")+"}\n")
 	r.Commit("team-c joins")
 	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || !strings.Contains(dev.Held[0].Reason, "cannot be fetched") {
-		t.Fatalf("%s %+v", dev.Summary(), dev)
+		t.Fatalf("Summary is %s, the dev is %+v", dev.Summary(), dev)
 	}
 	r.Git("fetch", "-q", other.Dir, "HEAD")
 	expect(r, hydrateAll(r), "dev updated 2/8 moved 2")

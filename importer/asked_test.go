@@ -123,7 +123,7 @@ func TestAskedTree(t *testing.T) {
 		}
 		for _, missing := range []string{"dir00/none.yaml", "none/x", "dir00/README.md/x"} {
 			if _, err := got.ReadFile(missing); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s: %v", missing, err)
+				t.Errorf("%s: the error is %v", missing, err)
 			}
 		}
 	}
@@ -135,13 +135,13 @@ func TestAskedTreeOfBrokenStorage(t *testing.T) {
 	commit := brokenTree{idTree{fstest.MapFS{"good/a.yaml": {Data: []byte("a")}, "good/broken.yaml": {Data: []byte("b")}, "broken/a.yaml": {Data: []byte("c")}}}}
 	got := asking(t, &contents{byID: map[string][]byte{}}, commit, map[string]int{})
 	if data, err := got.ReadFile("good/a.yaml"); err != nil || string(data) != "a" {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("the data is %q, the error is %v", data, err)
 	}
 	if _, err := got.ReadFile("good/broken.yaml"); err == nil || !strings.Contains(err.Error(), "lost") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if _, err := got.ReadDir("broken"); err == nil || !strings.Contains(err.Error(), "lost") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestListDirsOfOddNames(t *testing.T) {
 	data, err := listDirs(commit, ".")
 	var dirs map[string][]dirEntry
 	if err != nil || json.Unmarshal(data, &dirs) != nil || len(dirs["a\"b"]) != 1 || dirs["a\"b"][0].Name != "ü\n.yaml" {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("the data is %s, the error is %v", data, err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestAskedTreeOfNamesInOtherEncodings(t *testing.T) {
 	got := asking(t, &contents{byID: map[string][]byte{}}, oddTree{}, map[string]int{})
 	for _, name := range []string{"a.yaml", "é.yaml", "ü.yaml", "漢.yaml"} {
 		if data, err := got.ReadFile(name); err != nil || string(data) != name {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: the data is %q, the error is %v", name, data, err)
 		}
 	}
 }
@@ -202,10 +202,10 @@ func TestNamesThatAreNotUTF8HaveNoContent(t *testing.T) {
 	t.Parallel()
 	got := asking(t, &contents{byID: map[string][]byte{}}, latinTree{idTree{fstest.MapFS{"a.yaml": {Data: []byte("same")}}}}, map[string]int{})
 	if data, err := got.ReadFile("a.yaml"); err != nil || string(data) != "same" {
-		t.Fatalf("%q, %v", data, err)
+		t.Fatalf("the data is %q, the error is %v", data, err)
 	}
 	if data, err := got.ReadFile("b\ufffd.yaml"); err == nil {
-		t.Errorf("%q", data)
+		t.Errorf("the data is %q", data)
 	}
 }
 

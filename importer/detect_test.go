@@ -31,17 +31,17 @@ func TestDetectedClustersHaveNames(t *testing.T) {
 	} {
 		f, problems := fleet.Loader{Importer: New(nil), Detect: true}.Load(t.Context(), tree(c.files))
 		if err := problems.Err(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 			continue
 		}
 		var got []string
 		for _, one := range f.Imports() {
 			if got = append(got, one.Cluster+" "+one.App); one.Err != nil {
-				t.Errorf("%s: %s: %v", name, one.App, one.Err)
+				t.Errorf("%s: the app is %s: the error is %v", name, one.App, one.Err)
 			}
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s:\n%q\nwant\n%q", name, got, c.want)
+			t.Errorf("%s:\nthe result is\n%q\nwant\n%q", name, got, c.want)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestDetectedBuildOptions(t *testing.T) {
 	} {
 		got, err := New(nil).Detect(t.Context(), tree(apps+"-- install/cm.yaml --\n"+text))
 		if err != nil || strings.Contains(string(got), "buildOptions: --enable-helm") != want {
-			t.Errorf("%s: %v: %s", text, err, got)
+			t.Errorf("%s: the error is %v: the result of Detect is %s", text, err, got)
 		}
 	}
 }
@@ -105,7 +105,7 @@ spec:
 	}
 	want := []string{` all-new spec.destination: the cluster "new" is not known (add it to spec.import argocd clusters, with its name or its server)`, "eu all-eu-1 <nil>", "prod all-prod <nil>"}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q\nwant\n%q", got, want)
+		t.Errorf("the result is %q\nwant\n%q", got, want)
 	}
 	twice := strings.Replace(files, "environment: prod, name: \"EU 1\"", "environment: prod, name: prod", 1)
 	if _, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), tree(twice)); problems.Err() == nil || !strings.Contains(problems.Err().Error(), `the clusters eu and prod have the same name "prod" in Argo CD`) {
@@ -134,7 +134,7 @@ func TestFailedSetsOfOneName(t *testing.T) {
 		got = append(got, fmt.Sprint(one.Cluster, " ", one.App, " ", one.Err != nil))
 	}
 	if want := []string{"prod set.appset true", "prod good false"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the result is %q, want %q", got, want)
 	}
 	var files []string
 	for _, p := range problems {

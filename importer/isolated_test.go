@@ -141,10 +141,10 @@ func TestIsolatedDetect(t *testing.T) {
 	t.Parallel()
 	text, err := NewIsolated(pool(t), nil).Detect(t.Context(), tree(repository))
 	if err != nil || !strings.Contains(string(text), "path: clusters/prod") {
-		t.Errorf("%v:\n%s", err, text)
+		t.Errorf("the error is %v:\nthe text is\n%s", err, text)
 	}
 	if text, err := NewIsolated(pool(t), nil).Detect(t.Context(), tree("-- README.md --\nx\n")); err != nil || text != nil {
-		t.Errorf("%v:\n%s", err, text)
+		t.Errorf("the error is %v:\nthe text is\n%s", err, text)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestIsolatedWithoutWorker(t *testing.T) {
 	t.Parallel()
 	targets, problems, err := NewIsolated(broken{errNoWorker}, nil).Import(t.Context(), tree(repository), request())
 	if len(targets) > 0 || len(problems) > 0 || !errors.Is(err, errNoWorker) {
-		t.Errorf("%v, %v, %v", targets, problems, err)
+		t.Errorf("the targets are %v, the problems are %v, the error is %v", targets, problems, err)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestStorageFails(t *testing.T) {
 			_, problems := fleet.Loader{Importer: importer}.Load(t.Context(), faulty{imported(""), name})
 			err := problems.Err()
 			if _, invalid := errors.AsType[fleet.Problems](err); invalid || !errors.Is(err, errStorage) {
-				t.Errorf("%T: %s: %v", importer, name, err)
+				t.Errorf("%T: the name is %s: the error is %v", importer, name, err)
 			}
 		}
 	}

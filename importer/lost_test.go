@@ -41,13 +41,13 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 				t.Errorf("the failure spread: %+v", good)
 			}
 			if own := after.ImportedTarget("prod", c.lost); own != nil && (own.Err == nil || !strings.Contains(own.File, "argocd/x.yaml")) {
-				t.Errorf("%+v", own)
+				t.Errorf("the own is %+v", own)
 			} else if own == nil {
 				for _, other := range []*fleet.Fleet{before, nil} {
 					if err := after.Lost(other, "prod", c.lost); err == nil {
 						t.Errorf("%s seems deleted", c.lost)
 					} else if err != nil && !strings.Contains(err.Error(), c.want) {
-						t.Errorf("%v, want %q", err, c.want)
+						t.Errorf("the error is %v, want %q", err, c.want)
 					}
 				}
 			}
@@ -55,7 +55,7 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 	}
 	f, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), imported(""))
 	if f == nil || len(f.Imports()) != 3 || f.Uncertain() {
-		t.Fatalf("%v", problems)
+		t.Fatalf("the problems are %v", problems)
 	}
 	more, _ := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), imported(plain))
 	if err := f.Lost(more, "prod", "x"); err != nil { // it is deleted
@@ -136,7 +136,7 @@ spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flu
 			}
 		}
 		if err := before.Lost(after, "prod", "none"); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	if err := load("-- more/middle.yaml --\n# nothing\n").Lost(before, "prod", "web.deep"); err != nil {
@@ -286,26 +286,26 @@ metadata: {name: deep, namespace: web}
 	}
 	f, problems := load("more", own("prod"))
 	if f == nil || f.ImportedTarget("prod", "more") != nil || f.ImportedTarget("prod", "child") == nil || problems.Errors() > 0 {
-		t.Errorf("%v", problems)
+		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("more", own("prod")+"-- more/kustomization.yaml --\nresources: [none.yaml, child.yaml]\n")
 	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import and cannot be read, so what it brings is not known") {
-		t.Errorf("%v", problems)
+		t.Errorf("the problems are %v", problems)
 	}
 	// The app must be rendered in place of the excluded one.
 	_, problems = load("more", own("staging"))
 	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import, and own/more.yaml does not place it there (add the cluster to the placement of own/more.yaml") {
-		t.Errorf("%v", problems)
+		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("more", "")
 	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "more on prod is excluded from the import, and the fleet has no app of this name") {
-		t.Errorf("%v", problems)
+		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("nobody", "")
 	if !slices.ContainsFunc(problems, func(p fleet.Problem) bool {
 		return p.Severity == fleet.SeverityWarning && p.File == "sluice.yaml" && p.Message == `the entry has no app "nobody" to exclude`
 	}) {
-		t.Errorf("%v", problems)
+		t.Errorf("the problems are %v", problems)
 	}
 }
 

@@ -181,7 +181,7 @@ func TestMemoryOfPassingFailures(t *testing.T) {
 		t.Fatalf("nothing fails: %+v", got)
 	}
 	if _, got := remembered(t, dir, broken.idTree); !reflect.DeepEqual(got, direct(t, broken.idTree)) {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of remembered is %+v", got)
 	}
 }
 
@@ -212,11 +212,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("a file that was not used for %s is still there: %q", maxAge, got)
 	}
 	if got := m.answer(input, "new"); string(got) != "4" {
-		t.Errorf("%q", got)
+		t.Errorf("the result of answer is %q", got)
 	}
 	all, err := decodeParts(NewMemory(m.dir, "repository", "1", time.Now).known())
 	if keys := slices.Sorted(maps.Keys(all)); err != nil || !slices.Equal(keys, []string{"new", "newest", "used"}) || string(all["used"].data) != "2" {
-		t.Errorf("%q, %v", keys, err)
+		t.Errorf("the keys are %q, the error is %v", keys, err)
 	}
 	if large := (parts{"a": {day: 1, data: make([]byte, maxFile)}, "b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
 		t.Errorf("%d bytes", len(large))
@@ -268,7 +268,7 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 		{true, []int{maxLearned / 2, maxLearned / 2, 1}, []string{"1 2", fmt.Sprint(maxLearned/2, 0)}},
 	} {
 		if got := learned(c.recall, false, c.sizes...); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q", c, got)
+			t.Errorf("%+v: the result of learned is %q", c, got)
 		}
 	}
 	if r.Get("2 0") == nil {
@@ -315,7 +315,7 @@ func TestAnswersOfImportsAreBounded(t *testing.T) {
 		"too many objects":  {wire.AppendTexts(wire.AppendText(nil, wire.AppendTexts(wire.AppendText(nil, "{}"), []string{"x"})), []string{"", ""}), worker.ErrProtocol},
 	} {
 		if _, _, _, err := unseal(c.data); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	_, _, l, err := unseal(message("{}", maxWorkerMemory/entryBytes+1, 0))

@@ -49,7 +49,7 @@ func TestSchemasOfFiles(t *testing.T) {
 		"wrong list":     {"exemption.json", "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: a}\nspec: {rule: privileged, object: '*', reason: why, apps: web}", false},
 	} {
 		if err := validate(t, c.schema, c.text); (err == nil) != c.valid {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func FuzzLoad(f *testing.F) {
 		_, err := policy.Load(t.Context(), tree(map[string]string{name: text}), policy.Options{Now: day(), RuleTimeout: time.Second})
 		var problems policy.Problems
 		if err != nil && !errors.As(err, &problems) {
-			t.Errorf("%T: %v", err, err)
+			t.Errorf("the error is %T: the error is %v", err, err)
 		}
 	})
 }

@@ -92,13 +92,13 @@ func TestOwnPolicyCannotAccuseOthers(t *testing.T) {
 	} {
 		got := checkedOwn(t, &answers{results: map[string]*policy.OwnResult{"team-a": result}}, "")
 		if len(got) != 1 || got[0].Rule != "team-a/policy-error" || got[0].App != "team-a/web" || got[0].Severity != policy.SeverityError || got[0].Environment != "prod" {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: the result of checkedOwn is %+v", name, got)
 		}
 	}
 	own := &answers{results: map[string]*policy.OwnResult{"team-a": {Findings: []policy.Finding{mine}}}}
 	got := checkedOwn(t, own, "")
 	if len(got) != 1 || got[0].Rule != "team-a/main.deny" || got[0].Environment != "prod" || !got[0].Own || strings.Contains(got[0].Message, "\x1b") {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of checkedOwn is %+v", got)
 	}
 	for workspace, apps := range own.asked {
 		if len(apps) != 1 || apps[0] != workspace+"/web" || workspace == "unknown" {

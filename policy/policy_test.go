@@ -104,7 +104,7 @@ func TestBatches(t *testing.T) {
 			yield(nil, broken)
 		}
 	}}); !errors.Is(err, broken) || r != nil {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("the result of Check is %+v, the error is %v", r, err)
 	}
 	if r, err := e.Check(t.Context(), policy.Input{}); err != nil || len(r.Findings) != 0 {
 		t.Errorf("without subjects: %+v, %v", r, err)
@@ -240,7 +240,7 @@ func TestClusterEmptied(t *testing.T) {
 		}
 		want(t, r, lines...)
 		if last := r.Findings[len(r.Findings)-1]; last.Cluster != "prod-1" || !strings.Contains(last.Message, "no longer reads the cluster's file") {
-			t.Errorf("%+v", last)
+			t.Errorf("the last is %+v", last)
 		}
 	}
 }
@@ -362,7 +362,7 @@ test_wrong if { count(main.deny) == 5 with input as {"kind": "Deployment", "meta
 		got = append(got, fmt.Sprintf("%s %s:%d %t", r.Name, r.File, r.Line, r.Pass))
 	}
 	if w := []string{"main_test.test_no_team policy/team_test.rego:4 true", "main_test.test_wrong policy/team_test.rego:5 false"}; !slices.Equal(got, w) {
-		t.Errorf("got %q, want %q", got, w)
+		t.Errorf("the result is %q, want %q", got, w)
 	}
 	if results, err = policy.Test(t.Context(), tree(files), "no_team", policy.Options{Now: day()}); err != nil || len(results) != 1 {
 		t.Errorf("filtered: %d results, %v", len(results), err)
@@ -510,7 +510,7 @@ func TestCompare(t *testing.T) {
 	exempt.Exemption = &policy.Exempt{Reason: "why"}
 	got := policy.Compare([]policy.Finding{f("a", "1", "was 1"), f("b", "1", "b")}, []policy.Finding{f("a", "1", "was 2"), f("a", "2", "was 2"), exempt})
 	if len(got.Existing) != 1 || len(got.Introduced) != 1 || got.Introduced[0].Cluster != "2" || len(got.Resolved) != 1 || got.Resolved[0].Rule != "b" || len(got.Exempted) != 1 {
-		t.Errorf("got %+v", got)
+		t.Errorf("the result of Compare is %+v", got)
 	}
 }
 
@@ -556,7 +556,7 @@ func TestEveryRuleHasAPage(t *testing.T) {
 	for _, r := range policy.BuiltIn() {
 		page, err := os.ReadFile("../docs/policy/" + r.ID + ".md")
 		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, default severity **%s**", r.ID, r.Severity)) {
-			t.Errorf("%s: %v", r.ID, err)
+			t.Errorf("%s: the error is %v", r.ID, err)
 		}
 		if !strings.Contains(string(index), fmt.Sprintf("| [`%s`](policy/%s.md) | %s |", r.ID, r.ID, r.Severity)) {
 			t.Errorf("docs/policy.md does not list %s", r.ID)

@@ -43,7 +43,7 @@ func TestRegoRefusesFunctions(t *testing.T) {
 			continue
 		}
 		if p := problems[0]; p.File != "policy/x.rego" || p.Line != 4 || !strings.Contains(p.Message, name+" is not allowed") {
-			t.Errorf("%s: %+v", name, p)
+			t.Errorf("%s: the problem is %+v", name, p)
 		}
 	}
 }
@@ -106,12 +106,12 @@ func TestRegoIsBounded(t *testing.T) {
 		}
 		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: limit})
 		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, body)
+			t.Errorf("%s: the error is %v\nthe body is\n%s", name, err, body)
 			continue
 		}
 		r := check(t, e, subject(t, "prod", deployment))
 		if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RulePolicyError || strings.Contains(r.Findings[0].Message, "took more than") != loops {
-			t.Errorf("%s: %+v", name, r.Findings)
+			t.Errorf("%s: the findings are %+v", name, r.Findings)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestRegoTimeoutsEnd(t *testing.T) {
 	}
 	r := check(t, e, subject(t, "prod", objects...))
 	if len(r.Findings) != 3 || !strings.Contains(r.Findings[0].Message, "took more than 50ms") {
-		t.Errorf("%+v", r.Findings)
+		t.Errorf("the findings are %+v", r.Findings)
 	}
 	if !strings.Contains(strings.Join(r.Notes, "\n"), "were not evaluated, because they reached the time limit on 3 objects") {
 		t.Errorf("notes: %q", r.Notes)
@@ -147,11 +147,11 @@ func TestRegoBoundsLeaveRoom(t *testing.T) {
 	} {
 		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains \"x\" if {\n" + body + "\n}\n"}), policy.Options{Now: day()})
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 			continue
 		}
 		if r := check(t, e, subject(t, "prod", deployment)); len(r.Findings) != 1 || r.Findings[0].Rule != "main.deny" {
-			t.Errorf("%s: %+v", name, r.Findings)
+			t.Errorf("%s: the findings are %+v", name, r.Findings)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestTypeMessages(t *testing.T) {
 	e := load(t, nil)
 	r := check(t, e, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: false}"))
 	if len(r.Findings) != 1 || r.Findings[0].Message != "the value is the boolean false, and the API server accepts only a string" || !strings.Contains(r.Findings[0].Hint, "quote") {
-		t.Errorf("%+v", r.Findings)
+		t.Errorf("the findings are %+v", r.Findings)
 	}
 	off := load(t, map[string]string{"policy/p.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {schema: {severity: \"off\"}}}\n"})
 	want(t, check(t, off, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: false}")))

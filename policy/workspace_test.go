@@ -19,10 +19,10 @@ func TestBreachesOfWorkspacesAreAlwaysIntroduced(t *testing.T) {
 	after := []policy.Finding{finding(confine.RuleHost, "/etc"), finding("image-tag", "b")}
 	got := policy.Compare(before, after)
 	if len(got.Introduced) != 1 || got.Introduced[0].Message != "/etc" || len(got.Existing) != 1 || got.Existing[0].Rule != "image-tag" || len(got.Resolved) != 0 {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of Compare is %+v", got)
 	}
 	if got = policy.Compare(before, nil); len(got.Resolved) != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of Compare is %+v", got)
 	}
 }
 
@@ -38,10 +38,10 @@ func TestRulesThatFailOnChangedObjectsAreIntroduced(t *testing.T) {
 		after.Objects[0].OldKey, after.Objects[0].Old = c.old, was.Objects[0].Object
 		before, found := check(t, e, was), check(t, e, after)
 		if len(before.Findings) != 1 || before.Findings[0].Rule != policy.RulePolicyError {
-			t.Fatalf("%+v", before)
+			t.Fatalf("the before is %+v", before)
 		}
 		if got := policy.Compare(before.Findings, found.Findings); len(got.Introduced) != c.want || len(got.Introduced)+len(got.Existing) != 1 || len(got.Resolved) != 0 {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: the result of Compare is %+v", name, got)
 		}
 	}
 }
@@ -120,12 +120,12 @@ func TestWorkspacesAreConfined(t *testing.T) {
 					if policy.OfWorkspace(f.Rule) {
 						got = append(got, f.Rule+" "+f.App)
 						if f.Severity != policy.SeverityError || f.Message == "" || f.Hint == "" {
-							t.Errorf("%+v", f)
+							t.Errorf("the fleet is %+v", f)
 						}
 					}
 				}
 				if strings.Join(got, ", ") != c.want {
-					t.Errorf("got %v, want %s", got, c.want)
+					t.Errorf("the result is %v, want %s", got, c.want)
 				}
 			}
 		})

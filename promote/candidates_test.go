@@ -173,7 +173,7 @@ func TestKeptCandidatesAreOfOneSource(t *testing.T) {
 	for i, source := range []string{"main", older} {
 		again := ordered(rollout.EventPromote, source, func(c *promote.Command) { c.Revision = w.Git("rev-parse", source) })
 		if st, _ := w.pass(nil, func(r *promote.Request) { r.Commands = []promote.Command{again} }); len(st.Refused) > 0 {
-			t.Fatalf("%+v", st)
+			t.Fatalf("the state is %+v", st)
 		}
 		w.waits("asked for "+source, true, nil)
 		w.waits("again", false, nil)

@@ -46,7 +46,7 @@ func TestWorkspaceThatIsRedBefore(t *testing.T) {
 	wants(t, "a cluster", []string{w.Git("log", "-1", "--format=%B", "cluster/prod-us-1")}, "Sluice-App-Source: team-a/cart ")
 	wants(t, "status", []string{last.Decision.WaitsFor}, "workspace team-a is red in dev since")
 	if !slices.Equal(last.Decision.LeftOut, []string{"team-a"}) || last.Decision.Record.Halt != nil || len(last.Decision.Record.Holds) > 0 {
-		t.Errorf("%+v", last.Decision)
+		t.Errorf("the decision is %+v", last.Decision)
 	}
 
 	w.says("better", "team-b")

@@ -25,7 +25,7 @@ func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 		}
 		v := list[0]
 		if v.Status != status {
-			t.Fatalf("%s, want %s: %+v", v.Status, status, v)
+			t.Fatalf("the status is %s, want %s: the value is %+v", v.Status, status, v)
 		}
 		if status == verify.StatusBehind && (len(v.Behind) == 0 || v.Behind[0].Cluster != "prod-us-1" || !strings.Contains(v.Behind[0].Reason, reason)) {
 			t.Errorf("want the reason %q: %+v", reason, v.Behind)

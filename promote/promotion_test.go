@@ -153,7 +153,7 @@ func TestOverwriteTakesNothing(t *testing.T) {
 	}
 	list, err := verify.Run(t.Context(), h, head, []string{"prod"}, time.Now())
 	if err != nil || list[0].Status != "ok" {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("the list is %+v, the error is %v", list, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 		back()
 		err := look()
 		if err == nil || !strings.Contains(err.Error(), frozen) || name == "set back" && !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "git push --force") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if strings.Contains(s.runs(), second) {
 			t.Fatalf("%s: the freeze is undone", name)
@@ -110,7 +110,7 @@ func TestOlderListingLosesNoRecords(t *testing.T) {
 		}
 		record, err := read(h, trunk)
 		if err != nil || len(record.Freezes) == 0 || record.Freezes[len(record.Freezes)-1].Reason != name {
-			t.Errorf("%s: %+v, %v", name, record.Freezes, err)
+			t.Errorf("%s: the freezes are %+v, the error is %v", name, record.Freezes, err)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 		t.Helper()
 		list, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Commands: []promote.Command{c}, Now: s.now, Adapters: s.adapters()})
 		if err != nil || len(list[0].Refused) > 0 {
-			t.Fatalf("%+v, %v", list, err)
+			t.Fatalf("the list is %+v, the error is %v", list, err)
 		}
 	}
 	look(ordered(rollout.EventPromote, "p2", nil)) // it moves the environment branch
@@ -254,7 +254,7 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 	_, err = promote.Look(t.Context(), h, promote.Request{Trunk: tip, Now: s.now, Adapters: s.adapters()})
 	if err == nil || !strings.Contains(err.Error(), "environment prod") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestUnreadableBlob(t *testing.T) {
 	}
 	_, err = promote.Look(t.Context(), h, promote.Request{Trunk: main, Now: s.now, Adapters: s.adapters()})
 	if err == nil || !strings.Contains(err.Error(), "environment prod") || !strings.Contains(err.Error(), "cannot be read") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if s.Git("rev-parse", "env/prod") != tip || s.Git("rev-parse", "sluice/state") != damaged {
 		t.Error("it was promoted without its record, or the record was written again")

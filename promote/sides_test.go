@@ -29,7 +29,7 @@ func TestMovedObjects(t *testing.T) {
 		m := movedObjects{others: appSet{}}
 		m.between("prod-1", c.own, c.others)
 		if got := slices.Sorted(maps.Keys(m.others)); !slices.Equal(got, c.want) || (m.first == "") != (len(c.want) == 0) {
-			t.Errorf("%s: %v, %q", name, got, m.first)
+			t.Errorf("%s: the others are %v, the first is %q", name, got, m.first)
 		}
 	}
 }

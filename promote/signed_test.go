@@ -89,7 +89,7 @@ func TestRecordsMustBeSigned(t *testing.T) {
 	}
 	for name, with := range map[string]gitstore.Signer{"no key": nil, "another key": other} {
 		if err := look(with); err == nil || !strings.Contains(err.Error(), "spec.signers") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	if s.Git("for-each-ref", "refs/heads/"+rollout.StateBranch) != "" || strings.Contains(s.runs(), commit) {
@@ -223,7 +223,7 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	for name, with := range map[string]gitstore.Signer{"no key": nil, "another key": other} {
 		s.Signer = with
 		if err := look(); err == nil || !strings.Contains(err.Error(), "spec.signers") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if after := s.branches("cluster/prod*"); after != before {
 			t.Fatalf("%s: pushed\n%s", name, after)

@@ -313,7 +313,7 @@ func TestFreezeAfterADecisionHolds(t *testing.T) {
 		t.Fatalf("frozen: %t, prod runs %s, %s before: %v", frozen, s.runs(), before, err)
 	}
 	if last := list[len(list)-1]; len(last.Decision.Freezes) != 1 || !strings.Contains(last.Decision.WaitsFor, "frozen") {
-		t.Errorf("%+v", last.Decision)
+		t.Errorf("the decision is %+v", last.Decision)
 	}
 }
 

@@ -376,7 +376,7 @@ func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 			w.has("then", "team-a", "cart", "cart", "one", "one")
 			w.has("then", "team-b", "cart", "cart", "fine", "fine")
 			if holds := last.Decision.Record.Holds; len(holds) != 1 || !slices.Equal(holds[0].Workspaces, []string{"team-a"}) {
-				t.Errorf("%+v", holds)
+				t.Errorf("the holds are %+v", holds)
 			}
 		})
 	}

@@ -96,7 +96,7 @@ func TestApproversOfAWorkspaceGetNoOtherRight(t *testing.T) {
 		{"a rollback", ordered(rollout.EventPromote, "8", ofWorkspaces("team-a")), says(rollout.EventRollback, "8a", "zoe", ofWorkspaces("team-a")), "zoe the right to rollback"},
 	} {
 		if _, refused := s.look(nil, c.ask); len(refused) > 0 {
-			t.Fatalf("%s: %v", c.what, refused)
+			t.Fatalf("%s: the refused is %v", c.what, refused)
 		}
 		if _, refused := s.look(nil, c.say); !slices.ContainsFunc(refused, func(why string) bool { return strings.Contains(why, c.want) }) {
 			t.Errorf("%s: refused %q, want %q", c.what, refused, c.want)
@@ -203,7 +203,7 @@ func TestAWorkspaceNamesNoApprovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w, ok := f.Workspace("team-b"); !ok || w.Err == nil || len(w.Spec.Approvers.Users) > 0 {
-		t.Errorf("%+v", w)
+		t.Errorf("the result of Workspace is %+v", w)
 	}
 }
 

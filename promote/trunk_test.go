@@ -31,7 +31,7 @@ func TestNeededCommits(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(neededCommits(states, records))); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the result of neededCommits is %v, want %v", got, want)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestAmbiguousCommit(t *testing.T) {
 	for revision, want := range map[string]string{"abcdef1": "", "abcdef12": good, "abcdef19": evil, "1234567": other, good: good, "123456": ""} {
 		got, err := l.source(Command{Revision: revision}, &rollout.Situation{})
 		if (err == nil) != (want != "") || got.Commit != want {
-			t.Errorf("%s: %s, %v, want %q", revision, got.Commit, err, want)
+			t.Errorf("%s: the commit is %s, the error is %v, want %q", revision, got.Commit, err, want)
 		}
 	}
 }

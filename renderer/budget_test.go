@@ -52,7 +52,7 @@ func TestBudgetKeepsErrors(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(NewEngine(DefaultLimits()), time.Hour)
 	if _, err := b.Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": `{{ fail "on purpose" }}`})); err == nil || !strings.Contains(err.Error(), "on purpose") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

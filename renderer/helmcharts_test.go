@@ -256,16 +256,16 @@ func TestHelmChartsOfARoot(t *testing.T) {
 	}
 	got, err := render(source("{{ randAlpha 9 }}"))
 	if err != nil || len(got.Unstable) != 1 || strings.Join(got.Unstable[0].Path, ".") != "data.a" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("the result of render is %+v, the error is %v", got, err)
 	}
 	_, err = render(source("{{ fail `not so` }}"))
 	if want := "app/charts/c/templates/cm.yaml:4:13: not so (the template refuses these values) (chart of app/kustomization.yaml: helmCharts[0])"; err == nil || err.Error() != want {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	without := source("x")
 	without.Charts = nil
 	if _, err = render(without); err == nil || err.Error() != "app/kustomization.yaml:2: helmCharts[0]: the bundle does not have the chart" {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	one, two := Bundle{Sources: []Source{{Kustomize: source("x")}}}, Bundle{Sources: []Source{{Kustomize: source("y")}}}
 	if one.Digest() == two.Digest() {

@@ -79,7 +79,7 @@ func TestFailuresBelongToAnOwner(t *testing.T) {
 	}
 	for _, other := range []sourceSet{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"), at("a", worker.Untrusted, "y")} {
 		if err := s.check(other); err != nil {
-			t.Errorf("%v: %v", other, err)
+			t.Errorf("%v: the error is %v", other, err)
 		}
 	}
 	if err := s.check(at("a", worker.Untrusted, "x")); !errors.Is(err, ErrTimeout) {
@@ -176,7 +176,7 @@ func FuzzAnswer(f *testing.F) {
 		for i := range list {
 			rendering, err := list[i].result()
 			if (rendering == nil) == (err == nil) {
-				t.Fatalf("%+v, %v", rendering, err)
+				t.Fatalf("the rendering is %+v, the error is %v", rendering, err)
 			}
 			if err != nil && strings.ContainsAny(err.Error(), "\x00\x1b\u009b") {
 				t.Errorf("%q is not safe to show", err)
@@ -188,7 +188,7 @@ func FuzzAnswer(f *testing.F) {
 func TestErrorsKeepTheirPlaceAcrossTheWire(t *testing.T) {
 	_, err := pool(t, time.Minute).Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": "\nx: {{ .Values.b.c }}"}))
 	if e, ok := errors.AsType[*InputError](err); !ok || e.File != "charts/x/templates/a.yaml" || e.Line != 2 {
-		t.Errorf("%#v", err)
+		t.Errorf("the error is %#v", err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestEngineAndPoolAgree(t *testing.T) {
 		}
 	}
 	if got := string(in.Objects[0].YAML); !strings.Contains(got, "v: '2 '") && !strings.Contains(got, `v: "2 "`) || !strings.Contains(got, `extra: "on"`) {
-		t.Errorf("got\n%s", got)
+		t.Errorf("\nthe YAML is %s", got)
 	}
 	b.Sources[0].Helm.DropHooks = true
 	if got := render(t, p, b); len(got.Objects) != 2 {
@@ -99,7 +99,7 @@ func TestEngineAndPoolAgree(t *testing.T) {
 func TestEmptyRenderingCrossesTheWire(t *testing.T) {
 	got := render(t, pool(t, time.Minute), helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
 	if len(got.Objects) != 0 {
-		t.Errorf("got %v", got.Objects)
+		t.Errorf("the objects are %v", got.Objects)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
 		start := time.Now()
 		_, err := p.Render(t.Context(), helmBundle(`{"t": "{{ tpl .Values.t . }}"}`, map[string]string{"a.yaml": c.template}))
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if took := time.Since(start); took > 5*time.Minute {
 			t.Errorf("%s took %s", name, took)
@@ -137,7 +137,7 @@ func TestTimeout(t *testing.T) {
 		"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`,
 	}))
 	if !errors.Is(err, ErrTimeout) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestCancelledContextFreesTheChild(t *testing.T) {
 	defer cancel()
 	_, err := p.Render(ctx, helmBundle(`{}`, map[string]string{"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`}))
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	render(t, p, helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")}))
 }
@@ -184,7 +184,7 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 			}
 		}
 		if got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+			t.Errorf("%s: the result is %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		_, err := NewEngine(DefaultLimits()).Render(t.Context(), helmBundle(`{}`, c.templates))
 		got, ok := errors.AsType[*InputError](err)
 		if !ok || got.File != c.want.File || got.Line != c.want.Line || got.Column != c.want.Column || !strings.Contains(got.Message, c.want.Message) {
-			t.Errorf("%s: got %#v, %v", name, got, err)
+			t.Errorf("%s: the result of AsType is %#v, the error is %v", name, got, err)
 		}
 	}
 	b := helmBundle(`{"image": {"tag": 5}}`, map[string]string{"a.yaml": "x"})

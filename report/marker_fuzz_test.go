@@ -20,7 +20,7 @@ func FuzzParseMarker(f *testing.F) {
 		}
 		line := report.Marker(m)
 		if strings.Count(line, "--") != 2 || strings.ContainsAny(line, "\n\r") {
-			t.Fatalf("%q", line)
+			t.Fatalf("the line is %q", line)
 		}
 		if len(line) >= 16<<10 { // longer than ParseMarker reads
 			return

@@ -151,7 +151,7 @@ func TestFindingsOfWithheldTargets(t *testing.T) {
 	var out strings.Builder
 	report.TerminalFindings(&out, r, report.TerminalOptions{})
 	if got := out.String(); !strings.Contains(got, "\n3 targets checked, 1 not checked, 0 errors, ") || strings.HasPrefix(got, "\n") {
-		t.Errorf("%q", got)
+		t.Errorf("the output is %q", got)
 	}
 }
 
@@ -169,12 +169,12 @@ func TestPointersAreComplete(t *testing.T) {
 
 func TestPlaceIsNotRepeated(t *testing.T) {
 	if got := diff.Place("production", "production"); got != "production" {
-		t.Errorf("%q", got)
+		t.Errorf("the result of Place is %q", got)
 	}
 	r := oneTarget()
 	r.Findings.Introduced = []report.Finding{{Rule: "r", Severity: report.SeverityError, Message: "m", Environment: "production", Clusters: []string{"production"}}}
 	if text, _ := report.Markdown(r, githubLimit); strings.Contains(text, "production/production") {
-		t.Errorf("%s", text)
+		t.Errorf("the text is %s", text)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 	r.Verdict = report.VerdictCaution
 	text, _ := report.Markdown(r, githubLimit)
 	if strings.Contains(text, "✅") || !strings.Contains(text, "Critical changes") {
-		t.Errorf("%s", text)
+		t.Errorf("the text is %s", text)
 	}
 	if h := report.Headline(r); !strings.HasPrefix(h, "2 critical changes: ") {
 		t.Errorf("headline %q", h)
@@ -294,7 +294,7 @@ func TestRefusal(t *testing.T) {
 		}}},
 	} {
 		if got := report.Refusal(r); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("the result of Refusal is %q, want %q", got, want)
 		}
 	}
 }

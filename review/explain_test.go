@@ -40,14 +40,14 @@ func TestExplainJob(t *testing.T) {
 	s, _, head := demo(t)
 	out := explainInProcess(t, s, ExplainRequest{Tree: head.Tree, App: "shop", Cluster: "prod-eu-1", Key: []byte("k")})
 	if out.Refused != "" || !strings.Contains(strings.Join(out.Lines, "\n"), "apps/shop/layers/global/values.yaml") {
-		t.Errorf("%+v", out)
+		t.Errorf("the output is %+v", out)
 	}
 	for name, task := range map[string]ExplainRequest{
 		"no such app":     {Tree: head.Tree, App: "none", Cluster: "prod-eu-1"},
 		"no such cluster": {Tree: head.Tree, App: "shop", Cluster: "none"},
 	} {
 		if out := explainInProcess(t, s, task); out.Refused == "" || len(out.Lines) > 0 {
-			t.Errorf("%s: %+v", name, out)
+			t.Errorf("%s: the output is %+v", name, out)
 		}
 	}
 }

@@ -103,11 +103,11 @@ func TestOwnPolicyJudgesItsOwnApps(t *testing.T) {
 	red := tip(t, s)
 	r := judged(t, s, red, red)
 	if got := errorsOf(r); !slices.Equal(got, []string{"team-a/main.deny_red team-a/web"}) || r.Verdict != report.VerdictFail {
-		t.Fatalf("%s %q %q", r.Verdict, got, r.Errors)
+		t.Fatalf("the verdict is %s, the result of errorsOf is %q, the errors are %q", r.Verdict, got, r.Errors)
 	}
 	f := r.Findings.Introduced[slices.IndexFunc(r.Findings.Introduced, func(f report.Finding) bool { return f.Severity == report.SeverityError })]
 	if f.Message != "paint is red on dev-1, with at most 3" || f.Path != "data.color" || f.Hint != "paint it" || f.Object.Namespace != "team-a" || f.Environment != "dev" || f.Docs != "" {
-		t.Errorf("%+v", f)
+		t.Errorf("the fleet is %+v", f)
 	}
 	h.Commit("fleet", map[string]string{"workspaces/team-a/m/web.yaml": painted("blue")})
 	written, err := s.Hydrate(t.Context(), hydrate.Request{Commit: tip(t, s), Write: true})
@@ -121,7 +121,7 @@ func TestOwnPolicyJudgesItsOwnApps(t *testing.T) {
 	}
 	one := written.Environments[0]
 	if one.Status != hydrate.StatusUpdated || len(one.Held) != 1 || one.Held[0].Workspace != "team-a" || one.Held[0].Violations[0].Rule != "team-a/main.deny_red" {
-		t.Errorf("%s %+v", one.Summary(), one.Held)
+		t.Errorf("Summary is %s, the held is %+v", one.Summary(), one.Held)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestOwnPolicyIsThatOfTheTrunk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := errorsOf(r); !slices.Equal(got, []string{"team-a/main.deny_red team-a/web"}) {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: the result of errorsOf is %q", name, got)
 		}
 		h.Git("fleet", "reset", "--quiet", "--hard", trunk.Hash.String())
 	}
@@ -174,7 +174,7 @@ func TestOwnPolicyIsThatOfTheTrunk(t *testing.T) {
 	h.Commit("fleet", map[string]string{"workspaces/team-a/policy/own.rego": "package main\n\ndeny contains {\n"})
 	r, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: tip(t, s), Key: []byte("k")}, Policy: trunk.Tree, Offline: true})
 	if err != nil || r.Verdict != report.VerdictError || len(r.Errors) != 1 || !strings.Contains(r.Errors[0], "workspaces/team-a/policy/own.rego:4") {
-		t.Errorf("%+v: %v", r, err)
+		t.Errorf("%+v: the error is %v", r, err)
 	}
 }
 
@@ -207,17 +207,17 @@ func TestOwnPolicyThatFails(t *testing.T) {
 			commit := tip(t, s)
 			r := judged(t, s, commit, commit)
 			if got := errorsOf(r); !slices.Equal(got, []string{"team-a/policy-error team-a/web"}) {
-				t.Fatalf("%q %q", got, r.Errors)
+				t.Fatalf("the result of errorsOf is %q, the errors are %q", got, r.Errors)
 			}
 			if m := r.Findings.Introduced[0].Message; !strings.Contains(m, c.want) {
-				t.Errorf("%s", m)
+				t.Errorf("the message is %s", m)
 			}
 			written, err := s.Hydrate(t.Context(), hydrate.Request{Commit: commit, Write: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if one := written.Environments[0]; !strings.Contains(one.Summary()+one.Reason, "team-a") || strings.Contains(one.Summary()+one.Reason, "team-b") {
-				t.Errorf("%s %s", one.Summary(), one.Reason)
+				t.Errorf("Summary is %s, the reason is %s", one.Summary(), one.Reason)
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestOwnPolicyExemptsOnlyFromItself(t *testing.T) {
 	}
 	rules, mistakes, err := s.OwnPolicies().Rules(t.Context(), commit.Tree)
 	if err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].ID != "team-a/main.deny_red" || rules[0].Title != "nothing is red" || rules[0].File != "workspaces/team-a/policy/own.rego" {
-		t.Errorf("%+v %q %v", rules, mistakes, err)
+		t.Errorf("the rules are %+v, the mistakes are %q, the error is %v", rules, mistakes, err)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := errorsOf(r); !slices.Equal(got, []string{"team-a/main.deny_red team-a/web"}) {
-			t.Errorf("%s: %q %q", name, got, r.Errors)
+			t.Errorf("%s: the result of errorsOf is %q, the errors are %q", name, got, r.Errors)
 		}
 	}
 	// Rules that cannot be read fail the review, even if they could not be read before the change either.
@@ -312,6 +312,6 @@ func TestOwnPolicyOfAnotherRepository(t *testing.T) {
 	}
 	rules, mistakes, err := s.OwnPolicies().Rules(t.Context(), trunk.Tree)
 	if want := "team@" + pinned[:7] + ":policy/own.rego"; err != nil || len(mistakes) > 0 || len(rules) != 1 || rules[0].File != want {
-		t.Errorf("%+v %q %v, want %s", rules, mistakes, err, want)
+		t.Errorf("the rules are %+v, the mistakes are %q, the error is %v, want %s", rules, mistakes, err, want)
 	}
 }

@@ -67,7 +67,7 @@ func TestBrokenFleet(t *testing.T) {
 	r := changed(t, "apps/shop/app.yaml", "namespace: shop", "namespaces: shop")
 	out := reviewed(t, r, Policy{Engine: &rules{}}, compare.Request{})
 	if out.Verdict != report.VerdictError || len(out.Errors) == 0 || !strings.Contains(out.Errors[0], "apps/shop/app.yaml:6") {
-		t.Errorf("%+v", out)
+		t.Errorf("the output is %+v", out)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestPolicyFails(t *testing.T) {
 	request := compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}
 	_, err := compared(t.Context(), r.Hydrator(2), request, Policy{Engine: &rules{err: broken}}, &report.Review{})
 	if !errors.Is(err, broken) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestVerdict(t *testing.T) {
 		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{}, Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}}, Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
 	} {
 		if got := verdict(&c.r); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+			t.Errorf("%s: the result of verdict is %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestPolicy(t *testing.T) {
 		for _, one := range f.Introduced {
 			introduced = append(introduced, one.Rule)
 			if one.Rule == builtIn && (!slices.Equal(one.Clusters, []string{"prod-eu-1", "prod-us-1"}) || !strings.HasSuffix(one.Docs, builtIn+".md")) || one.File != "apps/shop/app.yaml" {
-				t.Errorf("%s: %+v", name, one)
+				t.Errorf("%s: the one is %+v", name, one)
 			}
 			if one.Rule == "custom" && one.Docs != "" {
 				t.Errorf("%s: a rule of the fleet has the page %s", name, one.Docs)

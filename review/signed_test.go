@@ -204,7 +204,7 @@ func TestSignersComeFromTheTrunk(t *testing.T) {
 			text, _ := report.Markdown(got, 60_000)
 			failed := got.Verdict == report.VerdictFail || got.Verdict == report.VerdictError
 			if failed != (c.want != "") || !strings.Contains(text, c.want) {
-				t.Fatalf("%s; want %q\n%s", got.Verdict, c.want, text)
+				t.Fatalf("the verdict is %s; want %q\nthe text is\n%s", got.Verdict, c.want, text)
 			}
 			if c.want == "" {
 				return

@@ -129,7 +129,7 @@ func TestFrozenCanary(t *testing.T) {
 	frozen := func(c *rollout.ClusterState) { c.State = "frozen" }
 	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", frozen), behind("b", nil))
 	if moved, d := step(t, &s); len(moved) != 0 || d.WaveGates[len(d.WaveGates)-1].State == rollout.Red {
-		t.Errorf("%v, %v", moved, d.WaveGates)
+		t.Errorf("the moved is %v, the wave gates are %v", moved, d.WaveGates)
 	}
 	s.Record.Progress.Now = true
 	if moved, _ := step(t, &s); len(moved) != 1 {
@@ -158,7 +158,7 @@ func TestUnprotected(t *testing.T) {
 	s.Unprotected = "env/prod is not protected"
 	d, err := rollout.Decide(s)
 	if err != nil || len(d.Actions) != 1 || d.Actions[0].Kind != rollout.Nothing || len(d.Gates) != 1 || d.Gates[0].Name != rollout.GateProtection || !strings.Contains(d.WaitsFor, "env/prod is not protected") {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("the result of Decide is %+v, the error is %v", d, err)
 	}
 	s.Unprotected = ""
 	if moved, _ := step(t, &s); len(moved) == 0 {
@@ -186,7 +186,7 @@ func TestWindowsOfSummerTime(t *testing.T) {
 		{time.Date(2026, 10, 25, 4, 0, 0, 0, berlin), false},
 	} {
 		if open, reason, _ := rollout.Open(night, nil, c.at); open != c.open {
-			t.Errorf("%s: %t, %s", c.at, open, reason)
+			t.Errorf("%s: the open is %t, the reason is %s", c.at, open, reason)
 		}
 	}
 }
@@ -229,6 +229,6 @@ func TestWaitsForOneState(t *testing.T) {
 	s.Record.Freezes = []rollout.Freeze{{Until: until, By: "ada"}}
 	want := "the clusters of prod wait: frozen until " + rollout.Stamp(until) + " by ada"
 	if _, d := step(t, &s); d.WaitsFor != want {
-		t.Errorf("got %q, want %q", d.WaitsFor, want)
+		t.Errorf("the waits for is %q, want %q", d.WaitsFor, want)
 	}
 }

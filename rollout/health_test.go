@@ -25,7 +25,7 @@ func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
 	} {
 		state, why := ofCluster([]string{c.pattern}, ClusterState{Cluster: Cluster{Name: "eu-1"}, Tree: "x", Apps: []string{"shop", "shop-db"}, Statuses: c.statuses})
 		if state != c.want {
-			t.Errorf("%s: %s (%s), want %s", name, state, why, c.want)
+			t.Errorf("%s: the state is %s (the why is %s), want %s", name, state, why, c.want)
 		}
 	}
 	h := judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "new"}, Tree: "x", Desired: "x"}})

@@ -21,14 +21,14 @@ failed:
 `
 	r, err := rollout.DecodeRecord("prod", []byte(old))
 	if err != nil || len(r.Holds) != 1 || r.Holds[0].Cause != rollout.CauseFailed || r.Holds[0].Source.Commit != "c2" || r.Rollback == nil {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("the result of DecodeRecord is %+v, the error is %v", r, err)
 	}
 	data, err := r.Encode()
 	if err != nil || strings.Contains(string(data), "failed:\n") {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("the data is %s, the error is %v", data, err)
 	}
 	if again, err := rollout.DecodeRecord("prod", data); err != nil || len(again.Holds) != 1 {
-		t.Errorf("%+v, %v", again, err)
+		t.Errorf("the again is %+v, the error is %v", again, err)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestInvalidRecords(t *testing.T) {
 	} {
 		_, err := rollout.DecodeRecord("prod", []byte(head+c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "remove it to start without a record") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestReplacedRollbackThatIsDone(t *testing.T) {
 			t.Errorf("%s: holds %v, rollback %+v", name, r.Holds, r.Rollback)
 		}
 		if c.want == 1 && (len(r.Holds) != 1 || r.Holds[0].Source.Commit != "s1" || r.Holds[0].By != "ann" || fmt.Sprint(r.Holds[0].Apps) != "[cart]") {
-			t.Errorf("%s: %+v", name, r.Holds)
+			t.Errorf("%s: the holds are %+v", name, r.Holds)
 		}
 	}
 }

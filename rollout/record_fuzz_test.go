@@ -27,7 +27,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 		again, err := rollout.DecodeRecord("prod", written)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, written)
+			t.Fatalf("the error is %v\nthe written is\n%s", err, written)
 		}
 		if twice, err := again.Encode(); err != nil || !bytes.Equal(written, twice) {
 			t.Errorf("%v\n%s\nand\n%s", err, written, twice)

@@ -138,7 +138,7 @@ func TestRecordTooLarge(t *testing.T) {
 	r.Progress = &rollout.Progress{Source: exceptions(names, 1, true), Tree: "t"}
 	_, err := r.Encode()
 	if _, ok := errors.AsType[*rollout.RecordSizeError](err); !ok || !strings.Contains(err.Error(), "sluice resume") {
-		t.Fatalf("%v", err)
+		t.Fatalf("the error is %v", err)
 	}
 	r.Progress.Source = exceptions(names[:300], 1, true)
 	data, err := r.Encode()
@@ -214,9 +214,9 @@ func TestRecordGroups(t *testing.T) {
 		r, err := rollout.DecodeRecord("prod", []byte(head+body))
 		switch {
 		case want == "" && (err != nil || r.Progress.Source.On("b").Commit != "d" || r.Progress.Source.On("x").Commit != "c"):
-			t.Errorf("%s: %v, %+v", body, err, r.Progress)
+			t.Errorf("%s: the error is %v, the progress is %+v", body, err, r.Progress)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("%s: the error is %v", body, err)
 		}
 	}
 }
@@ -235,6 +235,6 @@ func TestExpeditedIsInTheHistory(t *testing.T) {
 		}
 	}
 	if len(r.Commands) != 1 || r.Commands[0].Actor() != "ada" || r.Commands[0].String() != "expedited; reason: the shop is down" || !r.Commands[0].At.Equal(at.Add(time.Minute)) {
-		t.Errorf("%+v", r.Commands)
+		t.Errorf("the commands are %+v", r.Commands)
 	}
 }

@@ -40,7 +40,7 @@ func TestResumeOfOneWorkspace(t *testing.T) {
 		Kind: rollout.EventResume, By: "ann", At: at(), Apps: []string{"team-a/shop", "web"}, Workspaces: []string{"team-a"}, Members: []string{"eu-1"},
 	})
 	if err != nil || len(r.Holds) != 1 || !strings.HasPrefix(r.Holds[0].String(), "workspace team-b (2 apps) of c2") {
-		t.Fatalf("%+v, %v", r.Holds, err)
+		t.Fatalf("the holds are %+v, the error is %v", r.Holds, err)
 	}
 	if c := r.Commands; len(c) != 1 || c[0].Scope != "workspace team-a, web" {
 		t.Errorf("the history says %+v", c)

@@ -43,7 +43,7 @@ func TestSilentApps(t *testing.T) {
 	} {
 		got := decide(pattern, 20*time.Minute, nil)
 		if len(got) != 1 || got[0].Cluster != "eu-1" || !slices.Equal(got[0].Apps, []string{"shop"}) || !strings.HasPrefix(got[0].Command(), command) {
-			t.Errorf("%s: %+v", pattern, got)
+			t.Errorf("%s: the result of decide is %+v", pattern, got)
 		}
 	}
 	const pattern = "kustomization/${app}/*"

@@ -155,7 +155,7 @@ func TestWorkspaceGoesBackAlone(t *testing.T) {
 		w.post("failure", cart)
 		d := w.look()
 		if !goesBack(d) || !slices.Equal(d.Actions[0].Later, []string{"b"}) || w.s.Record.Halt != nil {
-			t.Fatalf("%+v", d)
+			t.Fatalf("the result of look is %+v", d)
 		}
 		w.takes(d.Actions[0], interrupted)
 		if interrupted {
@@ -178,7 +178,7 @@ func TestWorkspaceGoesBackAlone(t *testing.T) {
 		}
 		hold := w.s.Record.Holds[0]
 		if hold.Tree != "t2" || hold.Source.Commit != "c2" || !slices.Equal(hold.Apps, []string{cart}) || !slices.Equal(hold.Workspaces, []string{"team-a"}) {
-			t.Errorf("%+v", hold)
+			t.Errorf("the hold is %+v", hold)
 		}
 		if got := w.s.Running.Source.Of(cart) + w.s.Running.Source.Of(till); got != "c1c2" {
 			t.Errorf("prod runs %s", w.s.Running.Source)
@@ -203,7 +203,7 @@ func TestStatusOfTwoWorkspaces(t *testing.T) {
 		t.Fatalf("%v would go back", w.s.Without.Workspaces)
 	}
 	if w.s.Record.Halt == nil || strings.Contains(d.WaitsFor, "red so far") {
-		t.Fatalf("%+v %+v", d, w.s.Record)
+		t.Fatalf("the result of look is %+v, the record is %+v", d, w.s.Record)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestNamesOfStatusesInTheRecord(t *testing.T) {
 		w.s.Clusters[0].Statuses = append(w.s.Clusters[0].Statuses, rollout.Status{Name: "kustomization/team-a.cart/" + name, State: "failure"})
 		d := w.look()
 		if !goesBack(d) {
-			t.Fatalf("%.20q: %+v", name, d)
+			t.Fatalf("%.20q: the result of look is %+v", name, d)
 		}
 		w.takes(d.Actions[0], false)
 		data, err := w.s.Record.Encode()
@@ -227,7 +227,7 @@ func TestNamesOfStatusesInTheRecord(t *testing.T) {
 		}
 		r, err := rollout.DecodeRecord("prod", data)
 		if err != nil || r.Holds[0].Reason != w.s.Record.Holds[0].Reason {
-			t.Errorf("%.20q: %v, %+v", name, err, r.Holds)
+			t.Errorf("%.20q: the error is %v, the holds are %+v", name, err, r.Holds)
 		}
 	}
 }
@@ -382,7 +382,7 @@ func TestWorkspaceThatStaysRed(t *testing.T) {
 		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree, dns: tree}, nil
 	}
 	if apps, refused, err := red.Changed("t1", "t2", []string{"a", "b"}, read); err != nil || refused != "" || !slices.Equal(apps, []string{cart}) {
-		t.Errorf("%v %q %v", apps, refused, err)
+		t.Errorf("the apps are %v, the refused is %q, the error is %v", apps, refused, err)
 	}
 	_, refused, err := red.Changed("t1", without, []string{"a", "b"}, read)
 	if err != nil || !strings.Contains(refused, "does not change workspace team-a on a") {
@@ -391,7 +391,7 @@ func TestWorkspaceThatStaysRed(t *testing.T) {
 	w.refuse(refused)
 	w.s.Without.From = without
 	if w.decide(); w.s.Record.Halt == nil || !strings.Contains(w.s.Record.Halt.Reason, refused) || w.rest() != "bt1" {
-		t.Errorf("%+v", w.s.Record.Halt)
+		t.Errorf("the halt is %+v", w.s.Record.Halt)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestSecondWorkspaceGoesBack(t *testing.T) {
 	w.post("failure", till)
 	red, err := rollout.RedAlone(w.s)
 	if err != nil || red == nil || !slices.Equal(red.Names, []string{"team-b"}) || red.Before.Tree != "t1" {
-		t.Fatalf("%+v %v", red, err)
+		t.Fatalf("the red is %+v, the error is %v", red, err)
 	}
 }
 
@@ -420,10 +420,10 @@ func TestBranchMovesWhileAWorkspaceGoesBack(t *testing.T) {
 	w.branch("t4", rollout.Source{Commit: "c3"})
 	w.look()
 	if h := w.s.Record.Halt; h == nil || !strings.Contains(h.Reason, "the environment branch moved meanwhile") || w.s.Record.Rollback != nil {
-		t.Fatalf("%+v", w.s.Record)
+		t.Fatalf("the record is %+v", w.s.Record)
 	}
 	if w.s.Record.Progress.Tree != "t4" || w.s.Record.Progress.From != "" {
-		t.Errorf("%+v", w.s.Record.Progress)
+		t.Errorf("the progress is %+v", w.s.Record.Progress)
 	}
 }
 
@@ -506,7 +506,7 @@ func TestClusterOutsideOfTheRollout(t *testing.T) {
 	w.s.Record.Progress.Changed = []string{"a", "b"}
 	d := w.look()
 	if !goesBack(d) {
-		t.Fatalf("%+v", d)
+		t.Fatalf("the result of look is %+v", d)
 	}
 	w.takes(d.Actions[0], true)
 	same()

@@ -116,7 +116,7 @@ func TestRedWorkspaceUpstream(t *testing.T) {
 			w.proposes(c.refused)
 			next, gate := w.proposes(c.refused)
 			if next == nil || gate.State != c.state || !strings.Contains(gate.Reason, c.says) {
-				t.Fatalf("%+v, want %s %q", gate, c.state, c.says)
+				t.Fatalf("the gate is %+v, want %s, the says are %q", gate, c.state, c.says)
 			}
 			want := rollout.Source{Commit: "c2"}
 			if c.without {
@@ -139,7 +139,7 @@ func TestWorkspaceFollows(t *testing.T) {
 	w.later(time.Hour)
 	next, gate := w.proposes("")
 	if next == nil || gate.State != rollout.Green || next.Source.Of(cart) != "c1" {
-		t.Fatalf("%+v %+v", next, gate)
+		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 	w.branch("t2", next.Source) // prod runs c2 without team-a
 	for i := range w.s.Clusters {
@@ -148,7 +148,7 @@ func TestWorkspaceFollows(t *testing.T) {
 	w.runs("c2")
 	w.says("failure", "success", "success")
 	if next, gate = w.proposes(""); next != nil || gate.State != rollout.Waiting || !strings.Contains(gate.Reason, "everything else of c2 runs: workspace team-a is red in staging") {
-		t.Fatalf("%+v %+v", next, gate)
+		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 	w.runs("c3")
 	w.says("pending", "success", "success") // it is not healthy yet
@@ -166,7 +166,7 @@ func TestWorkspaceFollows(t *testing.T) {
 	w.later(2 * time.Minute)
 	next, gate = w.proposes("")
 	if next == nil || gate.State != rollout.Green || !next.Source.Equal(rollout.Source{Commit: "c3"}) {
-		t.Fatalf("%+v %+v", next, gate)
+		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 	data, err := w.s.Record.Encode()
 	if err != nil {
@@ -174,7 +174,7 @@ func TestWorkspaceFollows(t *testing.T) {
 	}
 	back, err := rollout.DecodeRecord("prod", data)
 	if err != nil || len(back.Before["staging"].Workspaces) != 1 {
-		t.Errorf("%v %+v", err, back.Before["staging"])
+		t.Errorf("the error is %v, the before is %+v", err, back.Before["staging"])
 	}
 	w.branch("t3", next.Source)
 	w.runs("c3")
@@ -200,7 +200,7 @@ func TestRedCommitOfAWorkspaceStaysOut(t *testing.T) {
 	w.later(10 * time.Minute) // team-a has baked in c3, and the rest has not
 	next, gate := w.proposes("")
 	if next == nil || next.Promoted.Commit != "c2" || next.Source.Of(cart) != "c1" || gate.State != rollout.Green || !strings.Contains(gate.Reason, "was red in staging until it ran c3, which c2 does not contain") {
-		t.Fatalf("%+v %+v", next, gate)
+		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestRedWorkspaceOnFrozenClusters(t *testing.T) {
 	w.proposes("")
 	w.later(time.Hour)
 	if next, gate := w.proposes(""); next == nil || next.Source.Of(cart) != "c1" || gate.State != rollout.Green {
-		t.Fatalf("%+v %+v", next, gate)
+		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 			w.later(time.Hour)
 			if next, gate := w.proposes(""); prodFollows {
 				if next == nil || gate.State != rollout.Green {
-					t.Fatalf("%+v %+v", next, gate)
+					t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 				}
 				before := w.s.Before
 				w.branch("t2", next.Source)
@@ -266,7 +266,7 @@ func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 				asked.s.Record.Request = &rollout.Request{Source: rollout.Source{Commit: commit}, By: "kim", At: w.s.Now}
 				next, gate := asked.proposes("") // the request is done, because nothing more of it can come: the automatic promotion is next
 				if next == nil || gate.State != rollout.Green || next.Source.Of(cart) == "c2" || next.Promoted.Commit == "c3" && next.Source.Of(cart) != "c3" {
-					t.Errorf("%s: %+v %+v", commit, next, gate)
+					t.Errorf("%s: the next is %+v, the gate is %+v", commit, next, gate)
 				}
 			}
 		})

@@ -107,7 +107,7 @@ func TestRedeliveriesAreNotLost(t *testing.T) {
 	r.redeliver(t.Context(), "hub", down)
 	for name, s := range map[string]*fakegithub.Server{"hub": hub, "other": other} {
 		if list := s.Deliveries(); len(list) != 2 || list[1].Status != http.StatusOK {
-			t.Errorf("%s: %+v", name, list)
+			t.Errorf("%s: the list is %+v", name, list)
 		}
 	}
 }

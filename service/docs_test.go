@@ -78,7 +78,7 @@ func exported(t *testing.T) map[string][]string {
 		}
 	}
 	if len(out["sluice_webhooks_total"]) != 3 {
-		t.Fatalf("%v", out)
+		t.Fatalf("the output is %v", out)
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func TestWhereBranchesMayGo(t *testing.T) {
 		}
 		switch {
 		case want == "" && !errors.Is(err, bot.ErrRefused):
-			t.Errorf("%s: %q, %v", address, got.Path, err)
+			t.Errorf("%s: the path is %q, the error is %v", address, got.Path, err)
 		case want != "" && (err != nil || got.Path != want):
 			t.Errorf("%s: %q, %v, not %q", address, got.Path, err, want)
 		}
@@ -131,7 +131,7 @@ func TestPlacesOfAddresses(t *testing.T) {
 	} {
 		got, ok := addressed(forges, address)
 		if string(got) != want || ok != (want != "") {
-			t.Errorf("%s: %q", address, got)
+			t.Errorf("%s: the result of addressed is %q", address, got)
 		}
 	}
 }
@@ -143,18 +143,18 @@ func TestPlacesAsListed(t *testing.T) {
 	l.forges["b"] = listing{places: []hint.Place{"b:ACME/COMPONENTS"}}
 	for p, want := range map[hint.Place]hint.Place{"a:Acme/charts": "a:acme/Charts", "a:acme/fleet": "a:acme/fleet", "a:Acme/Components": "a:Acme/Components", "c:acme/Fleet": "c:acme/Fleet"} {
 		if got := l.spelled(p); got != want {
-			t.Errorf("%s: %s", p, got)
+			t.Errorf("%s: the result of spelled is %s", p, got)
 		}
 	}
 	forges := map[string]*connected{"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com", Repositories: []string{"acme/*"}}}}
 	if got, ok := l.placeOf(forges, "https://git.example.com/Acme/charts"); got != "a:acme/Charts" || !ok {
-		t.Errorf("%s %t", got, ok)
+		t.Errorf("the result of placeOf is %s, ok is %t", got, ok)
 	}
 	if got, ok := l.placeOf(forges, "https://git.example.com/other/charts"); ok {
-		t.Errorf("%s", got)
+		t.Errorf("the result of placeOf is %s", got)
 	}
 	l.forges["a"] = listing{places: []hint.Place{"a:ACME/Charts"}} // which no pattern matches, as with webhooks
 	if got, ok := l.placeOf(forges, "https://git.example.com/Acme/charts"); got != "a:acme/charts" || !ok {
-		t.Errorf("%s %t", got, ok)
+		t.Errorf("the result of placeOf is %s, ok is %t", got, ok)
 	}
 }

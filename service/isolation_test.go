@@ -60,7 +60,7 @@ func TestResultsOfRenderings(t *testing.T) {
 			t.Fatal(all, bad)
 		}
 		if got := all[0].GetMetric()[0].GetLabel()[0].GetValue(); got != want {
-			t.Errorf("%v: %s, want %s", err, got, want)
+			t.Errorf("the error is %v: the result of GetValue is %s, want %s", err, got, want)
 		}
 	}
 }

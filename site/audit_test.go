@@ -32,7 +32,7 @@ func TestAudit(t *testing.T) {
 			}
 			for _, s := range list {
 				if len(s.Refused) > 0 && s.Environment == environment {
-					t.Fatalf("%s: %q", reason, s.Refused)
+					t.Fatalf("%s: the refused is %q", reason, s.Refused)
 				}
 			}
 			now, commands = now.Add(10*time.Minute), nil
@@ -102,7 +102,7 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 		}
 		for _, s := range list {
 			if len(s.Refused) > 0 {
-				t.Fatalf("%q", s.Refused)
+				t.Fatalf("the refused is %q", s.Refused)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func TestPagesInChromium(t *testing.T) {
 	}
 	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe, "wider than its window": got.Wide} {
 		for _, s := range list {
-			t.Errorf("%s: %s", what, s)
+			t.Errorf("%s: the state is %s", what, s)
 		}
 	}
 	f := got.Facts
@@ -67,7 +67,7 @@ func TestPagesInChromium(t *testing.T) {
 		"the same state twice": {f.Same, "Choose two different states."}, "compared": {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"}, "without a script": {f.Linked, f.Compared},
 	} {
 		if pair[0] != pair[1] {
-			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
+			t.Errorf("%s: the pair is %q, want %q", what, pair[0], pair[1])
 		}
 	}
 	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Pairs != 6 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {

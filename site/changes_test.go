@@ -33,7 +33,7 @@ func TestChanges(t *testing.T) {
 	} {
 		c, ok := f.Change(path)
 		if ok != (want != "none") {
-			t.Errorf("%s: %v", path, ok)
+			t.Errorf("%s: ok is %v", path, ok)
 		}
 		if !ok {
 			continue
@@ -52,7 +52,7 @@ func TestChanges(t *testing.T) {
 			}
 		}
 		if !strings.Contains(strings.Join(kinds, " "), want) || r.Verdict != "" && r.Verdict != report.VerdictCaution || r.Fleet != "harbour" {
-			t.Errorf("%s: %s %q", path, r.Verdict, kinds)
+			t.Errorf("%s: the verdict is %s, the kinds are %q", path, r.Verdict, kinds)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestNextPromotion(t *testing.T) {
 		path, _, _ := strings.Cut(part, `"`)
 		text, err := os.ReadFile(filepath.Join(dir, "changes", path))
 		if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: the error is %v", path, err)
 		}
 		links++
 	}
@@ -280,7 +280,7 @@ func offers(t *testing.T, dir string, states []string) (pairs, options int) {
 			pairs++
 			text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
 			if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") || !strings.Contains(string(text), `src="../report.js"`) {
-				t.Errorf("%s: %v", path, err)
+				t.Errorf("%s: the error is %v", path, err)
 			}
 		}
 	}

@@ -229,15 +229,15 @@ func TestHealthByAllGates(t *testing.T) {
 	w.now = w.now.Add(2 * time.Minute)
 	_, clusters = w.look()
 	if h := clusters["staging-1"].Health; w.from.asked == asked || h.State != rollout.Red || h.Reason != "health gate of prod: smoke is failure" {
-		t.Errorf("%+v", h)
+		t.Errorf("the health is %+v", h)
 	}
 	c := clusters["staging-1"]
 	c.Trouble, c.Planned = "its wave has not started", true
 	if c.Dot() != "unhealthy" || c.Look() != "unhealthy: health gate of prod: smoke is failure; its wave has not started" {
-		t.Errorf("%s: %s", c.Dot(), c.Look())
+		t.Errorf("%s: Look is %s", c.Dot(), c.Look())
 	}
 	if c.Planned = false; c.Dot() != "odd" || !strings.HasSuffix(c.Look(), "; unhealthy: health gate of prod: smoke is failure") {
-		t.Errorf("%s: %s", c.Dot(), c.Look())
+		t.Errorf("%s: Look is %s", c.Dot(), c.Look())
 	}
 	if h := clusters["dev-1"].Health; h == nil || h.State != rollout.Unknown {
 		t.Errorf("staging's gate judges dev: %+v", h)
@@ -285,7 +285,7 @@ func TestHealthHasALimit(t *testing.T) {
 	for _, c := range f.Clusters {
 		_, err := cached.Statuses(t.Context(), c.Tip.Hash.String())
 		if _, unread := errors.AsType[promote.NotReadError](err); unread != w.from.failing[c.Tip.Hash.String()] {
-			t.Errorf("%s: %v", c.Name, err)
+			t.Errorf("%s: the error is %v", c.Name, err)
 		}
 	}
 	if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: trunk, Now: w.now, DryRun: true, Adapters: promote.Adapters{Statuses: cached}}); err != nil {

@@ -104,7 +104,7 @@ func structure(t *testing.T, s string) (elements, visible string) {
 			for _, a := range n.Attr {
 				out.WriteString(" " + a.Key)
 				if (a.Key == "href" || a.Key == "src") && (strings.Contains(a.Val, "javascript:") || strings.Contains(a.Val, "//") || strings.Contains(a.Val, "/../..")) {
-					t.Errorf("%q: %s %s=%q", s, n.Data, a.Key, a.Val)
+					t.Errorf("%q: the data is %s, the key is %s=the val is %q", s, n.Data, a.Key, a.Val)
 				}
 			}
 			out.WriteByte('\n')

@@ -54,7 +54,7 @@ func TestLayersOfImports(t *testing.T) {
 	}
 	x.app(f.Targets())
 	if len(x.out.Rows) != 2 || len(x.out.Values) != 2 {
-		t.Fatalf("%+v", x.out)
+		t.Fatalf("the out is %+v", x.out)
 	}
 	for _, v := range x.out.Values {
 		for _, o := range v.Outcomes {
@@ -62,7 +62,7 @@ func TestLayersOfImports(t *testing.T) {
 				t.Errorf("a value from elsewhere is shown: %+v", o)
 			}
 			if v.Path == "replicas" && !slices.Equal(o.Clusters, map[string][]string{"3": {"a"}, "5": {"b"}}[o.Value]) {
-				t.Errorf("%+v", o)
+				t.Errorf("the object is %+v", o)
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func TestPieces(t *testing.T) {
 		"window 2024-01-04 00:04–23:59 UTC":                                           {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
 	} {
 		if got := pieces(text); !slices.Equal(got, want) {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("%q: the result of pieces is %+v", text, got)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestScale(t *testing.T) {
 	large := clusters*apps >= 100_000
 	clone, others := filepath.Join(t.TempDir(), "clone"), processor(t, syscall.RUSAGE_CHILDREN)
 	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-local", "--mirror", r.Dir, clone).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
+		t.Fatalf("the error is %v, the output is %s", err, out)
 	}
 	cloned := processor(t, syscall.RUSAGE_CHILDREN) - others
 	lap(fmt.Sprintf("git clone (%.2f s of processor time)", cloned.Seconds()))

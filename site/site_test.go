@@ -65,7 +65,7 @@ func pagesOf(t *testing.T, f *site.Fleet) map[string]*html.Node {
 	for name := range p.All() {
 		data, ok, err := p.Render(name)
 		if err != nil || !ok {
-			t.Fatalf("%s: %v %v", name, ok, err)
+			t.Fatalf("%s: ok is %v, the error is %v", name, ok, err)
 		}
 		if out[name], err = html.Parse(strings.NewReader(string(data))); err != nil {
 			t.Fatal(err)
@@ -312,7 +312,7 @@ func TestLiveSearch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := text(doc); !strings.Contains(got, want) || strings.Contains(string(data), "<script>alert") {
-			t.Errorf("%q: %s", q, got)
+			t.Errorf("%q: the result of text is %s", q, got)
 		}
 	}
 }

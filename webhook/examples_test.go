@@ -137,7 +137,7 @@ func gitlabPayloads(t *testing.T) []gitlabPayload {
 				EventName  string `json:"event_name"`
 			}
 			if err := json.Unmarshal(body, &kind); err != nil {
-				t.Fatalf("%s: %v", file, err)
+				t.Fatalf("%s: the error is %v", file, err)
 			}
 			event := cmp.Or(events[cmp.Or(kind.ObjectKind, kind.EventName)], "Other Hook")
 			if filepath.Base(filepath.Dir(file)) == "systemhooks" {

@@ -210,7 +210,7 @@ func TestHints(t *testing.T) {
 			r = lab(c.event, []byte(c.body))
 		}
 		if code := send(h, r); code != c.code || strings.Join(s.got(), "|") != c.want {
-			t.Errorf("%s %s: %d %q, want %d %q", c.event, c.body, code, s.got(), c.code, c.want)
+			t.Errorf("the event is %s, the body is %s: the status code is %d, got is %q, want %d, want %q", c.event, c.body, code, s.got(), c.code, c.want)
 		}
 	}
 }
@@ -302,7 +302,7 @@ func TestQueueFails(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, hub("push", []byte(push)))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %v", w.Code, w.Header())
+		t.Errorf("the code is %d, Header is %v", w.Code, w.Header())
 	}
 	s.fail = nil
 	if code := send(h, hub("push", []byte(push))); code != http.StatusAccepted || len(s.hints) != 1 {
@@ -344,11 +344,11 @@ func FuzzHandler(f *testing.F) {
 			r.Header["X-Gitlab-Event"] = []string{event}
 		}
 		if code := send(h, r); code >= 500 {
-			t.Fatalf("%q %q: %d", event, body, code)
+			t.Fatalf("the event is %q, the body is %q: the status code is %d", event, body, code)
 		}
 		for _, one := range s.hints {
 			if path := one.Place.Repo().Path; strings.Contains(path, "..") && strings.Contains(path, "/../") || strings.ContainsAny(one.Ref, "\n\x00") {
-				t.Fatalf("%+v", one)
+				t.Fatalf("the one is %+v", one)
 			}
 		}
 	})
@@ -411,7 +411,7 @@ func TestTextOfComments(t *testing.T) {
 			}
 		}
 		if len(s.hints) != 2 || s.hints[0].Text != want || s.hints[1].Text != want {
-			t.Errorf("%s: %+v", second, s.hints)
+			t.Errorf("%s: the hints are %+v", second, s.hints)
 		}
 	}
 }
@@ -430,7 +430,7 @@ func TestGroupsAndUrgentCommands(t *testing.T) {
 		s := &sink{}
 		send(handler(t, s, io.Discard), hub("merge_group", fmt.Appendf(nil, payload, c.action, c.ref)))
 		if got := strings.Join(s.got(), ";"); got != c.want {
-			t.Errorf("%s %s: %q", c.action, c.ref, got)
+			t.Errorf("the action is %s, the ref is %s: the result of got is %q", c.action, c.ref, got)
 		}
 	}
 	const comment = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":%q},"repository":{"full_name":"acme/fleet"}}`
@@ -441,7 +441,7 @@ func TestGroupsAndUrgentCommands(t *testing.T) {
 		s := &sink{}
 		send(handler(t, s, io.Discard), hub("issue_comment", fmt.Appendf(nil, comment, text)))
 		if len(s.hints) != 1 || s.hints[0].Urgent != want {
-			t.Errorf("%q: %+v", text, s.hints)
+			t.Errorf("%q: the hints are %+v", text, s.hints)
 		}
 	}
 }

@@ -99,6 +99,6 @@ func TestDetect(t *testing.T) {
 		t.Errorf("without the file of the event: %+v, %v", got, err)
 	}
 	if _, err := ci.Detect(func(string) string { return "" }, nil); !errors.Is(err, ci.ErrNoCI) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 			}
 			again, problems := command.Parse(canonical)
 			if len(problems) > 0 || len(again) != 1 {
-				t.Fatalf("%s: %v", canonical, problems)
+				t.Fatalf("%s: the problems are %v", canonical, problems)
 			}
 			again[0].Text, again[0].Line = "", 0
 			if !reflect.DeepEqual(again[0], test.want) {
@@ -239,7 +239,7 @@ func TestLinesAreNumbered(t *testing.T) {
 func TestCommandInAHeadingIsReported(t *testing.T) {
 	got, problems := command.Parse("/sluice help\n---\n")
 	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0].String(), "heading") {
-		t.Errorf("%v, %v", got, problems)
+		t.Errorf("the result of Parse is %v, the problems are %v", got, problems)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestLongComment(t *testing.T) {
 	}
 	got, problems := command.Parse(long + "\n/sluice help")
 	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, "bytes") {
-		t.Errorf("%v, %v", got, problems)
+		t.Errorf("the result of Parse is %v, the problems are %v", got, problems)
 	}
 }
 
@@ -312,7 +312,7 @@ func TestRights(t *testing.T) {
 	}
 	for right, verbs := range want {
 		if text := strings.Join(got[right], " "); text != verbs {
-			t.Errorf("%s: %s, want %s", right, text, verbs)
+			t.Errorf("%s: the text is %s, want %s", right, text, verbs)
 		}
 	}
 	if r := (command.Command{Verb: "no such"}).Right(); r != command.RightEnvironment {
@@ -357,12 +357,12 @@ func TestParseUntil(t *testing.T) {
 		got, err := command.ParseUntil(text, now)
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %s", text, err, want)
+				t.Errorf("%s: the error is %v, want %s", text, err, want)
 			}
 			continue
 		}
 		if got.Format(time.RFC3339) != want {
-			t.Errorf("%s: %s, want %s", text, got.Format(time.RFC3339), want)
+			t.Errorf("%s: Format is %s, want %s", text, got.Format(time.RFC3339), want)
 		}
 	}
 }
@@ -379,7 +379,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range problems {
 			if p.Message == "" || p.Hint == "" || p.Line < 1 {
-				t.Fatalf("%+v", p)
+				t.Fatalf("the problem is %+v", p)
 			}
 		}
 		for _, c := range got {

@@ -24,7 +24,7 @@ func TestHostileCases(t *testing.T) {
 	for _, c := range cases {
 		body, err := hostile.Expand(c.Body)
 		if err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
+			t.Fatalf("%s: the error is %v", c.Name, err)
 		}
 		got, problems := command.Parse(body)
 		if len(got) != c.Commands {

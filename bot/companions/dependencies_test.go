@@ -51,7 +51,7 @@ func TestAddressesOfPages(t *testing.T) {
 				got = fmt.Sprintf("%s %d", ref.Place, ref.Number)
 			}
 			if got != want {
-				t.Errorf("got %q, want %q", got, want)
+				t.Errorf("the value is %q, want %q", got, want)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestCompanionsOfSeveralFleets(t *testing.T) {
 		var r report.Review
 		d.Show(&r, fleet)
 		if len(r.Companions) != 1 || !strings.Contains(r.Companions[0].Part, want) || r.Waits != "waits for acme/two#4" {
-			t.Errorf("%s: %+v, %q", fleet, r.Companions, r.Waits)
+			t.Errorf("%s: the companions are %+v, the waits are %q", fleet, r.Companions, r.Waits)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestStoredForm(t *testing.T) {
 	}
 	want := `{"place":"hub:acme/fleet","kind":"comment","number":7,"comment":9,"force":true,"id":"d","at":"0001-01-01T00:00:00Z"}`
 	if string(data) != want {
-		t.Errorf("got %s, want %s", data, want)
+		t.Errorf("the data is %s, want %s", data, want)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 		h := good
 		change(&h)
 		if err := h.Check(); !errors.Is(err, hint.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func publishes(t *testing.T, f *fake, r *report.Review, want publish.Outcome) {
 	t.Helper()
 	out, err := publish.Review(t.Context(), f, repo, request, r, options)
 	if err != nil || out != want {
-		t.Fatalf("%q, %v, want %q", out, err, want)
+		t.Fatalf("the output is %q, the error is %v, want %q", out, err, want)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestOneComment(t *testing.T) {
 	publishes(t, f, failed("broken"), publish.Unchanged)
 	publishes(t, f, failed("broken otherwise"), publish.Updated)
 	if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "broken otherwise") {
-		t.Errorf("%+v", f.comments)
+		t.Errorf("the comments are %+v", f.comments)
 	}
 	if s := f.statuses[head+" sluice/review"]; s.State != forge.Failure || s.Description == "" {
 		t.Errorf("status %+v", s)
@@ -177,7 +177,7 @@ func TestVerdicts(t *testing.T) {
 		f := newFake()
 		r := &report.Review{Head: head, Verdict: verdict, Changes: &diff.ChangeSet{}}
 		if err := publish.Status(t.Context(), f, repo, r, options); err != nil || f.statuses[head+" sluice/review"].State != want {
-			t.Errorf("%s: %+v, %v", verdict, f.statuses, err)
+			t.Errorf("%s: the statuses are %+v, the error is %v", verdict, f.statuses, err)
 		}
 	}
 }
@@ -196,14 +196,14 @@ func TestAnnotations(t *testing.T) {
 		Findings: report.Findings{Introduced: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, File: "apps/web/values.yaml", Line: 3, Message: "latest"}}},
 	}
 	if err := publish.Status(t.Context(), f, repo, r, o); err != nil || len(f.checks) != 1 {
-		t.Fatalf("%+v, %v", f.checks, err)
+		t.Fatalf("the checks are %+v, the error is %v", f.checks, err)
 	}
 	want := []forge.Annotation{
 		{Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered", Message: one.Message},
 		{Path: "apps/web/values.yaml", Line: 3, Level: forge.Warning, Title: "image-tag", Message: "latest"},
 	}
 	if got := f.checks[0].Annotations; !slices.Equal(got, want) {
-		t.Errorf("%+v\nwant %+v", got, want)
+		t.Errorf("the annotations are %+v\nwant %+v", got, want)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestLostMarker(t *testing.T) {
 			publishes(t, f, failed("broken otherwise"), publish.Updated)
 			publishes(t, f, failed("broken otherwise"), publish.Unchanged)
 			if len(f.comments) != 6 || !slices.Equal(f.comments[:4], foreign) || !strings.Contains(f.comments[4].Body, "broken otherwise") {
-				t.Errorf("%+v", f.comments)
+				t.Errorf("the comments are %+v", f.comments)
 			}
 			if got := strings.Contains(f.comments[4].Body, "/sluice help"); got != (body != review) {
 				t.Errorf("the log is there: %t", got)
@@ -401,7 +401,7 @@ func TestLostMarker(t *testing.T) {
 		}
 		publishes(t, f, failed("broken"), publish.Updated)
 		if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "/sluice plan") {
-			t.Errorf("%+v", f.comments)
+			t.Errorf("the comments are %+v", f.comments)
 		}
 	})
 	t.Run("unknown user", func(t *testing.T) { // without a marker, the author is unknown
@@ -410,7 +410,7 @@ func TestLostMarker(t *testing.T) {
 		f.comments = []forge.Comment{{ID: 1, Author: forge.User{Login: "other[bot]", Bot: true}, Body: review}}
 		publishes(t, f, failed("broken"), publish.Created)
 		if f.comments[0].Body != review {
-			t.Errorf("%+v", f.comments)
+			t.Errorf("the comments are %+v", f.comments)
 		}
 	})
 }
@@ -482,7 +482,7 @@ func TestBlocksOutliveTheReview(t *testing.T) {
 		t.Fatal(err)
 	}
 	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || strings.Contains(body, "wrong wrong") {
-		t.Errorf("%s", body)
+		t.Errorf("the body is %s", body)
 	}
 	f.limit = 0
 	for _, text := range []string{strings.Repeat("wrong ", 300), "broken"} { // the review that was dropped, and the next one
@@ -512,7 +512,7 @@ func TestSay(t *testing.T) {
 		f, o := newFake(), options
 		f.checkErr, o.Checks = c.checkErr, c.checks
 		if err := publish.Say(t.Context(), f, repo, head, state, o); !errors.Is(err, c.err) || !slices.Equal(f.writes, c.want) {
-			t.Errorf("%s: %v, %v", name, f.writes, err)
+			t.Errorf("%s: the writes are %v, the error is %v", name, f.writes, err)
 		}
 		if c.want == nil || c.want[0] != "status" {
 			continue

@@ -426,7 +426,7 @@ func testSeen(t *testing.T, o opener) {
 	check := func(what string, want bool, f func(context.Context, string) (bool, error)) {
 		t.Helper()
 		if got, err := f(ctx, "delivery 1/ü"); err != nil || got != want {
-			t.Errorf("%s: %t, %v", what, got, err)
+			t.Errorf("%s: the result of f is %t, the error is %v", what, got, err)
 		}
 	}
 	check("known before", false, q.Known)

@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {Place: "a", Kind: "push", Ref: strings.Repeat("x", 1025)},
 	} {
 		if err := h.Check(); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	_, err := Open(t.Context(), Config{Replicas: 9, Prefix: "a.b", MaxBytes: 1, Credentials: "/does/not/exist"})

@@ -141,7 +141,7 @@ func testReviewsBeside(t *testing.T, o opener) {
 	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk})
 	expect("a/a 0", "b/b 1")
 	if s := stats(t, q); s.InFlight > 4 || s.InFlight < 3 {
-		t.Errorf("%+v", s)
+		t.Errorf("the result of stats is %+v", s)
 	}
 	close(hang)
 	expect("a/a 4", "b/b 2")

@@ -100,7 +100,7 @@ func TestPreferKeepsOrder(t *testing.T) {
 	y.prefer("p", "p.comment.4.c", false)
 	want := []string{"p.comment.3.c", "p.comment.5.c", "p.comment.0.c", "p.comment.1.c", "p.comment.2.c", "p.comment.4.c"}
 	if got := y.all(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the result of all is %q, want %q", got, want)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestFreezesDoNotStarveWhatWaits(t *testing.T) {
 	y.arrive(hint.Trunk, 0)
 	y.prefer("p", y.arrive(hint.Comment, 5000), true)
 	if got := y.all(); len(got) != 3 || got[2] != "p.trunk.0" {
-		t.Errorf("%q", got)
+		t.Errorf("the result of all is %q", got)
 	}
 }
 

@@ -15,7 +15,7 @@ func testVerdicts(t *testing.T, o opener) {
 	check := func(p hint.Place, number int, want string) {
 		t.Helper()
 		if got, err := there.Verdict(t.Context(), p, number, ""); err != nil || got != want {
-			t.Errorf("%s!%d: %.40q, %v; want %.40q", p, number, got, err, want)
+			t.Errorf("the problem is %s!the number is %d: the result of Verdict is %.40q, the error is %v; want %.40q", p, number, got, err, want)
 		}
 	}
 	record := func(p hint.Place, number int, value string) {
@@ -36,7 +36,7 @@ func testVerdicts(t *testing.T, o opener) {
 	}
 	check("github:a/b", 1, "abc failure")
 	if got, err := there.Verdict(t.Context(), "github:a/b", 1, "fleets"); err != nil || got != "of another name" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the result of Verdict is %q, the error is %v", got, err)
 	}
 	record("github:a/b", 11, "")
 	check("github:a/b", 11, "")

@@ -193,7 +193,7 @@ func TestOutputDependsOnlyOnTheCommit(t *testing.T) {
 		cmd := s.command(dir, s.binary, "hydrate", "--env", "dev,staging,prod", "--jobs", c.jobs)
 		cmd.Env = append(cmd.Env, "TZ="+c.zone, "TMPDIR="+temp, "LC_ALL=C")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 		}
 		refs := s.refs(dir)
 		if first == nil {

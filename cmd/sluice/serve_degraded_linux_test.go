@@ -93,14 +93,14 @@ func TestServeWithoutConfinement(t *testing.T) {
 	log = &logged{}
 	service, err := s.Serve(t.Context(), stage.Serving{Binary: launcher, Name: "degraded", Log: log, Metrics: metrics, Extra: "isolation: degraded\n"})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, log.text())
+		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
 	t.Cleanup(service.Kill)
 	if err := service.Ready(t.Context(), stage.Patience); err != nil {
-		t.Fatalf("%v\n%s", err, log.text())
+		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
 	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
-		t.Fatalf("%v\n%s", err, log.text())
+		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
 	for address, want := range map[string]string{
 		service.Address + "/readyz":        "ready; isolation is incomplete",
@@ -108,7 +108,7 @@ func TestServeWithoutConfinement(t *testing.T) {
 		"http://" + metrics + "/isolation": "files",
 	} {
 		if text := fetched(t, address); !strings.Contains(text, want) || strings.Contains(text, "sluice_isolation_missing_restrictions 0\n") {
-			t.Errorf("%s: %s; want %q", address, text, want)
+			t.Errorf("%s: the text is %s; want %q", address, text, want)
 		}
 	}
 	if text := log.text(); !strings.Contains(text, "worker processes are not fully confined") || !strings.Contains(text, "mode=degraded") {

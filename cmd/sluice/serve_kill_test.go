@@ -40,7 +40,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	return file
 }
@@ -342,7 +342,7 @@ func TestServiceKilledAnywhere(t *testing.T) {
 	}
 	all.Wait()
 	if err := stage.WaitFor(t.Context(), stage.Patience, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
-		t.Errorf("%v: %v", err, alive(binary))
+		t.Errorf("the error is %v: alive is %v", err, alive(binary))
 	}
 }
 

@@ -112,7 +112,7 @@ func loadPage(t *testing.T, address string) string {
 	answer := openPage(t.Context(), t, address) //nolint:bodyclose // closed when the test ends
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %v %s", address, answer.StatusCode, err, body)
+		t.Fatalf("%s: the status code is %d, the error is %v, the body is %s", address, answer.StatusCode, err, body)
 	}
 	return string(body)
 }

@@ -21,7 +21,7 @@ func TestInitialisationIsCheap(t *testing.T) {
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	type cost struct {
 		name               string

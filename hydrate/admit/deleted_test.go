@@ -40,7 +40,7 @@ func TestDeletedBranchesAreDistinguishedFromNewOnes(t *testing.T) {
 				return
 			}
 			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "somebody deleted") || !strings.Contains(e.Reason, "--recreate") {
-				t.Fatalf("%s %q", e.Status, e.Reason)
+				t.Fatalf("the status is %s, the reason is %q", e.Status, e.Reason)
 			}
 			if got := r.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/"+gone[0]); got != "" {
 				t.Errorf("%s is back", got)
@@ -81,7 +81,7 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 			only := func(q *hydrate.Request) { q.Environments = []string{"dev"} }
 			e := r.Hydrate(only).Environments[0]
 			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, name) {
-				t.Errorf("%s %q", e.Status, e.Reason)
+				t.Errorf("the status is %s, the reason is %q", e.Status, e.Reason)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestInterruptedFirstRunContinues(t *testing.T) {
 	for _, refused := range []string{"refs/heads/cluster/dev-edge-1", "refs/heads/env/dev"} {
 		hook(fmt.Sprintf("#!/bin/sh\n[ \"$1\" != %s ]\n", refused))
 		if e := r.Push("main", slow); e.Status != hydrate.StatusRejected {
-			t.Fatalf("%s %q", e.Status, e.Reason)
+			t.Fatalf("the status is %s, the reason is %q", e.Status, e.Reason)
 		}
 		if got := r.Bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "sluice/creating/dev" {
 			t.Errorf("the mark is %q", got)

@@ -167,7 +167,7 @@ func TestInvalidKubernetesNames(t *testing.T) {
 	for _, k := range list {
 		name := k["metadata"].(map[string]any)["name"].(string)
 		if !legal.MatchString(name) || !validName(name) {
-			t.Errorf("%s %q", k["kind"], name)
+			t.Errorf("the key is %s, the name is %q", k["kind"], name)
 		}
 		if k["kind"] == "Kustomization" {
 			names[name] = true
@@ -201,7 +201,7 @@ func TestInvalidKubernetesNames(t *testing.T) {
 	}
 	for _, a := range list {
 		if name := a["metadata"].(map[string]any)["name"].(string); !legal.MatchString(name) || !validName(name) {
-			t.Errorf("%s %q", a["kind"], name)
+			t.Errorf("the first is %s, the name is %q", a["kind"], name)
 		}
 	}
 }
@@ -224,13 +224,13 @@ func TestHubNamesAreUnique(t *testing.T) {
 		"eu-1.team": "app shop on cluster eu-1.team and app team.shop on cluster eu-1 would have one Application",
 	} {
 		if err := give(clash, cluster, true); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", cluster, err, want)
+			t.Errorf("%s: the error is %v, want %s", cluster, err, want)
 		}
 		if err := give(clash, cluster, false); err != nil {
 			t.Errorf("%s has an Argo CD of its own: %v", cluster, err)
 		}
 		if err := give(load("team.other"), cluster, true); err != nil {
-			t.Errorf("%s: %v", cluster, err)
+			t.Errorf("%s: the error is %v", cluster, err)
 		}
 	}
 }
@@ -272,27 +272,27 @@ func TestRepository(t *testing.T) {
 		}
 		if text, ok := strings.CutPrefix(want.url, "error: "); ok {
 			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %v, %+v", address, err, r)
+				t.Errorf("%s: the error is %v, the result of ParseRepository is %+v", address, err, r)
 			}
 			continue
 		}
 		if err != nil || r.URL != want.url || r.Page() != want.page {
-			t.Errorf("%s: %q %q %v", address, r.URL, r.Page(), err)
+			t.Errorf("%s: the URL is %q, Page is %q, the error is %v", address, r.URL, r.Page(), err)
 			continue
 		}
 		forge, err := r.ForgeOf(Guess)
 		if text, ok := strings.CutPrefix(want.forge, "error: "); ok {
 			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %s, %v", address, forge, err)
+				t.Errorf("%s: the forge is %s, the error is %v", address, forge, err)
 			}
 		} else if err != nil || string(forge) != want.forge {
-			t.Errorf("%s: %s, %v", address, forge, err)
+			t.Errorf("%s: the forge is %s, the error is %v", address, forge, err)
 		}
 	}
 	r, _ := ParseRepository("https://git.example.com/a/b")
 	for forge, good := range map[Forge]bool{GitHub: true, GitLab: true, None: true, "gitea": false} {
 		if _, err := r.ForgeOf(forge); (err == nil) != good {
-			t.Errorf("%s: %v", forge, err)
+			t.Errorf("%s: the error is %v", forge, err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func again(t *testing.T, encode func() ([]byte, error), into any) {
 		err = decode(data, into)
 	}
 	if err != nil {
-		t.Fatalf("%q: %v", data, err)
+		t.Fatalf("%q: the error is %v", data, err)
 	}
 }
 
@@ -80,16 +80,16 @@ func TestRecordedFilesAreBounded(t *testing.T) {
 	} {
 		var into any
 		if err := decode([]byte(data), &into); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: the error is %v", what, err)
 		}
 		if in := readInputs([]byte(data)); len(in.Apps) != 0 || in.Apps == nil || in.Scopes == nil {
-			t.Errorf("%s: %+v", what, in)
+			t.Errorf("%s: the in is %+v", what, in)
 		}
 	}
 	kinds := Kinds{{Group: "a&b*.example.com", Kind: "X"}: manifest.ScopeCluster}
 	var back map[string]string
 	again(t, kinds.Encode, &back)
 	if !reflect.DeepEqual(kindsOf(back), kinds) {
-		t.Errorf("%v", back)
+		t.Errorf("the back is %v", back)
 	}
 }

@@ -62,7 +62,7 @@ func TestIsDigest(t *testing.T) {
 		text := []byte(digestName + strings.Repeat("0f", 32))
 		text[len(text)-7] = byte(c)
 		if got, want := isDigest(string(text)), strings.ContainsRune("0123456789abcdef", rune(c)); got != want {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: the result of isDigest is %v", text, got)
 		}
 	}
 	if isDigest(digestName + strings.Repeat("0", 63)) {

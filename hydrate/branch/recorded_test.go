@@ -63,7 +63,7 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	t.Parallel()
 	store, w, before, want := threeClusters(t)
 	if got := recordedOf(t, store, before, "c-1", "c-2", "c-3"); !reflect.DeepEqual(got, want) {
-		t.Fatalf("%v\nwant %v", got, want)
+		t.Fatalf("the result of recordedOf is %v\nwant %v", got, want)
 	}
 	if got := slices.Sorted(maps.Keys(before.Scoped)); !slices.Equal(got, []string{"team-a", "team-b"}) {
 		t.Fatalf("folders of %v", got)
@@ -154,7 +154,7 @@ func TestInputsOfAnEarlierVersion(t *testing.T) {
 	}
 	for _, app := range []string{"", "ingress", "team-a/shop", "team-b/shop", "team-c/shop"} {
 		if got, err := st.Recorded(store, "c-1").Digest(t.Context(), app); err != nil || got != want.Apps[app] {
-			t.Errorf("%s: %q, %v", app, got, err)
+			t.Errorf("%s: the result of Digest is %q, the error is %v", app, got, err)
 		}
 	}
 	files := st.InputFiles()
@@ -168,7 +168,7 @@ func TestInputsOfAnEarlierVersion(t *testing.T) {
 	want.Apps["team-a/shop"] = digestOf(4)
 	next := written(t, store, w, files)
 	if got := recordedOf(t, store, next, "c-1")["c-1"]; !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("the result is %v, want %v", got, want)
 	}
 	if own, err := branch.ReadInputs(t.Context(), store, next.Inputs["c-1"]); err != nil || len(own.Apps) != 1 || len(own.Scopes) != 1 || len(next.Scoped) != 2 {
 		t.Errorf("the fleet's own: %v, folders %v, %v", own, next.Scoped, err)
@@ -205,7 +205,7 @@ func TestInputsOfAWorkspaceNameNoOther(t *testing.T) {
 			}
 		}
 		if got, err := r.Digest(ctx, "team-a/shop"); err != nil || (got != "") != (name == "another workspace") {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: the result of Digest is %q, the error is %v", name, got, err)
 		}
 	}
 }

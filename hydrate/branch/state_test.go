@@ -58,7 +58,7 @@ func TestRecordsThatCannotBeReadAreErrors(t *testing.T) {
 			r.Hydrate(nil)
 			withRecord(r, entry)
 			if st, err := read(r); !errors.Is(err, gitstore.ErrNotFound) {
-				t.Errorf("%+v, %v", st, err)
+				t.Errorf("the state is %+v, the error is %v", st, err)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestRecordsThatCannotBeParsedAreForeign(t *testing.T) {
 			withRecord(r, "100644 blob "+r.Pipe("{broken", "hash-object", "-w", "--stdin")+"\t"+name)
 			st, err := read(r)
 			if err != nil || !strings.Contains(st.Foreign, ".sluice/"+name+" cannot be parsed") {
-				t.Errorf("%+v, %v", st, err)
+				t.Errorf("the state is %+v, the error is %v", st, err)
 			}
 		})
 	}
@@ -90,9 +90,9 @@ func TestStateOfAHydratedBranch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st.Foreign != "" || st.Record.Source != r.Git("rev-parse", "main") || len(st.Clusters) != 2 || len(st.Inputs) != 2 || st.Source().Commit != st.Record.Source {
-		t.Errorf("%+v", st)
+		t.Errorf("the state is %+v", st)
 	}
 	if missing, err := branch.ReadState(t.Context(), r.Hydrator(1).Store, "env/x", "x", gitstore.Hash{}, signers.List{}); err != nil || missing.Exists() || missing.Source().Commit != "" {
-		t.Errorf("%+v, %v", missing, err)
+		t.Errorf("the missing is %+v, the error is %v", missing, err)
 	}
 }

@@ -88,7 +88,7 @@ func TestCompareWithBranches(t *testing.T) {
 		apps = append(apps, g.App)
 	}
 	if !slices.Contains(apps, "shop") || !slices.Contains(apps, "baseline") || c.Changes.Totals.Removed == 0 {
-		t.Errorf("%v %+v", lines(c.Changes), c.Changes.Totals)
+		t.Errorf("lines are %v, the totals are %+v", lines(c.Changes), c.Changes.Totals)
 	}
 	// A hydration makes exactly the changes that the comparison listed.
 	result := r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"prod"}; q.MaxDeletions = 1000 })
@@ -117,7 +117,7 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 	defer func() { _ = w.Close() }()
 	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "prod", Commit: r.Resolve("HEAD"), State: branch.NewState("")}, w)
 	if err != nil || len(done.Failures) > 0 {
-		t.Fatalf("%+v, %v", done, err)
+		t.Fatalf("the done is %+v, the error is %v", done, err)
 	}
 	st, err := branch.ReadTree(t.Context(), h.Store, done.Tree)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 	}
 	for i := range bare.Targets {
 		if bare.Targets[i].Trees != want.Targets[i].Trees {
-			t.Errorf("%+v, want %+v", bare.Targets[i], want.Targets[i])
+			t.Errorf("the targets are %+v, want %+v", bare.Targets[i], want.Targets[i])
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestComparisonWithholdsWhatFails(t *testing.T) {
 	r.Commit("many")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	if len(c.Changes.Withheld) != 1 || c.Changes.Withheld[0].Cluster != "prod-eu-1" || c.Changes.Totals.Removed != 0 {
-		t.Fatalf("%+v %v", c.Changes.Withheld, lines(c.Changes))
+		t.Fatalf("the withheld is %+v, lines are %v", c.Changes.Withheld, lines(c.Changes))
 	}
 	if len(c.Changes.Groups) != 1 || c.Changes.Groups[0].Clusters[0] != "dev-1" {
 		t.Errorf("the others: %v", lines(c.Changes))
@@ -196,7 +196,7 @@ func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 		}
 	}
 	if c.Changes.Totals.Changed != 2*7 || !strings.Contains(text, "14 bytes") {
-		t.Errorf("%+v", c.Changes.Totals)
+		t.Errorf("the totals are %+v", c.Changes.Totals)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestComparisonWithAnInvalidBase(t *testing.T) {
 	r.Git("revert", "--no-edit", "HEAD")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	if !c.Changes.Empty() || len(c.Notes()) == 0 {
-		t.Errorf("%v %v", lines(c.Changes), c.Notes())
+		t.Errorf("lines are %v, Notes are %v", lines(c.Changes), c.Notes())
 	}
 }
 
@@ -236,7 +236,7 @@ func TestPreview(t *testing.T) {
 	}
 	first := preview(0)
 	if again := preview(5); *first != *again || first.Head != r.Git("rev-parse", "sluice/preview/7") {
-		t.Errorf("%+v %+v", first, again)
+		t.Errorf("the first one is %+v, the again is %+v", first, again)
 	}
 	if got := r.Git("diff", "--name-only", "sluice/preview/7^", "sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
 		t.Errorf("the preview changes %q", got)
@@ -247,7 +247,7 @@ func TestPreview(t *testing.T) {
 	if second := preview(0); second.Head == first.Head || second.Base != first.Base {
 		// the base is main~1, another commit by now
 		if r.Git("rev-parse", "sluice/preview/7") != second.Head {
-			t.Errorf("%+v", second)
+			t.Errorf("the second one is %+v", second)
 		}
 	}
 	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})

@@ -84,7 +84,7 @@ func TestEmptied(t *testing.T) {
 				got = append(got, e.Cluster.Name+" "+e.Unread)
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
+				t.Errorf("the result is %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestEmptiedMoved(t *testing.T) {
 			r.Commit("move")
 			request := compare.Request{Head: r.Resolve("HEAD"), Against: compare.AgainstBranches, Environments: []string{"dev"}}
 			if got, err := run(r, request).Emptied(t.Context()); err != nil || len(got) != c.want {
-				t.Errorf("%+v, want %d (%v)", got, c.want, err)
+				t.Errorf("the result of Emptied is %+v, want %d (the error is %v)", got, c.want, err)
 			}
 		})
 	}

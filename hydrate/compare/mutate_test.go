@@ -162,7 +162,7 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 			} else {
 				c, err := compare.Run(t.Context(), remembering(h, kept), compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
 				if err != nil {
-					t.Fatalf("%s: %v", name, err)
+					t.Fatalf("%s: the error is %v", name, err)
 				}
 				named, withheld := scopedOf(c)
 				if c.Changes.Empty() && len(c.Changes.Files)+len(c.Errors) == 0 && path.Ext(name) != ".txt" && !sameMeaning(text, mutant) {

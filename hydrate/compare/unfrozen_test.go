@@ -31,7 +31,7 @@ func TestUnfreezingShowsWhatTheClusterMissed(t *testing.T) {
 	got := strings.Join(lines(c.Changes), "\n")
 	if !strings.Contains(got, "shop on prod/prod-eu-1: ") || !strings.Contains(got, "changed Deployment shop/shop") ||
 		!strings.Contains(got, "monitor on prod/prod-eu-1: removed ") || strings.Contains(got, "prod-us-1") || strings.Contains(got, "gateway") {
-		t.Errorf("got\n%s", got)
+		t.Errorf("\nthe result of lines is %s", got)
 	}
 	if c.Frozen != 0 {
 		t.Errorf("%d targets count as frozen", c.Frozen)

@@ -67,10 +67,10 @@ func TestPlaintextSecretsAreRefusedEverywhere(t *testing.T) {
 		r.Commit("secret")
 		e := run(r, nil)
 		if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || e.Violations[0].Rule != policy.RulePlaintextSecret || len(e.Violations[0].Clusters) != 2 {
-			t.Fatalf("%s: %s %+v", name, e.Reason, e.Violations)
+			t.Fatalf("%s: the reason is %s, the violations are %+v", name, e.Reason, e.Violations)
 		}
 		if v := e.Violations[0]; strings.Contains(v.Message+v.Hint+e.Reason, "hunter2") || v.Hint == "" {
-			t.Errorf("%s: %+v", name, v)
+			t.Errorf("%s: the value is %+v", name, v)
 		}
 		if got := r.Git("branch", "--list", "env/*"); got != "" {
 			t.Errorf("%s: written: %s", name, got)
@@ -97,7 +97,7 @@ func TestOwnRulesJudgeOnlyChangedObjects(t *testing.T) {
 	r.Commit("a change of the bad object")
 	e := run(r, nil)
 	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || e.Violations[0].App != "baseline" || !strings.Contains(e.Violations[0].Message, "bad is not allowed") {
-		t.Fatalf("%s %+v", e.Reason, e.Violations)
+		t.Fatalf("the reason is %s, the violations are %+v", e.Reason, e.Violations)
 	}
 	rule := e.Violations[0].Rule
 	e = run(r, func(q *hydrate.Request) { q.AllowPolicy, q.Reason = []string{rule}, "until Friday" })
@@ -117,7 +117,7 @@ func TestBrokenPolicyRefuses(t *testing.T) {
 	r.Commit("broken")
 	e := run(r, nil)
 	if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "policy/own.rego") || len(e.Violations) != 0 {
-		t.Errorf("%s %+v", e.Reason, e.Violations)
+		t.Errorf("the reason is %s, the violations are %+v", e.Reason, e.Violations)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestLoaderErrorsEndTheRun(t *testing.T) {
 	config.Gate = enforce.New(h.Store, nil, func(context.Context, gitstore.Hash, bool) (*policy.Engine, error) { return nil, lost })
 	_, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}})
 	if !errors.Is(err, lost) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if got := r.Git("branch", "--list", "env/*"); got != "" {
 		t.Errorf("written: %s", got)

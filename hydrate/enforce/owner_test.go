@@ -77,14 +77,14 @@ func TestWhoHadAnObjectKeepsIt(t *testing.T) {
 			write(r, "---\n"+own("another"), c.then...)
 			e := run(r, nil)
 			if string(e.Status) != c.status || held(e) != c.held {
-				t.Fatalf("%s: %+v", e.Summary(), e.Violations)
+				t.Fatalf("%s: the violations are %+v", e.Summary(), e.Violations)
 			}
 			if c.status == "refused" && (len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "app team-a/web of workspace team-a has had this object before")) {
-				t.Errorf("%+v", e.Violations)
+				t.Errorf("the violations are %+v", e.Violations)
 			}
 			for _, h := range e.Held {
 				if len(e.Held) == 2 != strings.Contains(h.Violations[0].Message, "both workspaces are held") {
-					t.Errorf("%+v", h)
+					t.Errorf("the header is %+v", h)
 				}
 			}
 		})
@@ -153,7 +153,7 @@ func TestOwnersOfFilesWithSuffixes(t *testing.T) {
 	r.Commit("the same role")
 	e := run(r, nil)
 	if held(e) != "team-a" || len(e.Held[0].Violations) != 1 || e.Held[0].Violations[0].Rule != "workspace-owner" {
-		t.Errorf("%s", e.Summary())
+		t.Errorf("Summary is %s", e.Summary())
 	}
 }
 
@@ -174,7 +174,7 @@ func TestSecretsOfWorkspacesAreMaskedInMessages(t *testing.T) {
 	r.Commit("its value elsewhere")
 	e := run(r, allow)
 	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "bad is ") {
-		t.Fatalf("%s %+v", e.Summary(), e.Violations)
+		t.Fatalf("Summary is %s, the violations are %+v", e.Summary(), e.Violations)
 	}
 	if message := e.Violations[0].Message; strings.Contains(message, "hunter2") {
 		t.Errorf("the message shows the value: %s", message)

@@ -44,7 +44,7 @@ func TestDefinitionsHaveAnOrder(t *testing.T) {
 		got = append(got, list[i].Object.Object.Annotation("app"))
 	}
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the result is %v, the error is %v", got, err)
 	}
 }
 

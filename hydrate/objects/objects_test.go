@@ -47,7 +47,7 @@ func TestReaderKeepsLittle(t *testing.T) {
 		}
 	}
 	if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "eu-1/shop/configmap-c-3.yaml") {
-		t.Errorf("%q", notes)
+		t.Errorf("the notes are %q", notes)
 	}
 	r = NewReader(store, diff.NewMasker(nil))
 	r.LimitTo(3 * cacheBytes) // a Reader with a limit keeps all, because it counts what it reads

@@ -48,7 +48,7 @@ func TestCredentialsOfOtherRepositories(t *testing.T) {
 		"https://git.example.com.evil.example.org/acme/x": "https://git.example.com.evil.example.org/acme",
 	} {
 		if got := ownerOf(address); got != want {
-			t.Errorf("%s: %q", address, got)
+			t.Errorf("%s: the result of ownerOf is %q", address, got)
 		}
 	}
 }

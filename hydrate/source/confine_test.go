@@ -69,7 +69,7 @@ func TestDependenciesOfAWorkspacesChart(t *testing.T) {
 		target := &Target{Selection: fleet.Selection{Target: targets[0]}, view: v}
 		err = target.mayReadChart(&fleet.HelmSource{Path: "workspaces/team-a/charts/web"}, &renderer.HelmSource{})
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "may not use the chart "+repository+"/db") {
-			t.Errorf("%s: %v", repository, err)
+			t.Errorf("%s: the error is %v", repository, err)
 		}
 		refs, _, err := v.Remote()
 		if (err == nil) != ok || len(refs) == 1 != ok {
@@ -101,10 +101,10 @@ func TestRemoteChartsOfOtherApps(t *testing.T) {
 	refs, lock, err := v.Remote()
 	var unresolved *UnresolvedError
 	if !errors.As(err, &unresolved) || len(unresolved.Apps) != 2 || unresolved.Apps[0].App != "a" || unresolved.Apps[1].App != "c" || lock == nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("the error is %v", err)
 	}
 	if len(refs) != 1 || refs[0].Version != "1.0.0" {
-		t.Errorf("%v", refs)
+		t.Errorf("the refs are %v", refs)
 	}
 }
 

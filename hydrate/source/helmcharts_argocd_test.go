@@ -46,10 +46,10 @@ func TestHelmChartsOfAnArgoCDImport(tt *testing.T) {
 		}
 		k := bundle.Sources[0].Kustomize
 		if len(k.Charts) != 1 || string(k.Charts[0].Chart.Archive) != firstTgz {
-			t.Errorf("%s: %+v", name, k.Charts)
+			t.Errorf("%s: the charts are %+v", name, k.Charts)
 		}
 		if edited := strings.Contains(string(k.Files.Files[0].Data), "namePrefix: x-"); edited != (name == "edited") || (k.KubeVersion == "1.30.0") != edited || (len(k.APIVersions) == 1) != edited {
-			t.Errorf("%s: %q %q:\n%s", name, k.KubeVersion, k.APIVersions, k.Files.Files[0].Data)
+			t.Errorf("%s: the kube version is %q, the API versions are %q:\nthe data is\n%s", name, k.KubeVersion, k.APIVersions, k.Files.Files[0].Data)
 		}
 	}
 	if digests["plain"] == digests["edited"] {

@@ -109,7 +109,7 @@ func TestHelmChartsOfAKustomizeRoot(tt *testing.T) {
 		t.Fatal(err)
 	}
 	if charts := bundle.Sources[0].Kustomize.Charts; len(charts) != 1 || charts[0].Dir != "apps/web/base" || charts[0].Chart.Digest != firstTgz || string(charts[0].Chart.Archive) != firstTgz {
-		t.Fatalf("%+v", charts)
+		t.Fatalf("the charts are %+v", charts)
 	}
 	other, _, err := t.bundle(before, "other")
 	if err != nil {
@@ -179,7 +179,7 @@ func TestLocalHelmCharts(tt *testing.T) {
 	}
 	chart := bundle.Sources[0].Kustomize.Charts[0]
 	if len(chart.Chart.Files) != 2 || len(chart.Dependencies) != 2 || chart.Dependencies[0].Chart.Digest != firstTgz || len(chart.Dependencies[1].Chart.Files) != 1 {
-		t.Fatalf("%+v", chart)
+		t.Fatalf("the chart is %+v", chart)
 	}
 	for _, name := range []string{"charts/own/templates/a.yaml", "charts/shared/values.yaml"} {
 		changes := maps.Clone(local)
@@ -213,7 +213,7 @@ func TestHelmChartsOfAComponent(tt *testing.T) {
 		t.Fatal(err)
 	}
 	if charts := bundle.Components[0].Charts; len(charts) != 1 || charts[0].Dir != "apps/other/layers/class/edge" || string(charts[0].Chart.Archive) != firstTgz {
-		t.Errorf("%+v", charts)
+		t.Errorf("the charts are %+v", charts)
 	}
 	if text := string(bundle.Components[0].Files.Files[0].Data); !strings.Contains(text, "zone: \"a\"") && !strings.Contains(text, "zone: a") {
 		t.Errorf("the reference is not replaced: %s", text)

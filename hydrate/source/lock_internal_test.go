@@ -21,12 +21,12 @@ func TestLockProblems(t *testing.T) {
 		}
 		problems := lockProblems(err)
 		if len(problems) != len(lines) || problems.Err() == nil {
-			t.Errorf("%q: %v", text, problems)
+			t.Errorf("%q: the problems are %v", text, problems)
 			continue
 		}
 		for i, p := range problems {
 			if p.File != fetch.LockFile || p.Line != lines[i] || p.Message == "" {
-				t.Errorf("%q: %+v", text, p)
+				t.Errorf("%q: the problem is %+v", text, p)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestNewestRef(t *testing.T) {
 	} {
 		name, hash, err := newest(refs, wanted, fetch.Pin{})
 		if name != want.name || hash != want.hash || (err == nil) != (want.name != "") {
-			t.Errorf("%s: %s %v %v", wanted, name, hash, err)
+			t.Errorf("want %s: the name is %s, the hash is %v, the error is %v", wanted, name, hash, err)
 		}
 	}
 }

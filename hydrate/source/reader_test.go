@@ -59,7 +59,7 @@ func TestViewsAreBounded(t *testing.T) {
 		t.Errorf("%d views, %d loads since the cache was emptied", n, r.loads)
 	}
 	if again := open(0); again == first || again.Fleet.Name != "f0" {
-		t.Errorf("%+v", again.Fleet)
+		t.Errorf("the fleet is %+v", again.Fleet)
 	}
 }
 
@@ -91,6 +91,6 @@ func TestImportsRunInTheWorkersBehindWrappers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewReader(store, noArchives{}, refusing{renderer.NewEngine(renderer.DefaultLimits())}).Open(t.Context(), tree); !errors.Is(err, errNoProcess) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestRemoteBases(t *testing.T) {
 	} {
 		got, ok := bases.find(reference)
 		if got != want || ok != (want != "") {
-			t.Errorf("%s: %q", reference, got)
+			t.Errorf("%s: the result of find is %q", reference, got)
 		}
 	}
 	for reference, want := range map[string]string{
@@ -45,7 +45,7 @@ func TestRemoteBases(t *testing.T) {
 		"../base?ref=v9": "",
 	} {
 		if got := bases.Unpinned(reference); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
-			t.Errorf("%s: %q, want %q", reference, got, want)
+			t.Errorf("%s: the result of Unpinned is %q, want %q", reference, got, want)
 		}
 	}
 	before := `# a comment
@@ -67,7 +67,7 @@ patches:
 - path: https://github.com/acme/components//base?ref=v1.2.0
 `
 	if got := string(bases.rewrite("apps/web", []byte(before))); got != want {
-		t.Errorf("got\n%s", got)
+		t.Errorf("\nthe result of rewrite is %s", got)
 	}
 	for before, want := range map[string]string{ // several on one line
 		`{"resources": ["https://github.com/acme/components//base?ref=v9", "https://github.com/acme/components//base"]}`:               `{"resources": ["https://github.com/acme/components//base?ref=v9", "../.repositories/components/base"]}`,
@@ -76,7 +76,7 @@ patches:
 		`{namePrefix: github.com/acme/components//x, resources: [github.com/acme/components//x]} # github.com/acme/components//x`:      `{namePrefix: github.com/acme/components//x, resources: [../.repositories/components/x]} # github.com/acme/components//x`,
 	} {
 		if got := string(bases.rewrite("web", []byte(before))); got != want {
-			t.Errorf("got\n%s, want\n%s", got, want)
+			t.Errorf("\nthe result of rewrite is %s, want\n%s", got, want)
 		}
 	}
 	for _, text := range []string{"", "a", "[a/b]", "resources: x/y", "resources: [{a: b/c}]", "\x00/"} {

@@ -71,7 +71,7 @@ func TestHydratedBranchesAreVerified(t *testing.T) {
 	r := signed(t)
 	for name, v := range run(r) {
 		if v.Status != verify.StatusOK || v.Source != r.Git("rev-parse", "main") || len(v.Differences)+len(v.Unsigned)+len(v.Unmerged) > 0 {
-			t.Errorf("%s: %+v", name, v)
+			t.Errorf("%s: the value is %+v", name, v)
 		}
 	}
 	if _, err := verify.Run(t.Context(), r.Hydrator(1), r.Resolve("main"), []string{"prodd"}, time.Now()); err == nil || !strings.Contains(err.Error(), `"prodd"`) {
@@ -84,7 +84,7 @@ func TestMissingBranchesAreNotVerified(t *testing.T) {
 	r := hydratetest.Demo(t)
 	found, err := verify.Run(t.Context(), r.Hydrator(1), r.Resolve("main"), nil, time.Now())
 	if err != nil || len(found) != 3 || verify.Any(found) || found[0].Status != verify.StatusMissing {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("the found is %+v, the error is %v", found, err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			config.Signer = key
 			result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: feature, Write: true, Environments: []string{"dev"}}) // of this repository: any commit is written
 			if err != nil || !result.OK() {
-				t.Fatalf("%+v, %v", result, err)
+				t.Fatalf("the result is %+v, the error is %v", result, err)
 			}
 			if c.recorded {
 				message := r.Git("log", "-1", "--format=%B", "env/dev")
@@ -194,10 +194,10 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			}
 			v := run(r, "dev")["dev"]
 			if v.Status != c.want {
-				t.Errorf("%+v", v)
+				t.Errorf("the value is %+v", v)
 			}
 			if strings.Join(v.Exceptions, " ") != strings.Repeat(feature.Hash.String(), c.exceptions) {
-				t.Errorf("%+v", v)
+				t.Errorf("the value is %+v", v)
 			}
 			for _, word := range map[string][]string{verify.StatusUnmerged: {feature.Hash.String(), "trunk"}, verify.StatusUnproven: {feature.Hash.String(), "spec.signers"}}[c.want] {
 				if !strings.Contains(v.Reason, word) {
@@ -209,7 +209,7 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			}
 			found, err := verify.Run(t.Context(), r.Hydrator(1), feature, []string{"dev"}, time.Now()) // branches of this repository may come from what is checked out
 			if err != nil || found[0].Status != verify.StatusOK {
-				t.Errorf("%+v, %v", found, err)
+				t.Errorf("the found is %+v, the error is %v", found, err)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestBranchesThatCannotBeVerified(t *testing.T) {
 	edit(r, "env/dev", ".sluice/environment.yaml", strings.Replace(text, source, strings.Repeat("1", 40), 1)+"\n")
 	v := run(r, "dev")["dev"]
 	if v.Status != verify.StatusFailed || !strings.Contains(v.Reason, strings.Repeat("1", 10)) {
-		t.Errorf("%+v", v)
+		t.Errorf("the value is %+v", v)
 	}
 }
 
@@ -244,21 +244,21 @@ func TestSignatures(t *testing.T) {
 	}
 	found := list()
 	if len(found) != 3+7 { // environments, clusters
-		t.Errorf("%+v", found)
+		t.Errorf("the found is %+v", found)
 	}
 	for name, s := range found {
 		if s.Signer != "sluice@example.com" || s.Commit != r.Git("rev-parse", name) {
-			t.Errorf("%+v", s)
+			t.Errorf("the state is %+v", s)
 		}
 	}
 	forged := r.Forge("cluster/prod-eu-1", "cluster/prod-eu-1")
 	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "forged", r.Pipe("", "mktree")))
 	found = list("prod")
 	if s := found["cluster/prod-eu-1"]; s.Signer != "" || s.Commit != forged || s.Reason == "" {
-		t.Errorf("%+v", s)
+		t.Errorf("the state is %+v", s)
 	}
 	if s := found[rollout.StateBranch]; s.Signer != "" || s.Reason == "" || found["env/prod"].Signer == "" || len(found) != 5 {
-		t.Errorf("%+v", found)
+		t.Errorf("the found is %+v", found)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestSignaturesNeedAListOfSigners(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
 	if _, err := verify.Signatures(t.Context(), r.Hydrator(1), r.Resolve("main"), nil); err != verify.ErrNoSigners { //nolint:errorlint // it is returned unwrapped
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -296,10 +296,10 @@ func TestClustersBehindAsPlanned(t *testing.T) {
 	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "record", r.Pipe("040000 tree "+folder+"\tenvironments\n", "mktree")))
 	v := run(r, "dev")["dev"]
 	if v.Status != verify.StatusBehind || verify.Tampered(v.Status) || len(v.Behind) != 1 || len(v.Differences) > 0 {
-		t.Fatalf("%+v", v)
+		t.Fatalf("the value is %+v", v)
 	}
 	if b := v.Behind[0]; b.Cluster != "dev-1" || b.Branch != "cluster/dev-1" || !strings.HasPrefix(b.Source, first[:8]) || !strings.Contains(b.Reason, "audit") {
-		t.Errorf("%+v", b)
+		t.Errorf("the content is %+v", b)
 	}
 	r.Git("update-ref", "refs/heads/cluster/dev-1", r.Git("commit-tree", "-p", "cluster/dev-1", "-m", "by hand", "cluster/dev-edge-1^{tree}"))
 	if v := run(r, "dev")["dev"]; v.Status != verify.StatusDiffers {

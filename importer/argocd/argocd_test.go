@@ -84,7 +84,7 @@ func TestApplicationErrors(t *testing.T) {
 			}
 			bad, good := units[0], units[1]
 			if bad.Err == nil || !strings.Contains(bad.Err.Error(), c.want) || bad.Origin != (argocd.Origin{File: "argocd/bad.yaml", Line: 2}) {
-				t.Errorf("%v: %v, want %q", bad.Origin, bad.Err, c.want)
+				t.Errorf("%v: the error is %v, want %q", bad.Origin, bad.Err, c.want)
 			}
 			if good.Err != nil || len(good.Sources) != 1 || len(good.Sources[0].Objects) != 1 {
 				t.Errorf("the failure spread: %+v", good)
@@ -155,7 +155,7 @@ func TestCyclesAndExclusion(t *testing.T) {
 	o.Starting = func(string) error { return refused }
 	units, _, err = argocd.Import(context.WithoutCancel(t.Context()), o)
 	if err != nil || len(units) != 1 || !errors.Is(units[0].Err, refused) {
-		t.Errorf("%+v, %v", units, err)
+		t.Errorf("the units are %+v, the error is %v", units, err)
 	}
 	o = options(base + "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: endless}\nspec:\n  generators: [{list: {elements: [{a: b}]}}]\n" +
 		"  template: {metadata: {name: x}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n")
@@ -167,7 +167,7 @@ func TestCyclesAndExclusion(t *testing.T) {
 	}
 	units, problems, err := argocd.Import(t.Context(), o)
 	if err != nil || len(units) != 1 || units[0].Err != nil || len(problems) != 1 || problems[0].App != "endless.appset" || !strings.Contains(problems[0].Message, refused.Error()) {
-		t.Errorf("%+v, %+v, %v", units, problems, err)
+		t.Errorf("the units are %+v, the problems are %+v, the error is %v", units, problems, err)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestValuesInAMatrix(t *testing.T) {
 			o.TemplatesValues = templates
 			units, problems, err := argocd.Import(t.Context(), o)
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: the error is %v", name, err)
 			}
 			var got []string
 			for _, u := range units {
@@ -246,7 +246,7 @@ func TestOrphan(t *testing.T) {
 		text := strings.Replace(base, "metadata: {name: good}", "metadata: {name: good, "+finalizers+"}", 1)
 		units, problems, err := argocd.Import(t.Context(), options(text))
 		if err != nil || len(problems) > 0 || len(units) != 1 || units[0].Err != nil {
-			t.Fatalf("%q: %+v, %v, %v", finalizers, units, problems, err)
+			t.Fatalf("%q: the units are %+v, the problems are %v, the error is %v", finalizers, units, problems, err)
 		}
 		if units[0].Orphan != want {
 			t.Errorf("%q: orphan %v, want %v", finalizers, units[0].Orphan, want)
@@ -257,7 +257,7 @@ func TestOrphan(t *testing.T) {
 		"  template: {metadata: {name: \"{{name}}\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
 	units, problems, err := argocd.Import(t.Context(), options(base+set))
 	if err != nil || len(problems) > 0 || len(units) != 2 {
-		t.Fatalf("%+v, %v, %v", units, problems, err)
+		t.Fatalf("the units are %+v, the problems are %v, the error is %v", units, problems, err)
 	}
 	for _, u := range units {
 		if want := u.Name == "good"; u.Orphan != want {
@@ -282,13 +282,13 @@ func TestClustersAreRegistered(t *testing.T) {
 	var got []string
 	for _, u := range units {
 		if u.Err != nil {
-			t.Errorf("%s: %v", u.Name, u.Err)
+			t.Errorf("%s: the error is %v", u.Name, u.Err)
 		}
 		got = append(got, u.Name)
 	}
 	slices.Sort(got)
 	if want := []string{"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled", "secret-prod"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the result is %q, want %q", got, want)
 	}
 	if len(o.Clusters[0].Labels) > 0 {
 		t.Error("the caller's clusters changed")

@@ -45,12 +45,12 @@ func FuzzImport(f *testing.F) {
 		}
 		for _, p := range problems {
 			if p.Message == "" {
-				t.Fatalf("%+v", p)
+				t.Fatalf("the problem is %+v", p)
 			}
 		}
 		for _, u := range units {
 			if u.Err != nil && u.Err.Error() == "" {
-				t.Fatalf("%+v", u)
+				t.Fatalf("the unit is %+v", u)
 			}
 			for _, s := range u.Sources {
 				if s.Chart != nil && s.Chart.Path != "" && !filepath.IsLocal(s.Chart.Path) {

@@ -15,7 +15,7 @@ func TestTemplatesAreTheSameEverywhere(t *testing.T) {
 		r := replacer{goTemplate: true, rounds: templates.NewRounds(functions())}
 		got, err := r.text(`{{ keys .m | join "" }} {{ values .m | join "" }} {{ keys .m (dict "a" 1) | len }}`, params)
 		if want := "abcdefgh 12345678 9"; err != nil || got != want {
-			t.Fatalf("%q, %v, want %q", got, err, want)
+			t.Fatalf("the result of text is %q, the error is %v, want %q", got, err, want)
 		}
 	}
 	for _, call := range []string{
@@ -25,7 +25,7 @@ func TestTemplatesAreTheSameEverywhere(t *testing.T) {
 		r := replacer{goTemplate: true, rounds: templates.NewRounds(functions())}
 		name, _, _ := strings.Cut(call, " ")
 		if got, err := r.text("{{ "+call+" }}", params); err == nil || !strings.Contains(err.Error(), "the function "+name+" is not supported") {
-			t.Errorf("%s: %q, %v", call, got, err)
+			t.Errorf("%s: the result of text is %q, the error is %v", call, got, err)
 		}
 	}
 }

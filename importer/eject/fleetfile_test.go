@@ -26,7 +26,7 @@ func TestAddition(t *testing.T) {
 			t.Parallel()
 			got, err := addition{append([]string{"spec"}, strings.Split(c.at, "/")...), c.text}.apply([]byte(c.before))
 			if err != nil || string(got) != c.after {
-				t.Errorf("%v\n%s\nwant\n%s", err, got, c.after)
+				t.Errorf("the error is %v\nthe result of apply is\n%s\nwant\n%s", err, got, c.after)
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func TestAddition(t *testing.T) {
 		"kind: Fleet\nspec: {layers: 3}\n":             "2:16: the value must be a list",
 	} {
 		if _, err := (addition{[]string{"spec", "layers"}, "cluster"}).apply([]byte(before)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", before, err, want)
+			t.Errorf("%q: the error is %v, want %q", before, err, want)
 		}
 	}
 }

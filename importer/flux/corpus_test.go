@@ -70,7 +70,7 @@ func TestCorpus(t *testing.T) {
 				}
 				if text := u.Err.Error(); !strings.Contains(text, "is not this repository") && !strings.Contains(text, "does not exist") &&
 					!strings.Contains(text, "is not in Git") && !strings.Contains(text, "is remote") {
-					t.Errorf("%s %s: %v", u.Origin, u.Key, u.Err)
+					t.Errorf("the origin is %s, the key is %s: the error is %v", u.Origin, u.Key, u.Err)
 				}
 			}
 			t.Logf("%d units, %d of them read, %d objects", len(units), built, total)

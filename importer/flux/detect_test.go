@@ -91,7 +91,7 @@ func TestRoots(t *testing.T) {
 	} {
 		roots, err := importer(t, c.files).Detect()
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 			continue
 		}
 		var got []string

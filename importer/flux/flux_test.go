@@ -238,13 +238,13 @@ metadata: {name: config}
 `)
 	inner := all["Kustomization/inner"]
 	if inner.Err != nil || !strings.Contains(encoded(t, objects(t, inner)), `"namespace":"patched"`) || inner.Prune || inner.Parent.Name != "app" || len(inner.DependsOn) != 1 {
-		t.Errorf("%+v", inner)
+		t.Errorf("the inner is %+v", inner)
 	}
 	if got := len(objects(t, all["Kustomization/app"])); got != 0 {
 		t.Errorf("app still has %d objects", got)
 	}
 	if u := all["Kustomization/asleep"]; !u.Suspended || u.Err != nil {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestHelmReleases(t *testing.T) {
 				t.Fatal(u.Err)
 			}
 			if got := encoded(t, u.Release); !strings.Contains(got, c.want) {
-				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+				t.Errorf("\nthe result of encoded is %s\nwant\n%s", got, c.want)
 			}
 			if u.Origin.String() != "app/release.yaml:1" {
 				t.Errorf("origin %s", u.Origin)
@@ -293,7 +293,7 @@ func TestHelmReleases(t *testing.T) {
 	t.Run("post-renderers", func(t *testing.T) {
 		u := units(t, sync+app("")+helmRelease+chart+"  postRenderers: [{kustomize: {images: [{name: nginx, newTag: \"2\"}], patches: [{patch: \"- {op: add, path: /x, value: y}\", target: {kind: Service}}]}}]\n"+repository)["HelmRelease/web"]
 		if u.Err != nil || !strings.Contains(string(u.Release.Component), "newTag: \"2\"") || !strings.Contains(string(u.Release.Component), "kind: Service") {
-			t.Errorf("%v\n%s", u.Err, u.Release.Component)
+			t.Errorf("%v\nthe component is\n%s", u.Err, u.Release.Component)
 		}
 	})
 	for name, c := range map[string]struct{ files, want string }{
@@ -319,7 +319,7 @@ func TestHelmReleases(t *testing.T) {
 func TestSources(t *testing.T) {
 	all := units(t, strings.Replace(app(""), "{kind: GitRepository, name: flux-system}", "{kind: GitRepository, name: fleet}", 1)+configMap)
 	if u := all["Kustomization/app"]; u.Err != nil || len(objects(t, u)) != 1 {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 	all = units(t, sync+strings.Replace(app(""), "{kind: GitRepository, name: flux-system}\n  path: ./app", "{kind: ExternalArtifact, name: apps}\n  path: ./web", 1)+configMap+`
 -- clusters/prod/artifacts.yaml --
@@ -332,7 +332,7 @@ spec:
 `)
 	u := all["Kustomization/app"]
 	if u.Err != nil || len(objects(t, u)) != 1 || !slices.Contains(u.Reads, "app/config.yaml") {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestLabelsThatAreNoTexts(t *testing.T) {
 			t.Fatal(u.Err)
 		}
 		if got := encoded(t, objects(t, u)[0]["metadata"]); got != want {
-			t.Errorf("%q: %s, want %s", common, got, want)
+			t.Errorf("%q: the result of encoded is %s, want %s", common, got, want)
 		}
 	}
 }

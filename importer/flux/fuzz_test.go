@@ -55,7 +55,7 @@ func FuzzImport(f *testing.F) {
 		}
 		for _, u := range list {
 			if u.Err != nil && u.Err.Error() == "" || u.Err == nil && (u.Path == ".." || strings.HasPrefix(u.Path, "../") || strings.HasPrefix(u.Path, "/")) {
-				t.Fatalf("%+v", u)
+				t.Fatalf("the unit is %+v", u)
 			}
 			for _, name := range append(u.Reads, u.Origin.File) {
 				if tree[name] == nil && name != "" {

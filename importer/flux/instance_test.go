@@ -36,7 +36,7 @@ func TestFluxInstance(t *testing.T) {
 	} {
 		list, err := importer(t, c.files).Import(t.Context(), "cluster")
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 			continue
 		}
 		if list[0].Key.Name != c.root || list[0].Err != nil || list[0].Origin.Line == 0 {

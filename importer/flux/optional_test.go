@@ -41,7 +41,7 @@ func TestOptionalReferences(t *testing.T) {
 			unit, inner, web := all["Kustomization/app"], all["Kustomization/child"], all["HelmRelease/web"]
 			if c.fails == "" {
 				if unit.Err != nil || inner.Err != nil || web.Err != nil || !strings.Contains(encoded(t, objects(t, unit)), `"color":"`+c.color+`"`) {
-					t.Errorf("%v, %v, %v\n%s", unit.Err, inner.Err, web.Err, unit.Stream)
+					t.Errorf("the error is %v, the error is %v, the error is %v\nthe stream is\n%s", unit.Err, inner.Err, web.Err, unit.Stream)
 				}
 				if got := web.Release.Values["color"]; c.color == "red" != (got == "red") {
 					t.Errorf("values %v", web.Release.Values)
@@ -49,7 +49,7 @@ func TestOptionalReferences(t *testing.T) {
 				return
 			}
 			if unit.Err == nil || !strings.Contains(unit.Err.Error(), c.fails) || !strings.Contains(unit.Err.Error(), "ConfigMap flux-system/colors is optional") || !unit.Brings {
-				t.Errorf("%v", unit.Err)
+				t.Errorf("the error is %v", unit.Err)
 			}
 			if inner.Err == nil || !strings.Contains(inner.Err.Error(), "Kustomization flux-system/app brings it and fails") {
 				t.Errorf("child: %v", inner.Err)
@@ -58,7 +58,7 @@ func TestOptionalReferences(t *testing.T) {
 				t.Error("the release does not fail")
 			}
 			if root := all["Kustomization/flux-system"]; root.Err != nil {
-				t.Errorf("%v", root.Err)
+				t.Errorf("the error is %v", root.Err)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ func TestOwnRepositoryThatIsNotInGit(t *testing.T) {
 		"-- app/release.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
 		"spec: {interval: 10m, chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}\n-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n"
 	if u := units(t, files)["HelmRelease/web"]; u.Err != nil || u.Release == nil || u.Release.Path != "chart" {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 }
 
@@ -33,7 +33,7 @@ func TestSourcesThatComeLater(t *testing.T) {
 	} {
 		for key, u := range units(t, sync+files+deeper+later) {
 			if u.Err != nil {
-				t.Errorf("%s: %s: %v", name, key, u.Err)
+				t.Errorf("%s: the key is %s: the error is %v", name, key, u.Err)
 			}
 		}
 		all := units(t, sync+files)

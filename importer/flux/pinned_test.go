@@ -88,7 +88,7 @@ func TestSeveralDeclarationsThatAgree(t *testing.T) {
 	} {
 		u := units(t, files(c.ref), c.a, c.b)["Kustomization/app"]
 		if c.want == "" && (u.Err != nil || !strings.Contains(string(u.Stream), c.has)) || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q\n%s", name, u.Err, c.want, u.Stream)
+			t.Errorf("%s: the error is %v, want %q\nthe stream is\n%s", name, u.Err, c.want, u.Stream)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestChartsWithFilesThatAreLeftOut(t *testing.T) {
 	} {
 		u := units(t, sync+source(", ref: {branch: main}"+c.spec)+libRelease+other+c.files, lib("refs/heads/main"))["HelmRelease/web"]
 		if u.Err != nil || c.want != "" && !slices.Contains(u.Release.Without, ".repositories/lib/"+c.want) {
-			t.Errorf("%s: %v: %+v, want %q", name, u.Err, u.Release, c.want)
+			t.Errorf("%s: the error is %v: the release is %+v, want %q", name, u.Err, u.Release, c.want)
 		}
 	}
 }
@@ -129,10 +129,10 @@ func TestChartsWithLinks(t *testing.T) {
 		all, err := i.Import(t.Context(), "clusters/prod")
 		n := slices.IndexFunc(all, func(u flux.Unit) bool { return u.Key.Kind == "HelmRelease" })
 		if err != nil || n < 0 {
-			t.Fatalf("%v: %v", all, err)
+			t.Fatalf("%v: the error is %v", all, err)
 		}
 		if u := all[n]; u.Err != nil || want == "" && len(u.Release.Without) > 0 || want != "" && !slices.Contains(u.Release.Without, ".repositories/lib/"+want) {
-			t.Errorf("%s: %v: %+v, want %q", link, u.Err, u.Release, want)
+			t.Errorf("%s: the error is %v: the release is %+v, want %q", link, u.Err, u.Release, want)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestCredentialsInURLs(t *testing.T) {
 		for _, others := range [][]flux.Repository{nil, {lib("refs/heads/next")}} {
 			u := units(t, files, others...)["Kustomization/app"]
 			if u.Err == nil || strings.Contains(u.Err.Error(), "s3cret") {
-				t.Errorf("%s: %v", url, u.Err)
+				t.Errorf("%s: the error is %v", url, u.Err)
 			}
 		}
 	}

@@ -49,13 +49,13 @@ func TestChartOfAnotherRepository(t *testing.T) {
 	for name, spec := range map[string]string{"as it is": "", "ignored files": ", ignore: \"/base\\n\"", "sparse": ", sparseCheckout: [charts]"} {
 		u := units(t, sync+source(", ref: {tag: v1.0.0}"+spec)+libRelease+other, lib("refs/tags/v1.0.0"))["HelmRelease/web"]
 		if u.Err != nil || u.Release == nil {
-			t.Fatalf("%s: %+v", name, u)
+			t.Fatalf("%s: the unit is %+v", name, u)
 		}
 		if r := u.Release; r.Repository != "lib" || r.Path != "charts/web" || !slices.Equal(r.ValuesFiles, []string{".repositories/lib/charts/web/values-prod.yaml"}) {
-			t.Errorf("%s: %s %v", name, r.Path, r.ValuesFiles)
+			t.Errorf("%s: the path is %s, the values files are %v", name, r.Path, r.ValuesFiles)
 		}
 		if got := encoded(t, u.Release.Values); got != `{"c":"d"}` {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: the result of encoded is %s", name, got)
 		}
 	}
 	for name, c := range map[string]struct{ files, want string }{
@@ -66,7 +66,7 @@ func TestChartOfAnotherRepository(t *testing.T) {
 	} {
 		u := units(t, sync+c.files+other, lib("refs/tags/v1.0.0"))["HelmRelease/web"]
 		if u.Err == nil || !strings.Contains(u.Err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", name, u.Err, c.want)
+			t.Errorf("%s: the error is %v, want %s", name, u.Err, c.want)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestKustomizationOfAnotherRepository(t *testing.T) {
 	u := all["Kustomization/app"]
 	got := objects(t, u)
 	if u.Err != nil || len(got) != 1 || !strings.Contains(encoded(t, got[0]), `"color":"blue"`) {
-		t.Fatalf("%v: %v", u.Err, got)
+		t.Fatalf("%v: the result of objects is %v", u.Err, got)
 	}
 	if !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") || !slices.Contains(u.Reads, "clusters/prod/app.yaml") {
 		t.Errorf("reads %v", u.Reads)
@@ -84,12 +84,12 @@ func TestKustomizationOfAnotherRepository(t *testing.T) {
 	all = units(t, sync+source(", ref: {branch: main}")+of("./tree")+other, lib("refs/heads/main"))
 	child := all["Kustomization/child"]
 	if child.Err != nil || child.Parent.Name != "app" || child.Origin.String() != ".repositories/lib/tree/child.yaml:2" || len(objects(t, child)) != 2 {
-		t.Errorf("%+v", child)
+		t.Errorf("the child is %+v", child)
 	}
 	// The other repository is no part of this one: its clusters are not found, and a Kustomization of "." does not build it.
 	all = units(t, sync+strings.Replace(app(""), "./app", "./", 1)+configMap+other, lib("refs/heads/main"))
 	if u := all["Kustomization/app"]; u.Err != nil || strings.Contains(string(u.Stream), "base") {
-		t.Errorf("%v\n%s", u.Err, u.Stream)
+		t.Errorf("%v\nthe stream is\n%s", u.Err, u.Stream)
 	}
 }
 
@@ -107,7 +107,7 @@ spec:
 `+other, lib("refs/heads/main"))
 	u := all["Kustomization/app"]
 	if u.Err != nil || len(objects(t, u)) != 2 || !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") || !slices.Contains(u.Reads, "app/config.yaml") {
-		t.Errorf("%v %v\n%s", u.Err, u.Reads, u.Stream)
+		t.Errorf("the error is %v, the reads are %v\nthe stream is\n%s", u.Err, u.Reads, u.Stream)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestRefsOfAnotherRepository(t *testing.T) {
 	} {
 		u := units(t, sync+source(c.spec)+of("./base")+other, lib(c.pinned))["Kustomization/app"]
 		if c.want == "" && u.Err != nil || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
-			t.Errorf("%s: %v, want %q", name, u.Err, c.want)
+			t.Errorf("%s: the error is %v, want %q", name, u.Err, c.want)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestRefsOfOneRepository(t *testing.T) {
 	first.Name, first.Dir, first.Missing = "first", ".repositories/first", "it is gone"
 	u := units(t, sync+source(", ref: {branch: main}")+of("./base")+other, first, lib("refs/heads/main"))["Kustomization/app"]
 	if u.Err != nil || len(objects(t, u)) != 2 {
-		t.Errorf("%v\n%s", u.Err, u.Stream)
+		t.Errorf("%v\nthe stream is\n%s", u.Err, u.Stream)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestMissingRepositories(t *testing.T) {
 	} {
 		u := units(t, sync+strings.Replace(source(""), "ssh://git@git.example.com/acme/lib.git", url, 1)+of("./base"))["Kustomization/app"]
 		if u.Err == nil || !strings.Contains(u.Err.Error(), want) {
-			t.Errorf("%s: %v", url, u.Err)
+			t.Errorf("%s: the error is %v", url, u.Err)
 		}
 	}
 }
@@ -211,6 +211,6 @@ func TestPackedCharts(t *testing.T) {
 	}
 	u = units(t, sync+source("")+strings.Replace(libRelease, "valuesFiles: [charts/web/values-prod.yaml], ", "", 1)+other, lib("refs/heads/master"))["HelmRelease/web"]
 	if u.Err != nil || u.Release.Defaults != nil || u.Release.Without != nil {
-		t.Errorf("%v: %+v", u.Err, u.Release)
+		t.Errorf("%v: the release is %+v", u.Err, u.Release)
 	}
 }

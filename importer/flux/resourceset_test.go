@@ -53,12 +53,12 @@ resources:
 `))
 	u := all["ResourceSet/set"]
 	if u.Err != nil || len(objects(t, u)) != 2 || u.Origin.String() != "clusters/prod/set.yaml:2" || !u.Prune || u.Orphan || u.Force || !slices.Contains(u.Reads, "clusters/prod/set.yaml") || len(u.DependsOn) != 1 {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 	for _, name := range []string{"a", "b"} {
 		child := all["Kustomization/app-"+name]
 		if child.Err != nil || !strings.Contains(encoded(t, objects(t, child)), `"namespace":"`+name+`"`) || child.Parent.Name != "set" || child.Origin.String() != "clusters/prod/set.yaml:2" {
-			t.Errorf("%+v", child)
+			t.Errorf("the child is %+v", child)
 		}
 	}
 	if got := encoded(t, objects(t, all["Kustomization/flux-system"])); strings.Contains(got, `"ResourceSet"`) {
@@ -66,11 +66,11 @@ resources:
 	}
 	suspended := strings.Replace(set(tenant), "namespace: apps}", "namespace: apps, annotations: {fluxcd.controlplane.io/reconcile: Disabled}}", 1)
 	if u := units(t, sync+suspended)["ResourceSet/set"]; !u.Suspended || u.Err != nil {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 	forced := strings.Replace(set("inputs: [{tenant: a}]\n"+tenant), "namespace: apps}", "namespace: apps, annotations: {fluxcd.controlplane.io/force: enabled}}", 1)
 	if u := units(t, sync+forced)["ResourceSet/set"]; !u.Force || u.Err != nil {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestProvidersArriveLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u, ok := units(t, sync+c.files)["ResourceSet/set"]
 			if got := encoded(t, objects(t, u)); !ok || u.Err != nil || !strings.Contains(got, c.want) {
-				t.Errorf("%v\n%s", u.Err, got)
+				t.Errorf("%v\nthe result of encoded is\n%s", u.Err, got)
 			}
 			if strings.Contains(c.files, "-- app/provider.yaml") && !slices.Contains(u.Reads, "app/provider.yaml") {
 				t.Errorf("the file of the provider is not among %v", u.Reads)
@@ -98,7 +98,7 @@ func TestProvidersArriveLater(t *testing.T) {
 	twice := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant) + strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: none}}}, {name: one}]\n  resources:", 1) +
 		strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
 	if u := units(t, sync+twice)["ResourceSet/set"]; u.Err != nil || !strings.Contains(encoded(t, objects(t, u)), `"name":"late"`) {
-		t.Errorf("%v\n%s", u.Err, encoded(t, objects(t, u)))
+		t.Errorf("%v\nencoded is\n%s", u.Err, encoded(t, objects(t, u)))
 	}
 	// The set that brings the named provider brings a selected one too, in the files of a Kustomization. The order of the sets does not matter.
 	for _, other := range []string{"a", "z"} {
@@ -116,7 +116,7 @@ func TestProvidersArriveLater(t *testing.T) {
 	both := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + inputProvider("one", "{type: Static, defaultValues: {tenant: one}}") +
 		strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n  resources:", 1)
 	if u := units(t, sync+both)["ResourceSet/set"]; u.Err == nil || !strings.Contains(u.Err.Error(), "its selector matches providers that another ResourceSet brings") || !u.Brings {
-		t.Errorf("%+v", u)
+		t.Errorf("the unit is %+v", u)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestUnknownProviders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := units(t, sync+selecting+c.files)["ResourceSet/set"]
 			if c.want == "" && u.Err != nil || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want) || !u.Brings) {
-				t.Errorf("%+v, want %q", u, c.want)
+				t.Errorf("the unit is %+v, want %q", u, c.want)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestResourceSetErrors(t *testing.T) {
 			all := units(t, sync+app("")+configMap+c.files)
 			u := all["ResourceSet/set"]
 			if u.Err == nil || !strings.Contains(u.Err.Error(), c.want) || u.Origin.String() != "clusters/prod/set.yaml:2" {
-				t.Errorf("%s: %v, want %q", u.Origin, u.Err, c.want)
+				t.Errorf("%s: the error is %v, want %q", u.Origin, u.Err, c.want)
 			}
 			if server := name == "a provider of a server"; u.Brings == server { // the commit lacks none of its objects
 				t.Errorf("brings: %v", u.Brings)
@@ -240,7 +240,7 @@ func TestResourceSetInputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := units(t, sync+c.files)["ResourceSet/set"]
 			if got := encoded(t, objects(t, u)); u.Err != nil || !strings.Contains(got, c.want) {
-				t.Errorf("%v\n%s, want %s", u.Err, got, c.want)
+				t.Errorf("%v\nthe result of encoded is\n%s, want %s", u.Err, got, c.want)
 			}
 		})
 	}

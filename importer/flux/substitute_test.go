@@ -25,12 +25,12 @@ func TestSubstitutionKeepsTypes(t *testing.T) {
 		o["spec"].(map[string]any)["variable"] = "${V}" //nolint:forcetypeassert // of the text above
 		got, err := variables{values: map[string]string{"V": in}}.substitute(o, map[string]bool{})
 		if err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("%s: the error is %v", in, err)
 			continue
 		}
 		out, err := manifest.Encode(got)
 		if err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("%s: the error is %v", in, err)
 			continue
 		}
 		if wanted := fmt.Sprintf("apiVersion: v1\nkind: A\nmetadata:\n  name: a\nspec:\n  direct: %s\n  variable: %s\n", want, want); string(out) != wanted {

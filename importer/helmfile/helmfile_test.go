@@ -206,7 +206,7 @@ func TestBadStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := convert(t, repo(), c.states...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
+				t.Errorf("the error is %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func TestBadStates(t *testing.T) {
 		taken := repo()
 		taken[name] = &fstest.MapFile{Data: []byte("a: 1\n")}
 		if _, err := convert(t, taken, state("prod", web)); err == nil || !strings.Contains(err.Error(), " exists, and the fleet would read it") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestTwoStates(t *testing.T) {
 			t.Errorf("kept %v", result.Kept)
 		}
 		if text := string(result.Files["apps/web/environment/prod/values.yaml"]); text != "a: 7\nb: 3\nx: 1\n" {
-			t.Errorf("%q", text)
+			t.Errorf("the text is %q", text)
 		}
 	}
 	for name, other := range map[string]string{
@@ -244,7 +244,7 @@ func TestTwoStates(t *testing.T) {
 	} {
 		result, err := convert(t, repo(), state("prod", named), state("prod", other))
 		if rest := without(Changed, result.Findings); err == nil || len(rest) != 1 || rest[0].Effect != LeftOut {
-			t.Errorf("%s: %v %+v", name, err, result)
+			t.Errorf("%s: the error is %v, the result is %+v", name, err, result)
 		}
 	}
 }
@@ -262,14 +262,14 @@ func TestSecrets(t *testing.T) {
 	}
 	result, err := convert(t, files, state("prod", web+"values/secret.yaml]}]\n"), embedded)
 	if err != nil || string(result.Files["apps/web/layers/global/values.yaml"]) != "user: ada\n" || result.Findings[0].Field != "values[0] password" {
-		t.Errorf("%v %+v", err, result)
+		t.Errorf("the error is %v, the result is %+v", err, result)
 	}
 	if result.Findings[0].Effect != NotCarried {
-		t.Errorf("%+v", result.Findings[0])
+		t.Errorf("the findings are %+v", result.Findings[0])
 	}
 	result, err = convert(t, files, state("prod", web+"values/secret.yaml.gotmpl]}]\n"), embedded)
 	if err == nil || len(result.Files) > 0 || !strings.Contains(result.Findings[0].Reason, "reads a secret store") {
-		t.Errorf("%v %+v", err, result)
+		t.Errorf("the error is %v, the result is %+v", err, result)
 	}
 }
 
@@ -295,11 +295,11 @@ func TestEnvironments(t *testing.T) {
 	// Clusters of an environment that differ need layers of their own, and have one chart.
 	two := "releases:\n- {name: web, namespace: web, kubeContext: a, chart: ./charts/web, values: [{k: 1}]}\n- {name: web, namespace: web, kubeContext: b, chart: ./charts/web, values: [{k: 2}]}\n"
 	if result, err = convert(t, repo(), state("prod", two)); err != nil || string(result.Files["apps/web/layers/cluster/b/values.yaml"]) != "k: 2\n" {
-		t.Errorf("%v %v", err, result)
+		t.Errorf("the error is %v, the result is %v", err, result)
 	}
 	other := strings.Replace(two, "kubeContext: b, chart: ./charts/web", "kubeContext: b, chart: oci://example.com/web, version: 1.0.0", 1)
 	if result, err = convert(t, repo(), state("prod", other)); err != nil || len(without(Changed, result.Findings)) != 1 || without(Changed, result.Findings)[0].Field != "chart" || !slices.Equal(result.Clusters, []string{"a"}) {
-		t.Errorf("%v %+v", err, result)
+		t.Errorf("the error is %v, the result is %+v", err, result)
 	}
 }
 
@@ -375,7 +375,7 @@ func TestValuesFilesOfTargets(t *testing.T) {
 		"b.example.com/api": "apps/api/layers/global/values.yaml",
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("%v\nwant %v", got, want)
+		t.Errorf("the result is %v\nwant %v", got, want)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestReleasesOfOneName(t *testing.T) {
 		t.Errorf("%d findings, %d left out", n, result.LeftOutReleases())
 	}
 	if f := result.Findings[2]; !slices.Equal(f.Places, []Place{{"staging", "b", "k"}, {"prod", "b", "k"}}) || !slices.Equal(f.Environments, []string{"staging", "prod"}) {
-		t.Errorf("%+v", f)
+		t.Errorf("the fleet is %+v", f)
 	}
 }
 
@@ -438,7 +438,7 @@ func TestFilesBesideApps(t *testing.T) {
 	text := "---\n#  Source: /work/elsewhere/helmfile.yaml\n\nreleases:\n- {name: web, namespace: web, chart: ./deploy/charts/web, values: [apps/web/values.yaml]}\n- {name: api, namespace: web, chart: ./deploy/charts/web}\n"
 	result, err := convert(t, files, State{Environment: "prod", File: "prod.yaml", Data: []byte(text)})
 	if err != nil || !slices.Equal(result.Kept, []string{"apps/web/values.yaml"}) {
-		t.Fatalf("%v %+v", err, result)
+		t.Fatalf("the error is %v, the result is %+v", err, result)
 	}
 	f := loadFleet(t, files, result)
 	for _, target := range f.Targets() {

@@ -96,7 +96,7 @@ func TestEmbeddedSecrets(t *testing.T) {
 		files[file] = &fstest.MapFile{Data: []byte("ref+vault://x")}
 		_, err := convert(t, files, state("prod", "releases: [{name: web, namespace: web, chart: ./charts/web, values: [{a: 1}]}]\n"))
 		if err == nil || !strings.Contains(err.Error(), file+" has references that helmfile replaces by secrets") {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("%s: the error is %v", file, err)
 		}
 	}
 }
@@ -133,12 +133,12 @@ func TestFilesThatExist(t *testing.T) {
 			result, err := Convert(Options{States: []State{state("prod", text)}, Files: files, Worktree: worktree})
 			if c.want == "" {
 				if err != nil || len(result.Kept) != 1 || len(result.Findings) != 0 {
-					t.Errorf("%v %+v", err, result)
+					t.Errorf("the error is %v, the result is %+v", err, result)
 				}
 				return
 			}
 			if result == nil || len(result.Findings) != 1 || result.Findings[0].Effect != LeftOut || !strings.HasPrefix(result.Findings[0].Field+": "+result.Findings[0].Reason, c.want) {
-				t.Errorf("%v %+v, want %q", err, result, c.want)
+				t.Errorf("the error is %v, the result is %+v, want %q", err, result, c.want)
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func TestReferencesInPatches(t *testing.T) {
 		files["deploy/patch.yaml"] = &fstest.MapFile{Data: []byte("kind: Secret\nstringData: {a: ref+vault://x}\n")}
 		result, _ := Convert(Options{States: []State{state("prod", "releases: [{name: web, namespace: web, chart: ./charts/web, "+text+"}]\n")}, Files: files, InlineValues: true})
 		if result == nil || len(result.Files) > 0 || len(result.Findings) != 1 || !strings.Contains(result.Findings[0].Reason, "a reference of vals") {
-			t.Errorf("%s: %+v", text, result)
+			t.Errorf("%s: the result is %+v", text, result)
 		}
 	}
 }

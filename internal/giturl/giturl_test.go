@@ -24,7 +24,7 @@ func TestAddressesOfOneRepository(t *testing.T) {
 		"": "",
 	} {
 		if got := Plain(address); got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
+			t.Errorf("%s: the result of Plain is %q, want %q", address, got, want)
 		}
 	}
 	if Key("https://github.com/ACME/Base.git") != Key("git@GITHUB.com:acme/base") {

@@ -88,7 +88,7 @@ func TestExpand(t *testing.T) {
 		`<% cluster "x" %>`:     "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: \"x\"}\nspec:\n  environment: dev\n  class: core\n",
 	} {
 		if got, err := Expand(text); err != nil || got != want {
-			t.Errorf("%q: %q, %v", text, got, err)
+			t.Errorf("%q: the result of Expand is %q, the error is %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"<% nothing %>", "<% repeat"} {

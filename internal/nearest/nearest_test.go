@@ -31,7 +31,7 @@ func TestName(t *testing.T) {
 		{"prod", nil, ""},
 	} {
 		if got := nearest.Name(c.wrong, c.known); got != c.want {
-			t.Errorf("%q: %q, want %q", c.wrong, got, c.want)
+			t.Errorf("%q: the result of Name is %q, want %q", c.wrong, got, c.want)
 		}
 	}
 	if got := nearest.DidYouMean("prdo", environments); got != ", did you mean prod?" {
@@ -47,6 +47,6 @@ func TestLongNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 1<<20)
 	if got := nearest.Name(long+"b", []string{long}) + nearest.Name("prod", []string{long}); got != "" {
-		t.Errorf("%.20s", got)
+		t.Errorf("the result is %.20s", got)
 	}
 }

@@ -34,7 +34,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := plainhttp.Check(u, allowed) == nil; got != want {
-			t.Errorf("%s: %v", address, got)
+			t.Errorf("%s: the result is %v", address, got)
 		}
 	}
 }

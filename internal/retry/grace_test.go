@@ -44,7 +44,7 @@ func TestAlone(t *testing.T) {
 			cancel(why)
 			time.Sleep(9 * time.Second)
 			if (ctx.Err() == nil) != left {
-				t.Errorf("%v: %v", why, ctx.Err())
+				t.Errorf("%v: Err is %v", why, ctx.Err())
 			}
 			time.Sleep(2 * time.Second)
 			if !errors.Is(context.Cause(ctx), why) {

@@ -40,19 +40,19 @@ func TestLinesDefusesLogCommands(t *testing.T) {
 	in := "first\n::add-mask::x\n  ::set-env name=A::b\n##[error]x ##vso[task.x]\n\x1b]0;t\x07\tend  \r\n\n"
 	want := "first\n\\x3a:add-mask::x\n\\x3a:set-env name=A::b\n#\\x23[error]x #\\x23vso[task.x]\n\\x1b]0;t\\x07    end"
 	if got := safetext.Lines(in); got != want {
-		t.Errorf("got\n%q, want\n%q", got, want)
+		t.Errorf("\nthe result of Lines is %q, want\n%q", got, want)
 	}
 }
 
 func TestMessageIsBounded(t *testing.T) {
 	if got, want := safetext.Message("a\nbcdefgh\nc\nd\n", 2, 4), "a\nbcd…\n… 2 more lines"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("the result of Message is %q, want %q", got, want)
 	}
 	if got := safetext.Message("a\nb\nc", 2, 4); !strings.HasSuffix(got, "\n… 1 more line") {
-		t.Errorf("got %q", got)
+		t.Errorf("the result of Message is %q", got)
 	}
 	if got := safetext.Message("a\nb", 2, 4); got != "a\nb" {
-		t.Errorf("got %q", got)
+		t.Errorf("the result of Message is %q", got)
 	}
 }
 
@@ -82,7 +82,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := safetext.Line(s)
 		if !utf8.ValidString(got) || strings.ContainsRune(got, '\n') {
-			t.Fatalf("%q", got)
+			t.Fatalf("the result of Line is %q", got)
 		}
 		for _, r := range got {
 			if !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) {

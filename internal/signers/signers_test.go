@@ -57,11 +57,11 @@ func TestVerify(t *testing.T) {
 	} {
 		list, err := Parse([]string{"", c.line})
 		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: the error is %v", c.name, err)
 		}
 		who, err := list.Verify([]byte(c.payload), sign(t, ana, "x", c.namespace), now)
 		if c.ok != (err == nil) || c.ok != (who == "ana@example.com") || err != nil && !errors.Is(err, ErrUntrusted) {
-			t.Errorf("%s: %q, %v", c.name, who, err)
+			t.Errorf("%s: the who is %q, the error is %v", c.name, who, err)
 		}
 	}
 	list, err := Parse([]string{"ana@example.com " + anaKey})
@@ -70,7 +70,7 @@ func TestVerify(t *testing.T) {
 	}
 	for _, armoured := range []string{"", "-----BEGIN PGP SIGNATURE-----\n", "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"} {
 		if _, err := list.Verify([]byte("x"), armoured, now); !errors.Is(err, ErrUntrusted) {
-			t.Errorf("%q: %v", armoured, err)
+			t.Errorf("%q: the error is %v", armoured, err)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		_, err := Parse([]string{"# comment", line})
 		if problem, ok := errors.AsType[*LineError](err); !ok || problem.Line != 1 || problem.Reason == "" {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("%q: the error is %v", line, err)
 		}
 	}
 }

@@ -235,7 +235,7 @@ func TestCheck(t *testing.T) {
 				want[c.want] = c.path + " "
 			}
 			if !maps.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
+				t.Errorf("the result is %v, want %v", got, want)
 			}
 		})
 	}

@@ -52,11 +52,11 @@ func TestBasicAuthOfChartRepositories(t *testing.T) {
 		ref := Ref{repo.repo(), "web", "*"}
 		locked, err := f.Resolve(t.Context(), ref)
 		if err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: the error is %v", what, err)
 			continue
 		}
 		if _, err = newFetcher(t, withCredentials(creds)).Archive(t.Context(), ref, locked); err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: the error is %v", what, err)
 		}
 	}
 	_, err := newFetcher(t).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
@@ -109,7 +109,7 @@ func TestEnvName(t *testing.T) {
 		"10.0.0.1": "SLUICE_REPO_10_0_0_1", "": "", "a..b": "", "-a.b": "", "a-.b": "", "a_b.c": "", "[::1]:80": "", "é.com": "", "a.b.": "",
 	} {
 		if got := EnvName(host); got != want {
-			t.Errorf("%q: %q, want %q", host, got, want)
+			t.Errorf("%q: the result of EnvName is %q, want %q", host, got, want)
 		}
 	}
 }
@@ -119,17 +119,17 @@ func TestDefaultCredentialFiles(t *testing.T) {
 	got := DefaultCredentialFiles(env("HELM_CONFIG_HOME", "/h", "DOCKER_CONFIG", "/d"), "/home/u")
 	want := CredentialFiles{filepath.Join("/h", "repositories.yaml"), filepath.Join("/h", "registry", "config.json"), filepath.Join("/d", "config.json")}
 	if got != want {
-		t.Errorf("%v", got)
+		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
 	got = DefaultCredentialFiles(env("HELM_REPOSITORY_CONFIG", "/r", "HELM_REGISTRY_CONFIG", "/g", "XDG_CONFIG_HOME", "/x"), "/home/u")
 	if got.Repositories != "/r" || got.Registry != "/g" || got.Docker != filepath.Join("/home/u", ".docker", "config.json") {
-		t.Errorf("%v", got)
+		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
 	if got = DefaultCredentialFiles(env("XDG_CONFIG_HOME", "/x"), "/home/u"); got.Repositories != filepath.Join("/x", "helm", "repositories.yaml") {
-		t.Errorf("%v", got)
+		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
 	if got = DefaultCredentialFiles(env(), "/home/u"); !strings.HasSuffix(got.Repositories, "repositories.yaml") {
-		t.Errorf("%v", got)
+		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestTLSSettingsOfRepositories(t *testing.T) {
 		creds := NewCredentials(nil, repositoriesYAML(t, repo.repo(), aliceYAML+extra))
 		_, err := newFetcher(t, withCredentials(creds)).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
 		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
-			t.Errorf("%q: %v; want %q", extra, err, text)
+			t.Errorf("%q: the error is %v; want %q", extra, err, text)
 		}
 	}
 	// What is allowed for one repository is not for another host that its index points to.
@@ -191,7 +191,7 @@ func TestCredentialsStayAtTheirOrigin(t *testing.T) {
 			creds := NewCredentials(nil, repositoriesYAML(t, repo.repo(), aliceYAML+fmt.Sprintf("  pass_credentials_all: %v\n", passAll)))
 			f := newFetcher(t, withCredentials(creds), func(o *Options) { o.Transport = trusting(repo.Server) })
 			if _, err := f.Resolve(t.Context(), Ref{repo.repo(), "web", "*"}); err != nil {
-				t.Errorf("%s: %v", way, err)
+				t.Errorf("%s: the error is %v", way, err)
 			}
 			if len(other.requests) != 1 {
 				t.Fatalf("%s: %d requests", way, len(other.requests))

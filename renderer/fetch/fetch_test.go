@@ -28,7 +28,7 @@ func TestResolveChoosesAsHelmDoes(t *testing.T) {
 			ref := Ref{Repo: repo.repo() + "/", Chart: "web", Version: want}
 			locked, err := f.Resolve(t.Context(), ref)
 			if err != nil || locked != (Locked{version, digestOf(archives[version])}) {
-				t.Errorf("%s: %v, %v; want %s", want, locked, err, version)
+				t.Errorf("want %s: the locked is %v, the error is %v; want %s", want, locked, err, version)
 				continue
 			}
 			data, err := f.Archive(t.Context(), ref, locked)
@@ -72,7 +72,7 @@ func TestResolveErrorsNameTheNextStep(t *testing.T) {
 	} {
 		_, err := f.Resolve(t.Context(), c.ref)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "chart ") {
-			t.Errorf("%v: got %v; want %q", c.ref, err, c.text)
+			t.Errorf("%v: the error is %v; want %q", c.ref, err, c.text)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestVendorPath(t *testing.T) {
 		{Ref{"https://h", "..", "^1"}, Locked{"", "nonsense"}, "vendor/charts/..--000000000000.tgz"},
 	} {
 		if got := VendorPath(c.ref, c.l); got != c.want {
-			t.Errorf("%v: %s, want %s", c.ref, got, c.want)
+			t.Errorf("%v: the result of VendorPath is %s, want %s", c.ref, got, c.want)
 		}
 	}
 	if long := VendorPath(Ref{"https://h", strings.Repeat("n", 5000), ""}, Locked{strings.Repeat("1", 5000), digest}); len(long) > 220 {

@@ -27,7 +27,7 @@ func TestGuardKnowsInternalAddresses(t *testing.T) {
 		"192.0.0.192": false, "198.18.0.1": false, "fec0::1": false,
 	} {
 		if err := g.checkAddress("host.example.com", netip.MustParseAddr(ip)); (err == nil) != allowed {
-			t.Errorf("%s: %v", ip, err)
+			t.Errorf("%s: the error is %v", ip, err)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func TestGuardRefusesInternalServers(t *testing.T) {
 			t.Errorf("%s: asked %d times: %v", name, asked.Load(), err)
 		}
 		if refused := err != nil && strings.Contains(err.Error(), "internal network"); refused == c.asks {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if !c.asks && !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestGuardRefusesToSendAProxyIntoTheNetwork(t *testing.T) {
 	} {
 		u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 		if (err == nil) != allowed || allowed && (u == nil || !g.proxy("proxy.internal:3128")) {
-			t.Errorf("%s: %v, %v", target, u, err)
+			t.Errorf("%s: the result of Proxy is %v, the error is %v", target, u, err)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			f := newFetcher(t, func(o *Options) { o.MaxIndex, o.MaxArchive = 100_000, 100_000 })
 			_, err := f.Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
 			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "larger than the limit of 100000 bytes") {
-				t.Errorf("%s: %v", suffix, err)
+				t.Errorf("%s: the error is %v", suffix, err)
 			}
 			if n := repo.asked(suffix); n != 1 {
 				t.Errorf("%s: asked %d times", suffix, n)
@@ -150,7 +150,7 @@ func TestContentEncodingKeepsTheArchive(t *testing.T) {
 	}
 	locked, err := newFetcher(t).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
 	if err != nil || locked.Digest != digestOf(archives["1.2.3"]) {
-		t.Errorf("%v, %v", locked, err)
+		t.Errorf("the locked is %v, the error is %v", locked, err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestCancellation(t *testing.T) {
 		}
 		_, err := newFetcher(t).Resolve(ctx, Ref{repo.repo(), "web", "*"})
 		if !errors.Is(err, context.Canceled) { // the server would wait for ever
-			t.Errorf("%s: %v", suffix, err)
+			t.Errorf("%s: the error is %v", suffix, err)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestRedirects(t *testing.T) {
 		})
 		_, err := newFetcher(t).Resolve(t.Context(), ref)
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: the error is %v", target, err)
 		}
 	}
 }
@@ -319,7 +319,7 @@ func TestArchiveURLs(t *testing.T) {
 		repo.index = "entries:\n  web:\n  - version: 1.2.3\n    urls: [\"" + ref + "\"]\n"
 		_, err := newFetcher(t).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
 		if text == "" && err != nil || text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
-			t.Errorf("%s: %v; want %q", ref, err, text)
+			t.Errorf("%s: the error is %v; want %q", ref, err, text)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: leaked: %v", ref, err)
@@ -340,7 +340,7 @@ func TestPlainHTTPHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := f.permitted(u); (err == nil) != want {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: the error is %v", text, err)
 		}
 	}
 }
@@ -356,7 +356,7 @@ func TestUserAgentAndGzipIndex(t *testing.T) {
 	for _, r := range repo.requests {
 		want := map[bool]string{true: "gzip", false: "identity"}[strings.HasSuffix(r.URL.Path, "index.yaml")]
 		if r.UserAgent() != "sluice/1.2" || r.Header.Get("Accept-Encoding") != want {
-			t.Errorf("%s: %v", r.URL, r.Header)
+			t.Errorf("%s: the header is %v", r.URL, r.Header)
 		}
 	}
 	if len(repo.requests) != 2 {
@@ -380,12 +380,12 @@ func TestConnectionFailures(t *testing.T) {
 	} {
 		_, err := newFetcher(t).Resolve(t.Context(), Ref{address, "web", "*"})
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("%s: the error is %v", address, err)
 		}
 	}
 	for _, err := range []error{io.EOF, errors.New("net/http: something with hunter2")} {
 		if got := connectionFailure(err); strings.Contains(got.text, "hunter2") || got.kind == nil {
-			t.Errorf("%v: %v", err, got)
+			t.Errorf("the error is %v: the result of connectionFailure is %v", err, got)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestFindChartInAllSpellings(t *testing.T) {
 	} {
 		got, err := findChart([]byte(text), "web")
 		if err != nil || versionsOf(got) != want {
-			t.Errorf("%s: %q, %v", name, versionsOf(got), err)
+			t.Errorf("%s: versionsOf is %q, the error is %v", name, versionsOf(got), err)
 		}
 		if got, err := findChart([]byte(text), "nope"); err != nil || got != nil {
 			t.Errorf("%s: a chart that is not there: %v, %v", name, got, err)
@@ -74,12 +74,12 @@ func TestBadIndexes(t *testing.T) {
 		"entries:\n  web:\n  - version: 1.0.0\n    urls: {a: b}\n    x: &x y\n": errBadIndex,
 	} {
 		if _, err := findChart([]byte(text), "web"); !errors.Is(err, want) {
-			t.Errorf("%.60q: %v, want %v", text, err, want)
+			t.Errorf("%.60q: the error is %v, want %v", text, err, want)
 		}
 	}
 	for _, text := range []string{"apiVersion: v1\n", "<html>\n<body>Sign in</body></html>", "- entries:\n  - web: []\n"} {
 		if _, err := findChart([]byte(text), "web"); err == nil || !strings.Contains(err.Error(), "no `entries`: is the URL that of a chart repository?") {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: the error is %v", text, err)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestIndexAsHelmWritesIt(t *testing.T) {
 		for _, name := range []string{"chart-000", "chart-002", "chart-004"} {
 			got, err := findChart(data, name)
 			if err != nil || len(got) != 7 || got[6].Version != "1.6.0" || got[6].URLs[0] != "https://charts.example.com/"+name+"-1.6.0.tgz" || indexDigest(got[6].Digest) == "" {
-				t.Errorf("%s: %s, %v", name, versionsOf(got), err)
+				t.Errorf("%s: versionsOf is %s, the error is %v", name, versionsOf(got), err)
 			}
 		}
 	}

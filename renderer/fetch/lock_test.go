@@ -41,11 +41,11 @@ func TestLockText(t *testing.T) {
 	t.Parallel()
 	data, err := sampleLock().Bytes()
 	if err != nil || string(data) != sampleText {
-		t.Fatalf("%v\n%s", err, data)
+		t.Fatalf("the error is %v\nthe data is\n%s", err, data)
 	}
 	back, err := ParseLock(data)
 	if err != nil || !reflect.DeepEqual(back, sampleLock()) {
-		t.Fatalf("%v, %v", back, err)
+		t.Fatalf("the back is %v, the error is %v", back, err)
 	}
 	for _, ref := range []Ref{{"https://charts.example.com/", "web", "^1"}, {"", "oci://r.example.com/charts/api", "*"}, {"oci://r.example.com/charts/", "api", "*"}} {
 		if _, ok := back.Lookup(ref); !ok {
@@ -81,7 +81,7 @@ func TestLockIsDeterministic(t *testing.T) {
 			l.Set(r, sample.entries[r])
 		}
 		if data, err := l.Bytes(); err != nil || string(data) != sampleText {
-			t.Fatalf("%v\n%s", err, data)
+			t.Fatalf("the error is %v\nthe data is\n%s", err, data)
 		}
 	}
 }
@@ -96,10 +96,10 @@ func TestPruneAndRequire(t *testing.T) {
 	_, err := l.Require(dropped[0])
 	var unlocked *UnlockedError
 	if !errors.As(err, &unlocked) || unlocked.Ref != dropped[0] || !strings.Contains(err.Error(), "chart web 1.10 from https://charts.example.com is not in sluice.lock: run `sluice deps lock`") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if got, err := l.Require(l.Refs()[0]); err != nil || got.Version != "v2.0.0+x" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the result of Require is %v, the error is %v", got, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestLockErrorsHaveLines(t *testing.T) {
 		}
 		for _, w := range want {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%.200q: got %v; want %q", text, err, w)
+				t.Errorf("%.200q: the error is %v; want %q", text, err, w)
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func FuzzParseLock(f *testing.F) {
 		l, err := ParseLock(data)
 		if err != nil {
 			if l != nil || !strings.Contains(err.Error(), LockFile) {
-				t.Fatalf("%v, %v", l, err)
+				t.Fatalf("the result of ParseLock is %v, the error is %v", l, err)
 			}
 			return
 		}
@@ -176,16 +176,16 @@ func FuzzParseLock(f *testing.F) {
 		}
 		back, err := ParseLock(out)
 		if err != nil || !reflect.DeepEqual(back.Refs(), l.Refs()) || !maps.Equal(back.entries, l.entries) || !maps.Equal(back.pins, l.pins) {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 		}
 		again, err := back.Bytes()
 		if err != nil || !bytes.Equal(out, again) {
-			t.Fatalf("%v\n%s\n%s", err, out, again)
+			t.Fatalf("the error is %v\nthe output is\n%s\nthe again is\n%s", err, out, again)
 		}
 		for _, r := range l.Refs() {
 			path := VendorPath(r, l.entries[r])
 			if strings.Count(path, "/") != 2 || strings.ContainsAny(path, "\\:*?\"<>|\x00") {
-				t.Fatalf("%q", path)
+				t.Fatalf("the path is %q", path)
 			}
 		}
 	})
@@ -200,14 +200,14 @@ func FuzzRef(f *testing.F) {
 		r := Ref{repo, chart, version}
 		err := r.Check()
 		if r.normal() != r.normal().normal() && err == nil {
-			t.Fatalf("%q %q", r.normal(), r.normal().normal())
+			t.Fatalf("normal is %q, normal is %q", r.normal(), r.normal().normal())
 		}
 		shown := r.String()
 		if err != nil {
 			shown += err.Error()
 		}
 		if strings.Contains(shown, ":secretpart@") || strings.ContainsAny(shown, "\x00\x1b\n") {
-			t.Fatalf("%q", shown)
+			t.Fatalf("the shown is %q", shown)
 		}
 	})
 }

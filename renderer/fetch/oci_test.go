@@ -96,11 +96,11 @@ func TestOCIResolve(t *testing.T) {
 		for _, ref := range []Ref{{"", s.chart(), want}, {strings.TrimSuffix(s.chart(), "/web"), "web", want}} {
 			locked, err := f.Resolve(t.Context(), ref)
 			if err != nil || locked != (Locked{version, digestOf(archives[version])}) {
-				t.Errorf("%s: %v, %v; want %s", want, locked, err, version)
+				t.Errorf("want %s: the locked is %v, the error is %v; want %s", want, locked, err, version)
 				continue
 			}
 			if data, err := f.Archive(t.Context(), ref, locked); err != nil || !bytes.Equal(data, archives[version]) {
-				t.Errorf("%s: %v", want, err)
+				t.Errorf("want %s: the error is %v", want, err)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestOCIResolve(t *testing.T) {
 	} {
 		_, err := newFetcher(t).Resolve(t.Context(), Ref{"", c.chart, c.version})
 		if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: %v", c.version, err)
+			t.Errorf("%s: the error is %v", c.version, err)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestOCIVersionWithDigest(t *testing.T) {
 	ref.Version = "1.2.3@" + digestOf(manifest)
 	locked, err := newFetcher(t).Resolve(t.Context(), ref)
 	if err != nil || locked.Version != "1.2.3" || locked.Digest != digestOf(old) {
-		t.Fatalf("got %+v, %v", locked, err)
+		t.Fatalf("the locked is %+v, the error is %v", locked, err)
 	}
 	if data, err := newFetcher(t).Archive(t.Context(), ref, locked); err != nil || !bytes.Equal(data, old) {
 		t.Errorf("the archive: %v", err)
@@ -253,7 +253,7 @@ func TestOCIVersionWithDigest(t *testing.T) {
 		"1.2.3@sha256:00": "after @ there is no digest", "1.2.3@": "after @ there is no digest", "^1.2.0@" + missing: "no exact version", "1.2.3@" + missing: "404 Not Found",
 	} {
 		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), version}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", version, err, want)
+			t.Errorf("%s: the error is %v, want %s", version, err, want)
 		}
 	}
 	if err := (Ref{"https://charts.example.com", "web", "1.2.3@" + missing}).Check(); err == nil || !strings.Contains(err.Error(), "is one of an OCI registry") {
@@ -286,7 +286,7 @@ func TestOCIRefusesWhatIsNoChart(t *testing.T) {
 			return true
 		})
 		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "1.2.3"}); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("got %v; want %q", err, text)
+			t.Errorf("the error is %v; want %q", err, text)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestIndexThatPointsToOCI(t *testing.T) {
 	ref := Ref{repo.repo(), "web", "^1"}
 	locked, err := newFetcher(t).Resolve(t.Context(), ref)
 	if err != nil || locked != (Locked{"1.2.3", digestOf(data)}) {
-		t.Fatalf("%v, %v", locked, err)
+		t.Fatalf("the locked is %v, the error is %v", locked, err)
 	}
 	if got, err := newFetcher(t).Archive(t.Context(), ref, locked); err != nil || !bytes.Equal(got, data) {
 		t.Error(err)

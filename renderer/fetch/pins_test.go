@@ -18,10 +18,10 @@ func TestLockOfRepositories(t *testing.T) {
 	}
 	back, err := ParseLock(data)
 	if err != nil || !reflect.DeepEqual(back, l) {
-		t.Fatalf("%v\n%s", err, data)
+		t.Fatalf("the error is %v\nthe data is\n%s", err, data)
 	}
 	if got, ok := back.Pin("components"); !ok || got != pin {
-		t.Errorf("%+v", got)
+		t.Errorf("the result of Pin is %+v", got)
 	}
 	if _, ok := back.Pin("other"); ok {
 		t.Error("a repository that is not locked has a pin")
@@ -37,7 +37,7 @@ func TestLockOfRepositories(t *testing.T) {
 		"must be a mapping": "- text",
 	} {
 		if _, err := ParseLock([]byte(head + "charts: []\nrepositories:\n  " + text)); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "sluice.lock:") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }

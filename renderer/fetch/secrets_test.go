@@ -196,7 +196,7 @@ func TestURLsWithCredentialsAreRefusedUnseen(t *testing.T) {
 		_, err4 = ParseLock(data)
 		for _, err := range []error{err, err2, ref.Check()} {
 			if !errors.Is(err, ErrInvalid) || leaks(err.Error()) {
-				t.Errorf("%v", err)
+				t.Errorf("the error is %v", err)
 			}
 		}
 		if err4 == nil || leaks(err4.Error()) {
@@ -238,7 +238,7 @@ func TestBrokenCredentialFilesAreNotQuoted(t *testing.T) {
 	} {
 		_, err := newFetcher(t, withCredentials(NewCredentials(nil, c.files))).Resolve(t.Context(), c.ref)
 		if !errors.Is(err, ErrInvalid) || leaks(chain(err)) {
-			t.Errorf("%v: %v", c.files, err)
+			t.Errorf("%v: the error is %v", c.files, err)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestBundlesWithoutReferrers(t *testing.T) {
 			})
 			got, err := newFetcher(t).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, false, true)
 			if err != nil || len(got.Bundles) != 1 || string(got.Bundles[0]) != string(bundle) {
-				t.Errorf("%q, %v", got.Bundles, err)
+				t.Errorf("the bundles are %q, the error is %v", got.Bundles, err)
 			}
 		})
 	}
@@ -305,7 +305,7 @@ func TestRegistriesWithoutReferrers(t *testing.T) {
 			})
 			got, err := newFetcher(t).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, false, true)
 			if !errors.Is(err, want) || err == nil && len(got.Manifest) == 0 {
-				t.Errorf("%v; want %v", err, want)
+				t.Errorf("the error is %v; want %v", err, want)
 			}
 			if s.asked("/referrers/") == 0 {
 				t.Error("the list of referrers is not asked for")

@@ -61,9 +61,9 @@ func TestSchemasReachNothingBeyondThemselves(t *testing.T) {
 			_, err := chart.Render(t.Context(), options(nil))
 			switch {
 			case c.want == "" && err != nil:
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: the error is %v", name, err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("%s: got %v, want %q", name, err, c.want)
+				t.Errorf("%s: the error is %v, want %q", name, err, c.want)
 			}
 			o := options(nil)
 			o.SkipSchema = true
@@ -120,7 +120,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		} {
 			_, err := LoadArchive(v, tarball(t, c.header), Limits{Entries: 10, Bytes: 1 << 20})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: got %v, want %q", name, err, c.want)
+				t.Errorf("%s: the error is %v, want %q", name, err, c.want)
 			}
 		}
 		var many []tar.Header
@@ -185,13 +185,13 @@ func TestWhatHelmRefusesIsRefused(t *testing.T) {
 		} {
 			_, err := chartOf(t, v, c.files...).Render(t.Context(), options(nil))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: got %v, want %q", name, err, c.want)
+				t.Errorf("%s: the error is %v, want %q", name, err, c.want)
 			}
 		}
 		o := options(nil)
 		o.MaxOutput = 100
 		if _, err := chartOf(t, v, "templates/a.yaml", "{{ repeat 1000 \"x\" }}").Render(t.Context(), o); err == nil || !strings.Contains(err.Error(), "MiB of text") {
-			t.Errorf("got %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestAddedDependenciesAreUsed(t *testing.T) {
 	eachVersion(t, func(t *testing.T, v Version) {
 		chart := chartOf(t, v, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\", alias: e}]\n")
 		if missing := chart.Missing(); len(missing) != 1 || missing[0] != (Dependency{"d", "1.x", "https://example.com"}) {
-			t.Fatalf("%+v", missing)
+			t.Fatalf("the missing is %+v", missing)
 		}
 		d, err := Load(v, []File{{"Chart.yaml", []byte("apiVersion: v2\nname: d\nversion: 1.2.0\n")}, {"templates/a.yaml", []byte("v: {{ .Values.v }}")}}, DefaultLimits())
 		if err != nil {
@@ -209,7 +209,7 @@ func TestAddedDependenciesAreUsed(t *testing.T) {
 		chart.Add(d)
 		got, err := chart.Render(t.Context(), options(map[string]any{"e": map[string]any{"v": "hi"}}))
 		if err != nil || len(got.Documents) != 1 || !strings.HasPrefix(string(got.Documents[0].Text), "v: hi") {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("the result of Render is %+v, the error is %v", got, err)
 		}
 	})
 }
@@ -238,7 +238,7 @@ func TestLargeFiles(t *testing.T) {
 func TestHookOf(t *testing.T) {
 	for annotation, want := range map[string]Hook{"": NoHook, "pre-install": KeptHook, "Post-Upgrade, pre-rollback": KeptHook, "test": TestHook, "test-success": TestHook, "pre-install,test": TestHook, "test,pre-install": TestHook, "crd-install": NeverHook, "test,crd-install": NeverHook} {
 		if got := HookOf(annotation); got != want {
-			t.Errorf("%q: %v", annotation, got)
+			t.Errorf("%q: the result of HookOf is %v", annotation, got)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestPackedSubchartsAreChecked(t *testing.T) {
 			_, inDirectory := Load(v, []File{{"Chart.yaml", chartYAML("a")}, {"charts/x.tgz", c.inner}}, limits)
 			for _, err := range []error{err, inDirectory} {
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: the error is %v", name, err)
 				}
 			}
 		}

@@ -81,7 +81,7 @@ func TestFollowLinksRefuses(t *testing.T) {
 	} {
 		_, err := FollowLinks(files("templates/x.yaml", "x", "d/f", "1", "e/f", "1"), c.links, DefaultLimits())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestFollowLinksBoundsMultiplication(t *testing.T) {
 	for _, leaf := range []string{"d30/f", "d30/.helmignore"} {
 		_, err := FollowLinks(files(leaf, "*"), links, Limits{Entries: 1000, Bytes: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), "lead to more than") {
-			t.Errorf("%s: %v", leaf, err)
+			t.Errorf("%s: the error is %v", leaf, err)
 		}
 	}
 }

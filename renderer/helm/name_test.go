@@ -24,7 +24,7 @@ func TestReleaseName(t *testing.T) {
 	} {
 		got, err := ReleaseName(c.name, c.template)
 		if got != c.want || (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-			t.Errorf("%q, %q: %q, %v", c.name, c.template, got, err)
+			t.Errorf("the name is %q, the template is %q: the result of ReleaseName is %q, the error is %v", c.name, c.template, got, err)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (in input) compare(t *testing.T, c *helm.Chart, o helm.Options) (n int, ren
 			continue
 		}
 		if n++; !slices.Equal(have[name], texts) {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(have[name], "---\n"), strings.Join(texts, "---\n"))
+			t.Errorf("%s: got\nthe have is\n%s\nwant\n%s", name, strings.Join(have[name], "---\n"), strings.Join(texts, "---\n"))
 		}
 	}
 	return n, true

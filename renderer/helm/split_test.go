@@ -27,7 +27,7 @@ func FuzzSplitManifests(f *testing.F) {
 			want = append(want, entries[key])
 		}
 		if got := splitManifests(text); !slices.Equal(got, want) {
-			t.Errorf("%q\ngot  %q\nwant %q", text, got, want)
+			t.Errorf("%q\ngot  the result of splitManifests is %q\nwant %q", text, got, want)
 		}
 	})
 }
@@ -49,7 +49,7 @@ func FuzzSplitManifests4(f *testing.F) {
 			want = append(want, entries[key])
 		}
 		if got := splitManifests4(text); !slices.Equal(got, want) {
-			t.Errorf("%q\ngot  %q\nwant %q", text, got, want)
+			t.Errorf("%q\ngot  the result of splitManifests4 is %q\nwant %q", text, got, want)
 		}
 	})
 }

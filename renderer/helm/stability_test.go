@@ -20,7 +20,7 @@ func TestUnstableIfAFunctionIsCalled(t *testing.T) {
 		for i, values := range []map[string]any{off, off, on, on, off, on} {
 			got, err := c.Render(t.Context(), options(values))
 			if err != nil {
-				t.Fatalf("%s: %v", text, err)
+				t.Fatalf("%s: the error is %v", text, err)
 			}
 			if want := values["use"] != nil; got.Unstable != want {
 				t.Errorf("%s: rendering %d: unstable: %v, want %v", text, i, got.Unstable, want)
@@ -40,7 +40,7 @@ func TestKeysAndValuesHaveAnOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := string(got.Documents[0].Text); text != want {
-			t.Fatalf("got %q, want %q", text, want)
+			t.Fatalf("the text is %q, want %q", text, want)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestTimesAreInUTC(t *testing.T) { //nolint:paralleltest // it changes the z
 			t.Fatal(err)
 		}
 		if text := string(got.Documents[0].Text); text != want {
-			t.Errorf("got  %q, want %q", text, want)
+			t.Errorf("  the text is %q, want %q", text, want)
 		}
 	}
 }

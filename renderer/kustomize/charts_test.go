@@ -64,7 +64,7 @@ func TestRefusedCharts(t *testing.T) {
 func TestChartsWithoutObjects(t *testing.T) {
 	t.Parallel()
 	if objects, releases, err := charted(t, "-- kustomization.yaml --\nhelmCharts: [{name: a}, {name: b}]\n"); err != nil || len(objects) != 0 || len(releases) != 2 {
-		t.Errorf("%v, %v, %v", objects, releases, err)
+		t.Errorf("the objects are %v, the releases are %v, the error is %v", objects, releases, err)
 	}
 }
 
@@ -90,7 +90,7 @@ resources: [../base]
 	for _, own := range []string{"helmCharts: [{name: x, releaseName: x, namespace: own}]\n", "namespace: own\nhelmCharts: [{name: x, releaseName: x}]\n"} {
 		objects, releases, err := charted(t, overlays+own)
 		if err != nil || len(objects) != 2 || len(releases) != 1 || releases[0].Namespace != "own" {
-			t.Errorf("%s: %v, %v, %v", own, objects, releases, err)
+			t.Errorf("%s: the objects are %v, the releases are %v, the error is %v", own, objects, releases, err)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestLocateCharts(t *testing.T) {
 		w := kustomize.NewWalker(files, manifest.DefaultBudget()).Charts()
 		charts, err := w.ChartsOf("root")
 		if err != nil || len(charts) != 1 {
-			t.Fatalf("%s: %v, %v", text, charts, err)
+			t.Fatalf("%s: the charts are %v, the error is %v", text, charts, err)
 		}
 		dir, exists, err := w.Locate(&charts[0])
 		got := dir

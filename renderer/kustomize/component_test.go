@@ -85,7 +85,7 @@ func TestComponentsLeaveTheRestAlone(t *testing.T) {
 		t.Error("no component is no identity")
 	}
 	if same := apply(t, nil, kustomize.Component{Name: "c", Files: tree(nothing)}); len(same) != 0 {
-		t.Errorf("got %v", same)
+		t.Errorf("the same is %v", same)
 	}
 }
 

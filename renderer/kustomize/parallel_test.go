@@ -30,7 +30,7 @@ func TestParallelBuilds(t *testing.T) {
 				group.Go(func() {
 					got, err := b.Build(t.Context(), f.files, f.root)
 					if err != nil || text(t, got) != f.want {
-						t.Errorf("%s: %v\n%s", f.name, err, text(t, got))
+						t.Errorf("%s: the error is %v\ntext is\n%s", f.name, err, text(t, got))
 					}
 					labelled, err := b.ApplyComponents(t.Context(), base, shared, false)
 					if err != nil || len(labelled) != 1 {
@@ -66,7 +66,7 @@ func TestSharedBaseIsReadOnce(t *testing.T) {
 			}
 			dirs, err := w.Directories(fmt.Sprintf("o%d", i))
 			if err != nil || len(dirs) != 2 || dirs[0] != "base" {
-				t.Errorf("%v: %v", dirs, err)
+				t.Errorf("%v: the error is %v", dirs, err)
 			}
 		})
 	}

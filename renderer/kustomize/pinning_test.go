@@ -31,7 +31,7 @@ func TestPinCommand(t *testing.T) {
 		"token@git.example.com:a/b.git":                                                     general,
 	} {
 		if got := pinCommand(ref); got != want {
-			t.Errorf("%s: got %q, want %q", ref, got, want)
+			t.Errorf("%s: the result of pinCommand is %q, want %q", ref, got, want)
 		}
 	}
 	if got := shown("git::https://ada:s3cret@github.com/acme/components"); got != `"git::https://github.com/acme/components"` {

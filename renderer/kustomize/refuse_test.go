@@ -140,7 +140,7 @@ func TestMountedRepositoriesStayInside(t *testing.T) {
 	w := kustomize.NewWalker(mapFS(tree("-- "+mounts+"/lib/app/kustomization.yaml --\nhelmGlobals: {chartHome: ../../../charts}\nhelmCharts: [{name: web}]\n-- charts/web/Chart.yaml --\n")), manifest.DefaultBudget()).Charts().Mounts(mounts)
 	charts, err := w.ChartsOf(mounts + "/lib/app")
 	if err != nil || len(charts) != 1 {
-		t.Fatalf("%v, %v", charts, err)
+		t.Fatalf("the charts are %v, the error is %v", charts, err)
 	}
 	if dir, _, err := w.Locate(&charts[0]); err == nil || !strings.Contains(err.Error(), "outside of the repository") {
 		t.Errorf("a chart is looked for in %s: %v", dir, err)
@@ -155,14 +155,14 @@ func TestExistingPathsThatLookRemoteAreRefused(t *testing.T) {
 			{Path: ref + "/kustomization.yaml", Data: []byte("namePrefix: x\n")},
 		}
 		if got := errorOf(t, files, "."); !strings.Contains(got, "is remote") {
-			t.Errorf("%s: %s", ref, got)
+			t.Errorf("%s: the result of errorOf is %s", ref, got)
 		}
 		files = []kustomize.File{
 			{Path: "kustomization.yaml", Data: fmt.Appendf(nil, "resources: [%q]\n", ref)},
 			{Path: ref, Data: []byte("{this is no object")},
 		}
 		if got := errorOf(t, files, "."); !strings.Contains(got, "is remote") {
-			t.Errorf("%s: %s", ref, got)
+			t.Errorf("%s: the result of errorOf is %s", ref, got)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestLinksAndSubmodules(t *testing.T) {
 		tree[c.path] = &c.file
 		_, err := kustomize.NewWalker(tree, manifest.DefaultBudget()).Closure("app")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	if _, err := kustomize.NewWalker(good, manifest.DefaultBudget()).Closure("app"); err != nil {
@@ -328,7 +328,7 @@ func TestBundlesOfOddPaths(t *testing.T) {
 	for _, name := range []string{"../a", "/a", "a//b", "", ".", "a/", "a\\b", "a/./b"} {
 		_, err := kustomize.NewBuilder(manifest.DefaultBudget()).Build(t.Context(), []kustomize.File{{Path: name}}, ".")
 		if err == nil || !strings.Contains(err.Error(), "not a valid path inside a bundle") {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: the error is %v", name, err)
 		}
 	}
 	for _, names := range [][]string{{"a", "a"}, {"a", "a/b"}} {
@@ -349,11 +349,11 @@ func (b brokenTree) ReadFile(string) ([]byte, error) { return nil, errDisk }
 func TestErrorsOfTheTreeStay(t *testing.T) {
 	tree := brokenTree{fstest.MapFS{"kustomization.yaml": {}}}
 	if _, err := kustomize.NewWalker(tree, manifest.DefaultBudget()).Closure("."); !errors.Is(err, errDisk) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	blind := blindTree{mapFS(nil)}
 	if _, err := kustomize.NewWalker(blind, manifest.DefaultBudget()).Closure("app"); !errors.Is(err, errDisk) {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -30,11 +30,11 @@ func TestPatchesThatMatchNothingAreRefused(t *testing.T) {
 		got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, false)
 		unmatched, ok := errors.AsType[*kustomize.UnmatchedError](err)
 		if ok == matches || !ok && err != nil {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: the error is %v", target, err)
 			continue
 		}
 		if ok && (len(unmatched.Patches) != 1 || !strings.Contains(err.Error(), "apps/web/layers/x/kustomization.yaml: patches[0].target")) {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: the error is %v", target, err)
 		}
 		if patched := err == nil && got[0]["spec"].(map[string]any)["a"] != nil; patched != matches {
 			t.Errorf("%s: Kustomize disagrees: %v", target, got)

@@ -28,11 +28,11 @@ func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
 	} {
 		objects, err := Decode([]byte(head+in), DefaultBudget())
 		if err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("%s: the error is %v", in, err)
 			continue
 		}
 		if got := objects[0]["v"]; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %#v, want %#v", in, got, want)
+			t.Errorf("%s: the result is %#v, want %#v", in, got, want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestValueKeepsTypes(t *testing.T) {
 	got, err := Value([]byte("\xef\xbb\xbf{a: 3, b: 0.5, c: '3', d: 18446744073709551615, e: on, f: 0644, 1: [2]}\n---\nx: y\n"), DefaultBudget())
 	want := map[string]any{"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true, "f": int64(420), "1": []any{int64(2)}}
 	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %#v, %v, want %#v", got, err, want)
+		t.Errorf("the result of Value is %#v, the error is %v, want %#v", got, err, want)
 	}
 	if got, err := Value([]byte("# nothing\n"), DefaultBudget()); err != nil || got != nil {
 		t.Errorf("an empty text: got %v, %v, want nil", got, err)
@@ -68,7 +68,7 @@ func TestDecodeSplitsStreams(t *testing.T) {
 	} {
 		objects, err := Decode([]byte(in), DefaultBudget())
 		if err != nil || len(objects) != 2 || objects[0].Name() != "n1" || objects[1].Name() != "n2" {
-			t.Errorf("%s: %v %v", name, objects, err)
+			t.Errorf("%s: the objects are %v, the error is %v", name, objects, err)
 		}
 	}
 }
@@ -88,10 +88,10 @@ items:
 `
 	objects, err := Decode([]byte(in), DefaultBudget())
 	if err != nil || len(objects) != 2 {
-		t.Fatalf("%v %v", objects, err)
+		t.Fatalf("the objects are %v, the error is %v", objects, err)
 	}
 	if got := objects[0].Identity(); got != (Identity{Kind: "ConfigMap", Name: "a"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("the result of Identity is %v", got)
 	}
 	for _, in := range []string{
 		"{apiVersion: v1, kind: List, metadata: {name: all}, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]}",
@@ -127,7 +127,7 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 	} {
 		_, err := Decode([]byte(in), DefaultBudget())
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", in, err, want)
+			t.Errorf("%q: the error is %v, want %q", in, err, want)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestBudget(t *testing.T) {
 	} {
 		var beyond *BudgetError
 		if err := Check([]byte(in), DefaultBudget()); !errors.As(err, &beyond) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	wide := strings.Repeat(" ", 300) + "a: " + strings.Repeat("{}", 1) + "\nb: [" + strings.Repeat("[]", 1) + "]"
@@ -225,7 +225,7 @@ func TestAliasesOfLargeTextAreBounded(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\na: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 2000) + "]\n"
 	_, err := Decode([]byte(text), DefaultBudget())
 	if budget, ok := errors.AsType[*BudgetError](err); !ok || budget.What != "bytes of expanded aliases" {
-		t.Errorf("got %v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -155,7 +155,7 @@ spec:
       image: a:1
 `
 	if got := string(encode(t, o)); got != want {
-		t.Fatalf("got\n%s\nwant\n%s", got, want)
+		t.Fatalf("\nthe result of encode is %s\nwant\n%s", got, want)
 	}
 }
 

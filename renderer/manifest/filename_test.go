@@ -29,7 +29,7 @@ func TestFileNames(t *testing.T) {
 	}
 	for i := range want {
 		if want[i] != "" && got[i] != want[i] {
-			t.Errorf("%v: got %s, want %s", ids[i], got[i], want[i])
+			t.Errorf("%v: the result of FileNames is %s, want %s", ids[i], got[i], want[i])
 		}
 	}
 	if !strings.HasPrefix(got[2], "clusterrole-system_web-") || got[2] == got[3] {
@@ -155,6 +155,6 @@ spec: {group: example.com, scope: Cluster, names: {kind: Foo}}}`), DefaultBudget
 	}
 	kind, scope, ok := CRDScope(objects[0])
 	if !ok || scope != ScopeCluster || kind.String() != "Foo.example.com" {
-		t.Errorf("got %v %v %v", kind, scope, ok)
+		t.Errorf("the kind is %v, the scope is %v, ok is %v", kind, scope, ok)
 	}
 }

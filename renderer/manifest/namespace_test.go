@@ -19,7 +19,7 @@ func checkInsert(t *testing.T, o Object, namespace string) (inserted bool) {
 	o.SetNamespace(namespace)
 	want, err := Encode(o)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, got)
+		t.Fatalf("the error is %v\nthe result of InsertNamespace is\n%s", err, got)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("the namespace %q is inserted as\n%s\nnot as\n%s", namespace, got, want)

@@ -18,13 +18,13 @@ func TestWellKnownScopesOfKinds(t *testing.T) {
 		{"", "Foo"}:                                        ScopeUnknown,
 	} {
 		if got := WellKnownScope(kind); got != want {
-			t.Errorf("%s: %s, want %s", kind, got, want)
+			t.Errorf("%s: the result of WellKnownScope is %s, want %s", kind, got, want)
 		}
 	}
 	fleet := Kinds{Cluster: []string{"Foo.example.com"}, Namespaced: []string{"Bar.example.com"}}
 	for kind, want := range map[string]Scope{"Foo": ScopeCluster, "Bar": ScopeNamespaced, "Baz": ScopeUnknown} {
 		if got := fleet.Scope(GroupKind{"example.com", kind}); got != want {
-			t.Errorf("%s: %s, want %s", kind, got, want)
+			t.Errorf("%s: the result of Scope is %s, want %s", kind, got, want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestWellKnownScopes(t *testing.T) {
 		}
 		kind := GroupKind{Group: fields[1], Kind: fields[2]}
 		if got := WellKnownScope(kind); got.String() != fields[0] {
-			t.Errorf("%s: %s, want %s", kind, got, fields[0])
+			t.Errorf("%s: the result of WellKnownScope is %s, want %s", kind, got, fields[0])
 		}
 		checked++
 	}

@@ -209,7 +209,7 @@ func checkVerify(tb testing.TB, f Archives, ref fetch.Ref, signers []Signer, wan
 		return
 	}
 	if !errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "web") {
-		tb.Errorf("%v; want %q", err, want)
+		tb.Errorf("the error is %v; want %q", err, want)
 	}
 	for _, s := range signers {
 		if err != nil && !strings.Contains(err.Error(), s.Name) {
@@ -247,7 +247,7 @@ func TestSignatureWithoutBundles(t *testing.T) {
 			}
 			err = f.Verify(t.Context(), ref, locked, []Signer{release.Signer})
 			if signed && err != nil || !signed && !errors.Is(err, fetch.ErrDenied) {
-				t.Errorf("%v", err)
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}
@@ -377,7 +377,7 @@ func TestSignatureOfAMovedTag(t *testing.T) {
 	digest := s.manifestOf(t)
 	s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t, payloadOf(digest))})
 	if err := f.Verify(t.Context(), ref, locked, []Signer{release.Signer}); !errors.Is(err, fetch.ErrDigest) || !strings.Contains(err.Error(), "not the locked") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -256,7 +256,7 @@ func TestKeylessBundle(t *testing.T) {
 			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
 			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.bundle(digest, c.attempt)}}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v; want %q", err, c.want)
+				t.Errorf("the error is %v; want %q", err, c.want)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func TestChangedBundles(t *testing.T) {
 	} {
 		var bundle map[string]any
 		if err := json.Unmarshal(c.bundle, &bundle); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: the error is %v", name, err)
 		}
 		tried := 0
 		changeEach(bundle, "", func(at string, now any) {

@@ -86,7 +86,7 @@ func TestVirtualSigstore(t *testing.T) {
 	} {
 		entity, err := c.make()
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: the error is %v", name, err)
 		}
 		for _, r := range []struct {
 			trusted root.TrustedMaterial

@@ -255,7 +255,7 @@ func TestKeyless(t *testing.T) {
 			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
 			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{c.by.sign(digestOf(manifest), c.attempt)}}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v; want %q", err, c.want)
+				t.Errorf("the error is %v; want %q", err, c.want)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestKeyless(t *testing.T) {
 		signer := Signer{Name: "ada", TrustedRoot: s.root(), Issuer: "https://accounts.example.com", Subject: "ada@example.com"}
 		made := s.sign(digestOf(manifest), with(func(a *attempt) { a.subject, a.issuer = signer.Subject, signer.Issuer }))
 		if by, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{{Signature: "x"}, made}}, []Signer{signer}); err != nil || by.Name != "ada" {
-			t.Errorf("%v", err)
+			t.Errorf("the error is %v", err)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestManifestBindsTheArchive(t *testing.T) {
 		`{"config":{"digest":"` + digestOf(archive) + `"},"layers":null}`: false,
 	} {
 		if err := contains([]byte(manifest), archive); (err == nil) != ok {
-			t.Errorf("%s: %v", manifest, err)
+			t.Errorf("%s: the error is %v", manifest, err)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		"no transparency log or no certificate": {Name: "d", TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)},
 	} {
 		if _, err := Verify(archive, e, []Signer{s}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %q", err, want)
+			t.Errorf("the error is %v; want %q", err, want)
 		}
 	}
 }

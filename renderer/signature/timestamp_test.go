@@ -522,7 +522,7 @@ func TestSecondGeneration(t *testing.T) {
 			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(changes...), Issuer: actions, Subject: workflow}
 			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.secondBundle(digest, c.attempt)}}, []Signer{signer})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v; want %q", err, c.want)
+				t.Errorf("the error is %v; want %q", err, c.want)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func TestJobsMeetTheRestrictions(t *testing.T) {
 		"exec none":       {none, "exec", "", false},
 	} {
 		if _, err := call(t, c.workers, c.job, c.input); (err == nil) != c.works {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 }

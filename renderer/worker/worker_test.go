@@ -197,7 +197,7 @@ func TestCalls(t *testing.T) {
 	w := host(t, nil).For(Owner{Repository: "r"})
 	for range 3 {
 		if got, err := call(t, w, "echo", "hello"); err != nil || got != "hello" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("the result of call is %q, the error is %v", got, err)
 		}
 	}
 	big := strings.Repeat("x", 9<<20)
@@ -206,7 +206,7 @@ func TestCalls(t *testing.T) {
 	}
 	_, err := call(t, w, "fail", "no\x1b[31m\n::add-mask::x")
 	if job, ok := errors.AsType[*JobError](err); !ok || strings.ContainsAny(job.Error(), "\x1b") || strings.Contains(job.Error(), "\n::") {
-		t.Errorf("%#v", err)
+		t.Errorf("the error is %#v", err)
 	}
 	if _, err := call(t, w, "nothing", ""); !errors.Is(err, ErrUnknownJob) {
 		t.Error(err)
@@ -240,7 +240,7 @@ func TestLimitsEndTheCallAndNotTheHost(t *testing.T) {
 		}
 		_, err := w.Call(t.Context(), c.call)
 		if c.want != nil && !errors.Is(err, c.want) || !IsLimit(err) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 		if err != nil && strings.ContainsAny(err.Error(), "\x1b") {
 			t.Errorf("%s: %q is not escaped", name, err)
@@ -287,7 +287,7 @@ func TestAnswersAreCountedBeforeTheyAreDecoded(t *testing.T) {
 	} {
 		var v any
 		if err := Decode([]byte(text), most, &v); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", text, err, want)
+			t.Errorf("%s: the error is %v, want %v", text, err, want)
 		}
 	}
 }
@@ -349,7 +349,7 @@ func TestQuestions(t *testing.T) {
 	}})
 	answers := strings.Split(string(got), ",")
 	if err != nil || len(answers) != 100 || answers[42] != "n42n42" {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("the result of Call is %s, the error is %v", got, err)
 	}
 	if most.Load() > maxAsks {
 		t.Errorf("%d questions at once", most.Load())

@@ -98,7 +98,7 @@ func TestJSONAndItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := compiled.Validate(value); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	var doc struct {
@@ -112,7 +112,7 @@ func TestJSONAndItsSchema(t *testing.T) {
 		} `json:"changes"`
 	}
 	if err := json.Unmarshal(write(t, data.JSON, sample()), &doc); err != nil || doc.Kind != "Review" || doc.Changes.Groups[0].Objects[0].ID.Kind != "Deployment" {
-		t.Errorf("%+v, %v", doc, err)
+		t.Errorf("the doc is %+v, the error is %v", doc, err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestSARIF(t *testing.T) {
 	}
 	run := doc.Runs[0]
 	if doc.Version != "2.1.0" || run.Tool.Driver.Name != "Sluice" || len(run.Results) != 4 {
-		t.Fatalf("%+v", doc)
+		t.Fatalf("the doc is %+v", doc)
 	}
 	seen := map[string]bool{}
 	for _, r := range run.Results {
@@ -189,7 +189,7 @@ func TestJUnit(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	if doc.Tests != 4 || doc.Failures != 1 || doc.Errors != 2 || len(doc.Suites) != 3 || doc.Suites[2].Cases[0].Failure.Message != "no tag </failure><x>" {
-		t.Errorf("%+v", doc)
+		t.Errorf("the doc is %+v", doc)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestPageInChromium(t *testing.T) {
 	}
 	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe} {
 		for _, s := range list {
-			t.Errorf("%s: %s", what, s)
+			t.Errorf("%s: the state is %s", what, s)
 		}
 	}
 	got.checkUse(t)
@@ -81,11 +81,11 @@ func (got *found) checkUse(t *testing.T) {
 		"n to the group that is drawn far down": {f.FirstOfFar, "Service shop/web-5000"}, "k to the last object of the group before": {f.LastBefore, "Service shop/web-4999"},
 	} {
 		if pair[0] != pair[1] {
-			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
+			t.Errorf("%s: the pair is %q, want %q", what, pair[0], pair[1])
 		}
 	}
 	if f.Numbers == 0 || !strings.Contains(strings.Join(f.Marks, " "), "200Gi 100Gi") || !f.Closed || !f.Expanded || !f.Sheet || f.NoscriptTools || !f.Hostile || !f.Stays || f.DrawnBefore > 100 || !strings.Contains(f.Noscript, "storage: 200Gi") {
-		t.Errorf("%+v", f)
+		t.Errorf("the facts are %+v", f)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestPageTimes(t *testing.T) {
 	}
 	const keys = 20
 	if len(got.Slow) != 2 || len(got.Effort) != 3 || len(got.Effort["many"]) < keys {
-		t.Fatalf("%+v", got)
+		t.Fatalf("the result is %+v", got)
 	}
 	over := 0
 	row := func(what, page, name string, ms, goal float64) {

@@ -47,7 +47,7 @@ func TestHTTPCheck(t *testing.T) {
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: "web", HTTP: &one.check}), time.Unix(0, 0))
 		if len(got) != 1 || got[0].State != one.want || (one.want == rollout.Green) != (got[0].Reason == "") {
-			t.Errorf("%s: %+v, want %s", name, got, one.want)
+			t.Errorf("%s: the result of Check is %+v, want %s", name, got, one.want)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestPrometheusCheck(t *testing.T) {
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: query, Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
 		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 || !strings.Contains(got[0].Reason, reasons[query]) {
-			t.Errorf("%s: %+v, want %s", query, got, want)
+			t.Errorf("%s: the result of Check is %+v, want %s", query, got, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 		e := environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: "http://" + host}}, fleet.Check{Name: "b", Prometheus: &fleet.PrometheusCheck{URL: "http://" + host, Query: "up"}})
 		for _, got := range c.Check(t.Context(), e, time.Unix(0, 0)) {
 			if got.State != rollout.Unknown || !strings.Contains(got.Reason, "network.allow") {
-				t.Errorf("%s: %+v", host, got)
+				t.Errorf("%s: the result is %+v", host, got)
 			}
 		}
 	}

@@ -48,11 +48,11 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Mirrors != 512<<20 || c.Sweep != time.Minute || c.Workers != 4 || c.Listen != ":8080" || c.Queue.Replicas != 1 {
-		t.Errorf("%+v", c)
+		t.Errorf("the result of parse is %+v", c)
 	}
 	hub, lab := &c.Forges[0], &c.Forges[1]
 	if hub.Git != "https://github.com" || hub.Name != "github" || string(hub.App.Key.Bytes()) != "k3y" || string(lab.Token.Bytes()) != "t0ken" || lab.Git != "https://git.example.com/sub" {
-		t.Errorf("%+v", c.Forges)
+		t.Errorf("the forges are %+v", c.Forges)
 	}
 	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") && !strings.Contains(s, "(secret)") {
 		t.Errorf("a secret is printed: %s", s)
@@ -67,11 +67,11 @@ func TestPatterns(t *testing.T) {
 	}
 	hub, lab := &c.Forges[0], &c.Forges[1]
 	if s := hub.For("acme/edge"); !*s.Drafts || *s.Previews || s.Labels[0] != "fleet" {
-		t.Errorf("%+v", s)
+		t.Errorf("the result of For is %+v", s)
 	}
 	for repo, want := range map[string]bool{"acme/fleet": true, "acme/a/b": false, "other/fleet": false} {
 		if hub.Has(repo) != want {
-			t.Errorf("%s: %v", repo, !want)
+			t.Errorf("%s: the want is %v", repo, !want)
 		}
 	}
 	if !lab.Has("platform/a/b") || lab.Has("platform") {

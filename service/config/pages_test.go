@@ -33,7 +33,7 @@ func TestPages(t *testing.T) {
 	} {
 		_, err := config.Parse("c.yaml", []byte(forge+text), config.Sources{Getenv: func(name string) string { return map[string]string{"T": "secret"}[name] }})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+			t.Errorf("%s: the error is %v, want %q", text, err, want)
 		}
 	}
 }

@@ -131,17 +131,17 @@ func TestArgoCD(t *testing.T) {
 		}
 		p, ok := got.(github.PushPayload)
 		if !ok || p.Repository.HTMLURL != "https://git.example.com/acme/fleet" || len(p.After) != 40 || len(p.Before) != 40 || len(p.Commits) != 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("the result of Parse is %+v", got)
 		}
 		refs = append(refs, p.Ref)
 		var raw map[string]any
 		if err := json.Unmarshal(h.body, &raw); err != nil || strings.Contains(string(h.body), secret) {
-			t.Errorf("%s: %v", h.body, err)
+			t.Errorf("%s: the error is %v", h.body, err)
 		}
 	}
 	slices.Sort(refs)
 	if want := []string{"refs/heads/cluster/eu-1", "refs/heads/cluster/us-1", "refs/heads/env/prod"}; !slices.Equal(refs, want) {
-		t.Errorf("%v", refs)
+		t.Errorf("the refs are %v", refs)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestWeb(t *testing.T) {
 		"/srv/git/fleet.git":                              "/srv/git/fleet.git",
 	} {
 		if got := notify.Web(address); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
+			t.Errorf("%s: the result of Web is %s, want %s", address, got, want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestFluxReceiversNeedHTTPS(t *testing.T) {
 	n := notifier(notify.Receiver{Kind: notify.Flux, URL: "http://flux.example.com/hook/very-secret"})
 	err := n.Notify(t.Context(), "x", moves())
 	if _, plain := errors.AsType[*plainhttp.Error](err); !plain || strings.Contains(err.Error(), "very-secret") || !strings.Contains(err.Error(), "flux.example.com") {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 	reached := false
 	n.Client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -41,7 +41,7 @@ func TestExporter(t *testing.T) {
 				t.Error(err)
 			}
 			if err := proto.Unmarshal(text, &request); err != nil || r.URL.Path != "/v1/traces" || r.Method != http.MethodPost {
-				t.Errorf("%s %s: %v", r.Method, r.URL.Path, err)
+				t.Errorf("the method is %s, the path is %s: the error is %v", r.Method, r.URL.Path, err)
 			}
 		}))
 		defer receiver.Close()
@@ -134,7 +134,7 @@ func TestWrongConfiguration(t *testing.T) {
 			return ""
 		}})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s %s=%s: %v, want %q", c.address, c.name, c.value, err, c.want)
+			t.Errorf("the address is %s, the name is %s=the value is %s: the error is %v, want %q", c.address, c.name, c.value, err, c.want)
 		}
 	}
 }

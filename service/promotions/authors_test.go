@@ -132,7 +132,7 @@ func TestAuthorsElsewhere(t *testing.T) {
 		got = slices.DeleteFunc(got, func(s string) bool { return s == "A" || s == "a@example.com" }) // Git's names
 		slices.Sort(got)
 		if got = slices.Compact(got); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(c.want))) {
-			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+			t.Errorf("%s: the result is %q, the error is %v; want %q", name, got, err, c.want)
 		}
 	}
 
@@ -198,7 +198,7 @@ func TestTooManyCommitsElsewhere(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(w.Root, "acme/team"), "fast-import", "--quiet")
 	cmd.Stdin = strings.NewReader(stream.String())
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	to := w.Git("acme/team", "rev-parse", "main")
 	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", from, to)); err == nil || !strings.Contains(err.Error(), "more than 200 commits") || len(w.forge.asked) > 0 {

@@ -44,7 +44,7 @@ func TestPromotionsAreConfined(t *testing.T) {
 	}
 	written, err := s.Hydrate(t.Context(), hydrate.Request{Commit: allowed, Write: true, Environments: []string{"prod"}})
 	if err != nil || !written.OK() {
-		t.Fatalf("%+v: %v", written, err)
+		t.Fatalf("%+v: the error is %v", written, err)
 	}
 	h.Commit("fleet", tenant("", "2"))
 	narrowed, err := s.Commit(t.Context(), "main")

@@ -13,6 +13,6 @@ func TestFitLines(t *testing.T) {
 	}
 	got := fitLines(slices.Clone(lines), maxExplainer+5)
 	if len(got) != 3 || got[2] != "… and 1 more lines: name a path" {
-		t.Errorf("%q", got)
+		t.Errorf("the result of fitLines is %q", got)
 	}
 }

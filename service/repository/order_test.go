@@ -29,7 +29,7 @@ func TestOrderWithoutTheRight(t *testing.T) {
 		}
 		_, err := w.Order(t.Context(), bot.Order{Command: commands[0], ID: "1", By: bot.Person{User: forge.User{Login: "kim"}, Access: forge.AccessWrite}, Trunk: head})
 		if _, ok := errors.AsType[*bot.NoRightError](err); ok != lacks || !errors.Is(err, bot.ErrRefused) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: the error is %v", text, err)
 		}
 	}
 }

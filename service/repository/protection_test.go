@@ -77,14 +77,14 @@ func TestUnprotectedBranches(t *testing.T) {
 		r := &rules{protected: c.protected, open: c.open}
 		got, err := unprotectedBranches(t.Context(), r, forge.Repository{Path: "acme/fleet"}, protectionFleet(c.clusters))
 		if err != nil || (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+			t.Errorf("%s: the result of unprotectedBranches is %q, the error is %v, want %q", name, got, err, c.want)
 		}
 		if len(r.asked) > c.mostAsked {
 			t.Errorf("%s: %d requests: %q", name, len(r.asked), r.asked)
 		}
 	}
 	if _, err := unprotectedBranches(t.Context(), &rules{err: forge.ErrUnavailable}, forge.Repository{}, protectionFleet(1)); !errors.Is(err, forge.ErrUnavailable) {
-		t.Errorf("%v", err)
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -145,6 +145,6 @@ func TestSignersDoNotReplaceProtection(t *testing.T) {
 	c := Config{Protections: NewProtections(), Runtime: session.Runtime{Clock: time.Now}}
 	w := &Session{Session: s, config: c, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Protection: &rules{open: []string{"*"}}}, pushers: map[gitstore.Hash]*session.Session{}}
 	if got, err := w.unprotected(t.Context(), tree, w.repo.Place.Repo()); err != nil || !strings.Contains(got, "not protected") {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the result of unprotected is %q, the error is %v", got, err)
 	}
 }

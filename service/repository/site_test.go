@@ -128,7 +128,7 @@ func TestSiteAsksForFewStatuses(t *testing.T) {
 		fleet, err := w.Site(t.Context(), nil)
 		w.Close()
 		if err != nil || len(fleet.Clusters) != clusters || len(fleet.Problems) > 1 { // the fleet has a warning: no app
-			t.Fatalf("%v %q", err, fleet.Problems)
+			t.Fatalf("the error is %v, the problems are %q", err, fleet.Problems)
 		}
 		if f.asked != want {
 			t.Errorf("look %d: %d requests, expected %d", i, f.asked, want)

@@ -100,14 +100,14 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 			t.Errorf("open: %v", open)
 		}
 		if len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 2 || list[0].Heads[0].Commit != commit(3) || list[0].Heads[0].Verdict != "pass" || list[1].Waits != "waits for trust" {
-			t.Fatalf("%+v", list)
+			t.Fatalf("the list is %+v", list)
 		}
 		for _, h := range list[0].Heads {
 			got, err := s.Report(t.Context(), fleet, fleet, 7, h.Commit)
 			must(t, err)
 			html := pageOf(t, got)
 			if !strings.Contains(html, h.Commit[:12]) || !strings.Contains(html, "<!doctype html>") || !strings.Contains(got.Policy, "script-src 'sha256-") {
-				t.Errorf("%s: %.200s %s", h.Commit, html, got.Policy)
+				t.Errorf("%s: the html is %.200s, the policy is %s", h.Commit, html, got.Policy)
 			}
 		}
 		for _, c := range []string{commit(4), "", "../7", "index"} {
@@ -193,7 +193,7 @@ func TestDamage(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(folder, "2.json.new"), []byte("x"), 0o600))
 	s = open(t, dir, 1<<20)
 	if list := s.List(fleet); len(list) != 1 || list[0].Number != 2 || !list[0].Heads[0].Stored {
-		t.Errorf("%+v", list)
+		t.Errorf("the list is %+v", list)
 	}
 	var left []string
 	must(t, filepath.WalkDir(folder, func(name string, e os.DirEntry, err error) error {
@@ -255,7 +255,7 @@ func TestReportsInOtherFleets(t *testing.T) {
 	for _, s := range []*reviews.Store{s, open(t, dir, 16<<20)} {
 		list := s.List(components)
 		if len(list) != 2 || list[0].Number != 3 || list[0].Waits == "" || list[1].Number != 7 || len(list[1].Heads) != 1 || list[1].Heads[0].Verdict != "pass" {
-			t.Errorf("%+v", list)
+			t.Errorf("the list is %+v", list)
 		}
 		if open := s.OpenRequests(components); fmt.Sprint(open) != "[3 7 8]" {
 			t.Errorf("open: %v", open)
@@ -274,7 +274,7 @@ func TestReportsInOtherFleets(t *testing.T) {
 			number int
 		}{{components, "hub:acme/unknown", 7}, {fleet, fleet, 7}, {fleet, components, 7}, {components, components, 8}} {
 			if _, err := s.Report(t.Context(), none.p, none.f, none.number, commit(2)); !errors.Is(err, reviews.ErrNone) {
-				t.Errorf("%v: %v", none, err)
+				t.Errorf("%v: the error is %v", none, err)
 			}
 		}
 	}
@@ -303,7 +303,7 @@ func TestWaitingReview(t *testing.T) {
 	keep(t, s, request(7), r)
 	first := s.List(fleet)[0]
 	if first.Heads[0].Waits != r.Waits || first.Waits != "" {
-		t.Errorf("%+v", first)
+		t.Errorf("the first one is %+v", first)
 	}
 	if _, err := s.Keep(fleet, "hub:acme/other", request(7), r); err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestGone(t *testing.T) {
 	}
 	again := open(t, dir, 16<<20)
 	if list := again.List(fleet); len(list) != 1 || list[0].State != "closed" || !list[0].Heads[0].Stored {
-		t.Errorf("%+v", list)
+		t.Errorf("the list is %+v", list)
 	}
 	keep(t, again, request(7), review(commit(3)))
 	if got := again.OpenRequests(fleet); len(got) != 1 {

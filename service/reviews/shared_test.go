@@ -96,7 +96,7 @@ func replicas(t *testing.T, n int, skew time.Duration) (*hub, []*reviews.Store) 
 func follow(t *testing.T, all ...*reviews.Store) {
 	t.Helper()
 	for _, s := range all {
-		must(t, s.Follow(t.Context(), func(name string, err error) { t.Errorf("%s: %v", name, err) }))
+		must(t, s.Follow(t.Context(), func(name string, err error) { t.Errorf("%s: the error is %v", name, err) }))
 	}
 }
 
@@ -158,7 +158,7 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	if list := b.List(fleet); len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 3 || !list[0].Heads[2].Stored || list[1].Waits != "waits for trust" {
-		t.Errorf("%+v", list)
+		t.Errorf("the list is %+v", list)
 	}
 	before := b.Changes(fleet)
 	follow(t, b)

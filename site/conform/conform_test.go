@@ -37,7 +37,7 @@ func compare(t *testing.T, r *hydratetest.Repo, o conform.Options) []conform.Gro
 	t.Helper()
 	r.Commit("fleet")
 	if result := r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"}; q.AllowPolicy = nil }); !result.OK() {
-		t.Fatalf("%+v", result)
+		t.Fatalf("the result is %+v", result)
 	}
 	h := r.Hydrator(1)
 	f, _, err := h.Fleet(t.Context(), r.Resolve("HEAD").Tree)
@@ -61,11 +61,11 @@ func TestVariablesDoNotCount(t *testing.T) {
 	t.Parallel()
 	groups := compare(t, newFleet(t), conform.Options{})
 	if len(groups) != 1 || groups[0].Name() != "class=edge, environment=dev" || len(groups[0].Clusters) != 6 || len(groups[0].Deviate) != 0 {
-		t.Fatalf("%+v", groups)
+		t.Fatalf("the groups are %+v", groups)
 	}
 	a := groups[0].Apps[0]
 	if len(a.Variants) > 0 || len(a.Norm) != 6 || len(a.Variables) != 1 || a.Variables[0] != (conform.Reference{Name: "cluster.vars.zone", Clusters: 5}) {
-		t.Errorf("%+v", a)
+		t.Errorf("the first is %+v", a)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestDeviation(t *testing.T) {
 		switch a.App {
 		case "web":
 			if len(a.Variants) != 1 || !slices.Equal(a.Variants[0].Clusters, []string{"a"}) || len(a.Norm) != 5 {
-				t.Fatalf("%+v", a)
+				t.Fatalf("the first is %+v", a)
 			}
 			v := a.Variants[0]
 			if len(v.Causes) != 1 || v.Causes[0].String() != "cluster=a (apps/web/layers/cluster/a/values.yaml)" {
@@ -98,11 +98,11 @@ func TestDeviation(t *testing.T) {
 			}
 		case "extra":
 			if !slices.Equal(a.Missing, []string{"b"}) || len(a.Variants) > 0 {
-				t.Errorf("%+v", a)
+				t.Errorf("the first is %+v", a)
 			}
 		case "rare":
 			if len(a.Variants) != 1 || !slices.Equal(a.Variants[0].Clusters, []string{"c"}) || len(a.Missing) > 0 {
-				t.Errorf("%+v", a)
+				t.Errorf("the first is %+v", a)
 			}
 		default:
 			t.Errorf("unexpected app %s", a.App)
@@ -117,7 +117,7 @@ func TestGrouping(t *testing.T) {
 	r.Write("apps/web/layers/region/us/values.yaml", "size: 2\n")
 	groups := compare(t, r, conform.Options{By: []string{"region"}})
 	if len(groups) != 2 || groups[0].Name() != "region=eu" || len(groups[0].Clusters) != 5 || len(groups[0].Deviate)+len(groups[1].Deviate) != 0 {
-		t.Errorf("%+v", groups)
+		t.Errorf("the groups are %+v", groups)
 	}
 	if groups = compare(t, r, conform.Options{Class: "none"}); len(groups) != 0 {
 		t.Errorf("an unknown class has groups: %+v", groups)

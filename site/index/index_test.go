@@ -248,7 +248,7 @@ func compareScan(t *testing.T, name string, data []byte) {
 	t.Helper()
 	list, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: the error is %v", name, err)
 	}
 	o := list[0]
 	meta, _ := o["metadata"].(map[string]any)
@@ -317,7 +317,7 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 	clusters := []Cluster{{Name: "one", State: State{Tree: hash(1)}}}
 	x, _, err := new(Index).Update(t.Context(), objects, clusters, "")
 	if err != nil || found(x, Query{Object: "ConfigMap"}) != "one/shop" {
-		t.Errorf("%v, %v", x, err)
+		t.Errorf("the result of Update is %v, the error is %v", x, err)
 	}
 	delete(objects, hash(3))
 	if _, _, err := new(Index).Update(t.Context(), objects, clusters, ""); !errors.Is(err, gitstore.ErrNotFound) {

@@ -50,7 +50,7 @@ func TestLivePageInChromium(t *testing.T) {
 		t.Fatalf("%v in %s", err, out)
 	}
 	if len(got.Errors) > 0 || got.Said != "Updated · " || !got.Open || !got.Kept || !got.CopyWorks || !got.Sheet || !got.Last {
-		t.Errorf("%+v", got)
+		t.Errorf("the result is %+v", got)
 	}
 	t.Logf("an open page shows the move after %d ms", got.Took)
 }

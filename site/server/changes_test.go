@@ -49,7 +49,7 @@ func TestChangePages(t *testing.T) {
 	} {
 		for range 2 {
 			if code, body := get(t, h.Client(), h.URL+path, "X-Person", "ada"); code != want {
-				t.Errorf("%s: %d, want %d: %.80s", path, code, want, body)
+				t.Errorf("%s: the status code is %d, want %d: the body is %.80s", path, code, want, body)
 			}
 		}
 	}

@@ -262,6 +262,6 @@ func TestSignInFromALongAddress(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?q="+strings.Repeat("y", 5000), nil))
 	if w.Code != http.StatusFound {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the code is %d, the body is %s", w.Code, w.Body)
 	}
 }

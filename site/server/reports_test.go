@@ -65,16 +65,16 @@ func TestReport(t *testing.T) {
 			}
 			_ = answer.Body.Close() // its headers are enough
 			if answer.StatusCode != want {
-				t.Errorf("%s: %d, want %d", path, answer.StatusCode, want)
+				t.Errorf("%s: the status code is %d, want %d", path, answer.StatusCode, want)
 			}
 			policy := answer.Header.Get("Content-Security-Policy")
 			if want == 200 && (!strings.Contains(policy, "script-src 'sha256-x'; frame-ancestors 'none'") || (answer.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip")) {
-				t.Errorf("%s: %v", encoding, answer.Header)
+				t.Errorf("%s: the header is %v", encoding, answer.Header)
 			}
 		}
 	}
 	if code, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person", "ada"); code != 200 || !strings.Contains(body, "<title>report") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("the status code is %d, the body is %s", code, body)
 	}
 	if code, _ := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person", "eve"); code != 404 {
 		t.Errorf("a person without the right gets %d", code)
@@ -123,7 +123,7 @@ func TestReportOfAnotherRepository(t *testing.T) {
 	} {
 		code, body := get(t, h.Client(), h.URL+"/"+path, "X-Person", "ada")
 		if code != 404 || strings.Contains(body, "<title>report") {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: the status code is %d, the body is %s", path, code, body)
 		}
 		if strings.Contains(path, "/of/acme/group/other/") && body != without {
 			t.Errorf("who may not read the repository gets %q, a repository that does not exist %q", without, body)

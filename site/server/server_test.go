@@ -182,7 +182,7 @@ func TestPathsStayInside(t *testing.T) {
 		"/acme/fleet/-/templates/layout.html": 404, "/acme/fleet/-/index.html%00": 404, "/acme%2ffleet/-/index.html": 200, "/../acme/fleet/-/index.html": 404, "/acme/fleet/-//index.html": 404, "/-/callback": 404,
 	} {
 		if got, _ := get(t, h.Client(), h.URL+path); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
+			t.Errorf("%s: the result of get is %d, want %d", path, got, want)
 		}
 	}
 	answer, err := h.Client().Post(h.URL+"/acme/fleet/-/index.html", "text/plain", nil) //nolint:noctx // a test
@@ -346,7 +346,7 @@ func TestFleetThatCannotBeRead(t *testing.T) {
 	}
 	for range 100 {
 		if code := get(); code != http.StatusBadGateway {
-			t.Fatalf("%d", code)
+			t.Fatalf("the status code is %d", code)
 		}
 	}
 	if n := src.looks.Load(); n != 1 {

@@ -124,14 +124,14 @@ func TestOIDC(t *testing.T) {
 			}
 			u, err := url.Parse(address)
 			if err != nil || u.Query().Get("state") != "state" || u.Query().Get("nonce") != "nonce" || u.Query().Get("code_challenge_method") != "S256" {
-				t.Errorf("%v %v", u, err)
+				t.Errorf("the result of Parse is %v, the error is %v", u, err)
 			}
 			if c.code == "" {
 				c.code = "good"
 			}
 			got, err := in.Finish(t.Context(), c.code, "nonce", "verifier")
 			if got != c.want || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-				t.Errorf("%q %v", got, err)
+				t.Errorf("the result of Finish is %q, the error is %v", got, err)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestGitHub(t *testing.T) {
 		t.Error(u)
 	}
 	if got, err := in.Finish(t.Context(), "good", "", "verifier"); got != "ada" || err != nil {
-		t.Errorf("%q %v", got, err)
+		t.Errorf("the result of Finish is %q, the error is %v", got, err)
 	}
 	if got, err := in.Finish(t.Context(), "bad", "", "verifier"); got != "" || err == nil {
 		t.Errorf("a bad code: %q %v", got, err)
@@ -222,11 +222,11 @@ func TestProviderThatIsDown(t *testing.T) {
 		return w
 	}
 	if w := answer(); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "try again") {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the code is %d, the body is %s", w.Code, w.Body)
 	}
 	down = false
 	if w := answer(); w.Code != http.StatusFound || !strings.HasPrefix(w.Header().Get("Location"), p.URL) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("the code is %d, the body is %s", w.Code, w.Body)
 	}
 }
 

@@ -174,7 +174,7 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 	for name, want := range map[string]int{"secret/fleet": 429, "secret/none": 429, "secret/1": 404, "acme/fleet": 200} {
 		if code := look(name); code != want {
-			t.Errorf("%s: %d, want %d", name, code, want)
+			t.Errorf("%s: the status code is %d, want %d", name, code, want)
 		}
 	}
 	c.advance(time.Minute)
@@ -280,7 +280,7 @@ func TestPersonLeaves(t *testing.T) {
 	close(answer)
 	for path, want := range map[string]int{"/acme/none/-/index.html": 404, "/acme/fleet/-/index.html": 200} {
 		if code, body := get(t, h.Client(), h.URL+path, "X-Person", "ada"); code != want {
-			t.Errorf("%s: %d, want %d: %.300s", path, code, want, body)
+			t.Errorf("%s: the status code is %d, want %d: the body is %.300s", path, code, want, body)
 		}
 	}
 }

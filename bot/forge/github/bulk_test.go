@@ -169,17 +169,17 @@ func TestStatusesOfManyHostile(t *testing.T) {
 			config.Transport = said(`{"data":{"repository":{"c0":` + c.c0 + `,"c1":` + contexts("["+good+"]") + `}}}`)
 			got, err := w.adapter(t, config).StatusesOf(t.Context(), repo, commits)
 			if (err != nil) != (c.want == "error") {
-				t.Fatalf("%v, want %q", err, c.want)
+				t.Fatalf("the error is %v, want %q", err, c.want)
 			}
 			if err != nil {
 				return
 			}
 			list, ok := got[commits[0]]
 			if ok == (c.want == "hidden") || len(got[commits[1]]) != 1 {
-				t.Fatalf("%v, want %q", got, c.want)
+				t.Fatalf("the result of StatusesOf is %v, want %q", got, c.want)
 			}
 			if ok && (c.want == "") != (len(list) == 0) || len(list) > 0 && string(list[0].State) != c.want {
-				t.Errorf("%v, want %q", list, c.want)
+				t.Errorf("the list is %v, want %q", list, c.want)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func TestDeliveries(t *testing.T) {
 	}
 	failed, err := w.forge.FailedDeliveries(t.Context(), at.Add(-time.Hour))
 	if err != nil || len(failed) != 1 || failed[0].GUID != "lost" {
-		t.Fatalf("%+v, %v", failed, err)
+		t.Fatalf("the failed is %+v, the error is %v", failed, err)
 	}
 	if err := w.forge.Redeliver(t.Context(), failed[0].ID); err != nil {
 		t.Error(err)
@@ -88,7 +88,7 @@ func TestConfig(t *testing.T) {
 		{Clock: time.Now, Token: "a", App: &github.App{}},
 	} {
 		if _, err := github.New(c); err == nil || strings.Contains(err.Error(), "u:p@") && !strings.Contains(err.Error(), "address") {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: the error is %v", c, err)
 		}
 	}
 }

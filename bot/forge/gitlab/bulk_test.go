@@ -144,7 +144,7 @@ func TestStatusesOfManyRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := f.StatusesOf(t.Context(), repo, commits[:1]); !errors.Is(err, forge.ErrUnsupported) {
-			t.Errorf("%s: %v, %v", body, got, err)
+			t.Errorf("%s: the result of StatusesOf is %v, the error is %v", body, got, err)
 		}
 	}
 	// A job whose name the credential may not read hides the commit, not the answer.
@@ -154,7 +154,7 @@ func TestStatusesOfManyRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := f.StatusesOf(t.Context(), repo, commits[:2]); err != nil || len(got) != 1 || got[commits[1]] == nil {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the result of StatusesOf is %v, the error is %v", got, err)
 	}
 }
 
@@ -200,17 +200,17 @@ func TestStatusesOfManyHostile(t *testing.T) {
 			}
 			got, err := f.StatusesOf(t.Context(), repo, commits[:2])
 			if (err != nil) != (c.want == "error") {
-				t.Fatalf("%v, want %q", err, c.want)
+				t.Fatalf("the error is %v, want %q", err, c.want)
 			}
 			if err != nil {
 				return
 			}
 			list, ok := got[commits[0]]
 			if ok == (c.want == "hidden") || len(got[commits[1]]) != 1 || len(got) > 2 {
-				t.Fatalf("%v, want %q", got, c.want)
+				t.Fatalf("the result of StatusesOf is %v, want %q", got, c.want)
 			}
 			if ok && (c.want == "") != (len(list) == 0) || len(list) > 0 && string(list[0].State) != c.want {
-				t.Errorf("%v, want %q", list, c.want)
+				t.Errorf("the list is %v, want %q", list, c.want)
 			}
 		})
 	}

@@ -272,7 +272,7 @@ func TestMachineNames(t *testing.T) {
 		said := w.Comment(t, repo, mr.Number, login, "hello")
 		got, err := w.forge.Comment(t.Context(), repo, mr.Number, said.ID)
 		if err != nil || got.Author.Bot != bot {
-			t.Errorf("%s: %+v, %v", login, got, err)
+			t.Errorf("%s: the result of Comment is %+v, the error is %v", login, got, err)
 		}
 	}
 }

@@ -55,6 +55,6 @@ func TestLockedMergeRequestIsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mr, err := f.MergeRequest(t.Context(), forge.Repository{Path: "acme/fleet"}, 7); err != nil || mr.State != forge.Open {
-		t.Errorf("%+v, %v", mr, err)
+		t.Errorf("the mr is %+v, the error is %v", mr, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestGitCredentialOfAJob(t *testing.T) {
 		env := app.Environment{Getenv: func(name string) string { return c.env[name] }}.ForCI(&ci.Context{System: c.system})
 		user, token, password := env.Getenv("SLUICE_GIT_USERNAME"), env.Getenv("SLUICE_GIT_TOKEN"), env.Getenv("SLUICE_GIT_PASSWORD")
 		if user != c.user || token != c.token || password != c.password {
-			t.Errorf("%s: %q, %q, %q", name, user, token, password)
+			t.Errorf("%s: the user is %q, the token is %q, the password is %q", name, user, token, password)
 		}
 	}
 }

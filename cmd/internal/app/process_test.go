@@ -211,10 +211,10 @@ func TestAddressesAndLog(t *testing.T) {
 	n := s.open("cad", "ada")
 	s.hub.Fail(fakegithub.Fault{Kind: fakegithub.BadGateway, Times: 2})
 	if code := p.hook(oldSecret, "delivery-of-the-review", "pull_request", fmt.Sprintf(`{"action":"opened","repository":{"full_name":%q},"pull_request":{"number":%d}}`, repo, n)); code != http.StatusAccepted {
-		t.Fatalf("%d", code)
+		t.Fatalf("the status code is %d", code)
 	}
 	if code := p.hook(newSecret, "delivery-of-nobody", "push", `{"token":"what-nobody-may-log"}`); code != http.StatusUnauthorized {
-		t.Fatalf("%d", code)
+		t.Fatalf("the status code is %d", code)
 	}
 	s.says(n, "CAD")
 	s.until("the log has it", func() bool { return strings.Contains(p.log.String(), "msg=reviewed") })

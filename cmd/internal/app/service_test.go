@@ -577,7 +577,7 @@ func TestRepeatedDeliveries(t *testing.T) {
 	for i := range 100 {
 		for j := range slices.Backward(all) {
 			if code, err := s.accepted(s.hooks.URL, fmt.Sprint("x", i%3, j), all[j].event, all[j].body); err != nil || code >= 300 {
-				t.Fatalf("%d, %v", code, err)
+				t.Fatalf("the status code is %d, the error is %v", code, err)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func TestReviewInWorker(t *testing.T) {
 	for _, mode := range []worker.Mode{worker.Degraded, worker.Off} {
 		got, err := isolated(s, mode)
 		if err != nil {
-			t.Errorf("%s: %v", mode, err)
+			t.Errorf("%s: the error is %v", mode, err)
 			continue
 		}
 		if text, _ := report.Markdown(got.Review, 60_000); text != expected || !strings.Contains(text, "CAD") {

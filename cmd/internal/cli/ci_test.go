@@ -102,7 +102,7 @@ func read(t *testing.T, name string, document int, into any) {
 		}
 	}
 	if err := dec.Decode(into); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: the error is %v", name, err)
 	}
 }
 
@@ -182,12 +182,12 @@ func TestInstallByRef(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%q: %v", ref, err)
+			t.Errorf("%q: the error is %v", ref, err)
 			continue
 		}
 		path := strings.TrimPrefix(strings.TrimSpace(string(out)), "sluice=")
 		if got, err := exec.CommandContext(t.Context(), path).Output(); err != nil || string(got) != want {
-			t.Errorf("%q: %q, %v, want %q", ref, got, err, want)
+			t.Errorf("%q: the result of Output is %q, the error is %v, want %q", ref, got, err, want)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), path).Output(); err != nil || string(out) != "installed\n" {
-		t.Errorf("%s, %v", out, err)
+		t.Errorf("the output is %s, the error is %v", out, err)
 	}
 	for _, version := range []string{"v6.6.6", "v7.7.7", "v9.9.9", "main; rm -rf /"} {
 		if path, err := install(version); err == nil {
@@ -235,7 +235,7 @@ func TestGitLabInstall(t *testing.T) {
 	read(t, "templates/sluice.yml", 1, &jobs)
 	lines := append(append([]string{}, jobs[".sluice"].BeforeScript...), jobs[".sluice"].Script...)
 	if len(lines) != 2 || lines[1] != "sluice ci" {
-		t.Fatalf("%q", lines)
+		t.Fatalf("the lines are %q", lines)
 	}
 	arch := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
 	if runtime.GOOS != "linux" || arch == "" {
@@ -256,7 +256,7 @@ func TestGitLabInstall(t *testing.T) {
 			cmd.Env = append(os.Environ(), "SLUICE_VERSION="+version, "SLUICE_RELEASES="+server.URL, "CI_PROJECT_DIR="+project, "TMPDIR="+t.TempDir(), "PATH="+own+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
 			if (err == nil) != (want != "") || want != "" && string(out) != want {
-				t.Errorf("%v %q: %q, %v, want %q", shell, version, out, err, want)
+				t.Errorf("the shell is %v, the version is %q: the output is %q, the error is %v, want %q", shell, version, out, err, want)
 			}
 			if strings.Contains(string(out), "OWN") && version != "" {
 				t.Errorf("%v %q: went on without the release", shell, version)
@@ -359,7 +359,7 @@ func TestImageFiles(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "make", "-s", "-C", root, "image-files", "FILES="+files)
 	cmd.Env = append(os.Environ(), "GOOS=", "GOARCH=", "CGO_ENABLED=1", "MAKEFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	binary, err := elf.Open(filepath.Join(files, "sluice"))
 	if err != nil {
@@ -413,7 +413,7 @@ func TestImageWithoutBuilder(t *testing.T) {
 		cmd.Env = []string{"PATH=" + bin, "HOME=" + bin}
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), c.want) {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("%s: the error is %v\nthe output is\n%s", name, err, out)
 		}
 	}
 }

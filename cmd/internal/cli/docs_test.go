@@ -94,7 +94,7 @@ func TestCommandsInDocuments(t *testing.T) {
 		for _, c := range callsIn(string(text)) {
 			count++
 			if err := c.try(); err != nil {
-				t.Errorf("%s: %s: %v", filepath.Base(file), c.line, err)
+				t.Errorf("%s: the line is %s: the error is %v", filepath.Base(file), c.line, err)
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestComparison(t *testing.T) {
 			got := comparison{tool: "Flux"}
 			got.cluster("prod", c.ours, c.theirs)
 			if got.Objects != c.equal || len(got.NotCompared) != c.left || len(got.Unread) != c.unread {
-				t.Errorf("%+v", got)
+				t.Errorf("the result is %+v", got)
 			}
 			text := strings.Join(got.Differences, "\n")
 			if (c.differs == "") != (text == "") || !strings.Contains(text, c.differs) {

@@ -27,7 +27,7 @@ func TestWaitStates(t *testing.T) {
 	} {
 		list := []promote.Status{{Environment: "prod", Decision: test.decision}, {Environment: "other", Decision: rollout.Decision{Record: rollout.Record{Halt: &rollout.Halt{}}}}}
 		if got := state(list, "prod"); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
+			t.Errorf("%s: the result of state is %d, want %d", name, got, test.want)
 		}
 		if got := state(list, ""); got != blocked {
 			t.Errorf("%s, of all environments: %d", name, got)

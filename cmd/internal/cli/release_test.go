@@ -20,7 +20,7 @@ var (
 func TestActionsArePinned(t *testing.T) {
 	workflows, err := filepath.Glob(root + ".github/workflows/*.yaml")
 	if err != nil || len(workflows) < 3 {
-		t.Fatalf("%v, %v", workflows, err)
+		t.Fatalf("the workflows are %v, the error is %v", workflows, err)
 	}
 	pins := map[string]string{}
 	for _, file := range append(workflows, root+"action.yml") {
@@ -77,7 +77,7 @@ func TestReleaseNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(release.Builds) != 1 || len(release.Archives) != 1 {
-		t.Fatalf("%+v", release)
+		t.Fatalf("the release is %+v", release)
 	}
 	b, a := release.Builds[0], release.Archives[0]
 	name := strings.NewReplacer("{{ .ProjectName }}", release.ProjectName, "{{ .Version }}", "1.2.3", "{{ .Os }}", "linux", "{{ .Arch }}", "arm64").Replace(a.NameTemplate)
@@ -97,7 +97,7 @@ func TestDocumentsOfTheProject(t *testing.T) {
 	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml", ".devcontainer/devcontainer.json"} {
 		files, err := filepath.Glob(root + pattern)
 		if err != nil || len(files) == 0 {
-			t.Errorf("%s: %v, %v", pattern, files, err)
+			t.Errorf("%s: the files are %v, the error is %v", pattern, files, err)
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
@@ -106,7 +106,7 @@ func TestDocumentsOfTheProject(t *testing.T) {
 			}
 			var v map[string]any
 			if err := yaml.Unmarshal(data, &v); err != nil {
-				t.Errorf("%s: %v", file, err)
+				t.Errorf("%s: the error is %v", file, err)
 			}
 			for _, m := range blobPattern.FindAllSubmatch(data, -1) {
 				if _, err := os.Stat(root + string(m[1])); err != nil {

@@ -124,11 +124,11 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		}
 		schema := compiled(t, test.verb)
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, text)
+			t.Errorf("%s: the error is %v\nthe text is\n%s", name, err, text)
 		}
 		list, ok := value.([]any)
 		if !ok || strings.Contains(string(text), "0001-01-01") {
-			t.Fatalf("%s: %s", name, text)
+			t.Fatalf("%s: the text is %s", name, text)
 		}
 		if len(list) > 0 {
 			if list[0].(map[string]any)["unknown"] = true; schema.Validate(value) == nil {

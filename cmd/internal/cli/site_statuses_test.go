@@ -29,7 +29,7 @@ func TestPlaceOfBranches(t *testing.T) {
 	} {
 		got, err := placeOfBranches("acme/fleet", c.address, c.output, c.server)
 		if got != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%+v: %q, %v", c, got, err)
+			t.Errorf("%+v: the result of placeOfBranches is %q, the error is %v", c, got, err)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestUnreadStatuses(t *testing.T) {
 		{2, down, "its statuses were not read: --statuses is 300, and the forge did not answer all requests", "the health of some clusters is unknown: cannot read commit statuses: 502"},
 	} {
 		if why, problem := unreadStatuses(c.over, 300, c.err); why != c.why || problem != c.problem {
-			t.Errorf("%d %v: %q, %q", c.over, c.err, why, problem)
+			t.Errorf("the over is %d, the error is %v: the why is %q, the problem is %q", c.over, c.err, why, problem)
 		}
 	}
 }

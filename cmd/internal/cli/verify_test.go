@@ -39,7 +39,7 @@ func TestVerifyExitStatuses(t *testing.T) {
 			code = exit.code
 		}
 		if code != c.want {
-			t.Errorf("%s: %d, want %d", name, code, c.want)
+			t.Errorf("%s: the status code is %d, want %d", name, code, c.want)
 		}
 	}
 }

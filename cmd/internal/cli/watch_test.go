@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d pictures, %v", n, err)
 		}
 		if !strings.Contains(out.String(), "picture 1\n") || !strings.Contains(out.String(), "picture 4\n") || !strings.Contains(errs.String(), "no answer") {
-			t.Errorf("%q, %q", out.String(), errs.String())
+			t.Errorf("the output is %q, the errors are %q", out.String(), errs.String())
 		}
 		if strings.Contains(out.String(), "\x1b") {
 			t.Error("escape sequences, although the output is not a terminal")

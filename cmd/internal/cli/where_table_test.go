@@ -22,6 +22,6 @@ func TestTargetsThatCannotBeRead(t *testing.T) {
 		}
 	}
 	if want := "shop on eu-1 cannot be read: " + long + "\n"; below != want {
-		t.Errorf("%q, want %q", below, want)
+		t.Errorf("the below is %q, want %q", below, want)
 	}
 }

@@ -67,12 +67,12 @@ func TestRounds(t *testing.T) {
 	} {
 		_, err := short().Execute(template.New(""), text, nil)
 		if errors.Is(err, ErrRounds) != stopped {
-			t.Errorf("%.80s: %v", text, err)
+			t.Errorf("%.80s: the error is %v", text, err)
 		}
 	}
 	rounds := short()
 	if out, err := rounds.Execute(template.New(""), `{{range $i, $x := until 3}}{{if eq $i 2}}{{break}}{{end}}{{printf "%d," $i}}{{sum 1 2}}{{end}}`, nil); err != nil || string(out) != "0,21,2" {
-		t.Errorf("%q, %v", out, err)
+		t.Errorf("the output is %q, the error is %v", out, err)
 	}
 	for range 2 { // what was used is used
 		if _, err := rounds.Execute(template.New(""), "{{range 60000}}{{end}}", nil); err != nil && !errors.Is(err, ErrRounds) {

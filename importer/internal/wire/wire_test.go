@@ -20,7 +20,7 @@ func TestValues(t *testing.T) {
 	}
 	r := NewReader(AppendTexts(AppendUint(data, 7), []string{"x", ""}))
 	if got := r.Value(); !reflect.DeepEqual(got, any(want)) {
-		t.Errorf("%#v\nwant %#v", got, want)
+		t.Errorf("the result of Value is %#v\nwant %#v", got, want)
 	}
 	if n, texts := r.Uint(), r.Texts(); n != 7 || len(texts) != 2 || texts[0] != "x" || r.More() || r.Err() != nil {
 		t.Errorf("read %d %q, more: %v, error %v", n, texts, r.More(), r.Err())
@@ -91,7 +91,7 @@ func TestPlain(t *testing.T) {
 		}
 		got, err := Plain(in)
 		if !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) {
-			t.Errorf("%s: %v, %v; want %v, %v", name, got, err, want, wantErr)
+			t.Errorf("%s: the result of Plain is %v, the error is %v; want %v, want %v", name, got, err, want, wantErr)
 		}
 	}
 	in := map[string]any{"list": []any{map[string]any{"a": "b"}}}
@@ -104,6 +104,6 @@ func TestPlain(t *testing.T) {
 		t.Error("the copy shares parts with the original")
 	}
 	if got, err := Plain(nil); got != nil || err != nil {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("the result of Plain is %v, the error is %v", got, err)
 	}
 }

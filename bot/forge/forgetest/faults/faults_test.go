@@ -26,7 +26,7 @@ func TestTake(t *testing.T) {
 			got = f.Kind
 		}
 		if got != c.want {
-			t.Errorf("%s %s: %q, want %q", c.method, c.path, got, c.want)
+			t.Errorf("the method is %s, the path is %s: the kind is %q, want %q", c.method, c.path, got, c.want)
 		}
 	}
 }
