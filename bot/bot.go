@@ -6,9 +6,9 @@
 // their roles and repositories by the roles of a Workspace; it opens no repository and owns no queue.
 //
 // A Bot lives as long as the process and owns what tasks remember: what they saw of merge requests (headStates), of
-// statuses (statuses), of the lists of merge requests (listings) and of other fleets (uses, followers, dependents). All of
-// it can be lost; then a task does its work once more. What must not be lost is on the forge, in Git, or in Verdicts and
-// Outcomes, which all replicas share.
+// statuses (statuses), of the lists of merge requests (listings) and of other fleets (uses, followers, dependents). All
+// of it can be lost; then a task does its work once more. What must not be lost is on the forge, in Git, or in Verdicts
+// and Outcomes, which all replicas share.
 //
 // A task processes one hint. It has what every kind needs: the repository, its settings and its forge, which skips
 // statuses that a commit has. Each kind has a type of its own around it:
@@ -73,11 +73,11 @@ type Workspace struct {
 
 // Commits reads the history of the repository.
 type Commits interface {
-	// Revision fetches a ref, a branch or a commit, and returns the commit. A task reads the refs as one moment has them, until it
-	// pushes. also names refs that the task reads next, to fetch them with the same request.
+	// Revision fetches a ref, a branch or a commit, and returns the commit. A task reads the refs as one moment has
+	// them, until it pushes. also names refs that the task reads next, to fetch them with the same request.
 	Revision(ctx context.Context, rev string, also ...string) (gitstore.Commit, error)
-	// Trunk fetches the commit of the default branch, asks named for a branch by that commit, and returns the branch's commit; that of
-	// the default branch if named returns "" or there is no such branch.
+	// Trunk fetches the commit of the default branch, asks named for a branch by that commit, and returns the branch's
+	// commit; that of the default branch if named returns "" or there is no such branch.
 	Trunk(ctx context.Context, named func(ctx context.Context, head gitstore.Commit) string) (gitstore.Commit, error)
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
 	// Line returns a commit and its first-parent ancestors, newest first.
@@ -95,7 +95,8 @@ type Fleets interface {
 	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
 	// HasFleet reports whether a tree has a sluice.yaml. It reads names but no content, so it is safe for any tree.
 	HasFleet(ctx context.Context, tree gitstore.Hash) (bool, error)
-	// Changed lists the files that differ between two trees. It reads names and no content, so it may be called for any trees.
+	// Changed lists the files that differ between two trees. It reads names and no content, so it may be called for any
+	// trees.
 	Changed(ctx context.Context, from, to gitstore.Hash) ([]string, error)
 	// Affected returns the targets that a change of the trunk can affect.
 	Affected(ctx context.Context, from, to gitstore.Hash) ([]fleet.AffectedTarget, error)
@@ -136,10 +137,11 @@ type Config struct {
 	Observe  func(kind, result string, took time.Duration) // nil: no metrics
 }
 
-// Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs it.
+// Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs
+// it.
 type Reports interface {
-	// Keep stores the report of a reviewed head in a fleet, which can be that of another repository, and returns the address of its page;
-	// "" if it has none.
+	// Keep stores the report of a reviewed head in a fleet, which can be that of another repository, and returns the
+	// address of its page; "" if it has none.
 	Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (address string, err error)
 	// Note records why the head of a merge request has no review.
 	Note(p hint.Place, mr *forge.MergeRequest, why string) error
@@ -154,7 +156,8 @@ type Reports interface {
 // Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.
 type Bot struct {
 	Config
-	// done maps a subject, such as a trunk, to the state that a task last worked on, so that a sweep does not repeat the work.
+	// done maps a subject, such as a trunk, to the state that a task last worked on, so that a sweep does not repeat
+	// the work.
 	done     *lru.Cache[string]
 	statuses *statuses
 	listings *listings
@@ -206,8 +209,10 @@ func New(c Config) *Bot {
 	}
 	return &Bot{
 		Config: c, replicas: replicas,
-		done: lru.New[string](maxRemembered), heads: newHeadStates(), turns: lru.New[time.Time](maxRemembered), refusals: lru.New[time.Time](maxRemembered),
-		scopes: lru.New[*scope](maxScopes), fleetScopes: lru.New[*fleetScope](maxScopes), depended: companions.NewMemory(),
+		done: lru.New[string](maxRemembered), heads: newHeadStates(), turns: lru.New[time.Time](maxRemembered),
+		refusals: lru.New[time.Time](maxRemembered),
+		scopes:   lru.New[*scope](maxScopes), fleetScopes: lru.New[*fleetScope](maxScopes),
+		depended: companions.NewMemory(),
 		statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock),
 		statusLocks: newLocks(), commentLocks: newLocks(),
 		uses: companions.NewUses(), followers: newFollowers(), dependents: companions.NewDependents(),

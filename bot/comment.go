@@ -84,17 +84,21 @@ func (t *commandTask) comment(ctx context.Context) error {
 		return err
 	}
 	done, err := t.once(ctx, c, func(done outcome, store func(outcome) error) (outcome, error) {
-		if edited(c, t.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
-			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
+		// anybody with write access can edit a comment, so this may not be the author's text
+		if edited(c, t.hint.Text) {
+			entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …",
+				Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 			return outcome{Entries: append(done.Entries, entry), Refused: true}, nil
 		}
 		t.text = forge.TextDigest(c.Body)
-		if err := t.forge.React(ctx, t.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
+		if err := t.forge.React(ctx, t.place.Repo(), number, c.ID, forge.Eyes); err != nil &&
+			!errors.Is(err, forge.ErrNotFound) {
 			return done, err
 		}
 		done, err := t.execute(ctx, mr, c, commands, done, store)
 		for _, p := range problems {
-			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
+			done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text,
+				Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
 		}
 		done.Refused = done.Refused || len(problems) > 0
 		return done, err
@@ -116,7 +120,8 @@ func edited(c *forge.Comment, text string) bool {
 }
 
 // answered adds the outcomes of a comment's commands to the log, and sets its reaction.
-func (t *commandTask) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
+func (t *commandTask) answered(ctx context.Context, c *forge.Comment, refused bool,
+	entries ...report.CommandEntry) error {
 	if t.hint.Force { // an earlier attempt failed, and the log has it
 		if err := t.commenting(ctx, t.hint.Number, func(ctx context.Context) error {
 			return publish.Forget(ctx, t.forge, t.place.Repo(), t.hint.Number, c.ID)
@@ -133,7 +138,8 @@ func (t *commandTask) answered(ctx context.Context, c *forge.Comment, refused bo
 	if refused {
 		reaction = forge.Confused
 	}
-	if err := t.forge.React(ctx, t.place.Repo(), t.hint.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := t.forge.React(ctx, t.place.Repo(), t.hint.Number, c.ID, reaction); err != nil &&
+		!errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -171,7 +177,9 @@ func (t *commandTask) one(ctx context.Context, mr *forge.MergeRequest, o Order, 
 		need = forge.AccessWrite
 	}
 	if o.By.Access < need {
-		return "", fmt.Errorf("%w: it needs the right to %s, and %s has %s", ErrRefused, map[forge.Access]string{forge.AccessRead: "read", forge.AccessWrite: "write"}[need], o.By.User.Login, o.By.Access)
+		return "", fmt.Errorf("%w: it needs the right to %s, and %s has %s", ErrRefused,
+			map[forge.Access]string{forge.AccessRead: "read", forge.AccessWrite: "write"}[need], o.By.User.Login,
+			o.By.Access)
 	}
 	switch o.Verb {
 	case command.VerbHelp:
@@ -267,7 +275,8 @@ func (t *commandTask) trust(ctx context.Context, mr *forge.MergeRequest, o Order
 		}
 		return "", fmt.Errorf("%w: the head %.10s came after the comment, or was not seen before it: look at it, and comment again", ErrRefused, mr.Head)
 	}
-	err = t.forge.SetStatus(ctx, t.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
+	err = t.forge.SetStatus(ctx, t.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success,
+		Description: "trusted by " + o.By.User.Login})
 	if err != nil {
 		return "", err
 	}

@@ -16,13 +16,14 @@ func TestEdited(t *testing.T) {
 		updated    time.Time
 		want       bool
 	}{
-		"as it was, told":              {"/sluice help", "/sluice help", at, false},
-		"as it was, with other breaks": {"/sluice help\r\n/sluice status\r\n", "/sluice help\n/sluice status", at, false},
-		"a reaction moved the time":    {"/sluice help", "/sluice help", at.Add(time.Minute), false},
-		"edited within the second":     {"/sluice approve prod", "Looks good", at, true},
-		"as it was, not told":          {"/sluice help", "", at, false},
-		"edited, not told":             {"/sluice help", "", at.Add(time.Second), true},
-		"the forge tells no time":      {"/sluice help", "", time.Time{}, false},
+		"as it was, told": {"/sluice help", "/sluice help", at, false},
+		"as it was, with other breaks": {"/sluice help\r\n/sluice status\r\n", "/sluice help\n/sluice status", at,
+			false},
+		"a reaction moved the time": {"/sluice help", "/sluice help", at.Add(time.Minute), false},
+		"edited within the second":  {"/sluice approve prod", "Looks good", at, true},
+		"as it was, not told":       {"/sluice help", "", at, false},
+		"edited, not told":          {"/sluice help", "", at.Add(time.Second), true},
+		"the forge tells no time":   {"/sluice help", "", time.Time{}, false},
 	} {
 		told := c.told
 		if told != "" {

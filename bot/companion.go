@@ -16,9 +16,10 @@ import (
 	"github.com/sluice-gitops/sluice/review"
 )
 
-// A fleet can take content from other repositories (kind: Repository). If the fleet's trunk asks for it, the bot also reviews merge
-// requests of those repositories. It renders the fleet's trunk twice, with the other repository at the base and at the head of the merge
-// request, and comments on that merge request. Permissions in the other repository decide whose changes the bot renders.
+// A fleet can take content from other repositories (kind: Repository). If the fleet's trunk asks for it, the bot also
+// reviews merge requests of those repositories. It renders the fleet's trunk twice, with the other repository at the
+// base and at the head of the merge request, and comments on that merge request. Permissions in the other repository
+// decide whose changes the bot renders.
 
 // CompanionRequest asks for a review of a change of another repository.
 type CompanionRequest struct {
@@ -72,12 +73,13 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 	}
 	newer, unreached := false, false
 	request := CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: t.own, From: t.place}
-	worst, stopped, err := f.each(ctx, t.mr.TargetBranch, request, func(i int, u companions.Use, review *report.Review) error {
-		unreached = unreached || review.Unreached
-		outcome, err := t.publishFor(ctx, f, i, review)
-		newer = newer || outcome == publish.Superseded
-		return err
-	})
+	worst, stopped, err := f.each(ctx, t.mr.TargetBranch, request,
+		func(i int, u companions.Use, review *report.Review) error {
+			unreached = unreached || review.Unreached
+			outcome, err := t.publishFor(ctx, f, i, review)
+			newer = newer || outcome == publish.Superseded
+			return err
+		})
 	switch {
 	case err != nil:
 		return err
@@ -93,7 +95,8 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 	t.update(t.mr.Number, func(s *headState) {
 		s.behind, s.verdict = 0, f.verdict
 		s.fleets = reviewed{
-			input: inputFor(t.mr, t.target.Hash, f.uses, t.identity), limit: t.limitIf(stopped), lacks: t.lacked(s.fleets.lacks, unreached),
+			input: inputFor(t.mr, t.target.Hash, f.uses, t.identity), limit: t.limitIf(stopped),
+			lacks: t.lacked(s.fleets.lacks, unreached),
 		}
 		if f.fleetless() {
 			s.reviewedOwn(inputOf(t.mr, t.target.Hash, t.identity))
@@ -103,7 +106,8 @@ func (t *reviewTask) reviewForFleets(ctx context.Context, f fleetReviews) error 
 }
 
 // publishFor writes the page and the comment of the review for a fleet, by its index.
-func (t *reviewTask) publishFor(ctx context.Context, f fleetReviews, i int, review *report.Review) (outcome publish.Outcome, err error) {
+func (t *reviewTask) publishFor(ctx context.Context, f fleetReviews, i int,
+	review *report.Review) (outcome publish.Outcome, err error) {
 	u := f.uses[i]
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = t.mr.Number, t.mr.URL, t.mr.Title
 	options := publish.Options{ID: commentID(u.Fleet), Earlier: earlierCommentID(u.Fleet, f.uses), URL: t.mr.URL}
@@ -128,10 +132,12 @@ func (t *reviewTask) publishWorst(ctx context.Context, f fleetReviews, worst *re
 		return err
 	}
 	defer unlock()
-	return publish.Status(ctx, w, t.place.Repo(), worst, publish.Options{Context: w.context, URL: t.mr.URL, Checks: t.settings.Checks})
+	return publish.Status(ctx, w, t.place.Repo(), worst, publish.Options{Context: w.context, URL: t.mr.URL,
+		Checks: t.settings.Checks})
 }
 
-// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request then says.
+// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request
+// then says.
 func (t *reviewTask) compared(ctx context.Context, f fleetReviews) (base, head gitstore.Commit, err error) {
 	head, err = t.space.Commits.Revision(ctx, t.forge.MergeRequestRef(t.mr.Number))
 	if err != nil {
@@ -145,7 +151,9 @@ func (t *reviewTask) compared(ctx context.Context, f fleetReviews) (base, head g
 		if !f.fleetless() {
 			return base, gitstore.Commit{}, nil // the repository's own review says so
 		}
-		return base, gitstore.Commit{}, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", t.mr.TargetBranch), "")
+		return base, gitstore.Commit{},
+			t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch",
+				t.mr.TargetBranch), "")
 	}
 	return base, head, err
 }
@@ -156,13 +164,16 @@ func (f fleetReviews) reviewGroup(ctx context.Context, branch string, r Companio
 	if err != nil || worst == nil {
 		return err
 	}
-	return publish.Status(ctx, f.forge, f.place.Repo(), worst, publish.Options{Context: f.statusContext(ctx, branch, f.verdict), Checks: f.settings.Checks})
+	return publish.Status(ctx, f.forge, f.place.Repo(), worst,
+		publish.Options{Context: f.statusContext(ctx, branch, f.verdict), Checks: f.settings.Checks})
 }
 
-// each reviews a change of a branch in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
-// asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or the review exceeds a limit, do gets a review that
-// contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
-func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u companions.Use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+// each reviews a change of a branch in each fleet and calls do with the review. It returns the review with the worst
+// verdict, or nil if no fleet asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or
+// the review exceeds a limit, do gets a review that contains the error. Other errors do not stop the reviews of the
+// remaining fleets: each joins them, and a retry may succeed.
+func (f fleetReviews) each(ctx context.Context, branch string, r CompanionRequest,
+	do func(i int, u companions.Use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	trusted := r.Trusted
 	for i, u := range f.uses {
@@ -180,7 +191,8 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 			return nil, false, ctx.Err()
 		case errors.Is(err, ErrStopped), errors.Is(err, ErrRefused):
 			stopped = stopped || errors.Is(err, ErrStopped)
-			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError, Errors: []string{fmt.Sprintf("fleet %s: %v", u.Fleet.Repo().Path, err)}}
+			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError,
+				Errors: []string{fmt.Sprintf("fleet %s: %v", u.Fleet.Repo().Path, err)}}
 		case errors.Is(err, ErrUnknownForge):
 			review = nil // the configuration no longer names the fleet
 		case err != nil:
@@ -192,7 +204,8 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 			continue
 		}
 		stopped = stopped || review.Stopped
-		review.Head, review.Repository = r.Head.String(), f.place.Repo().Path // the compared commits exist only in the clone of the fleet
+		// the compared commits exist only in the clone of the fleet
+		review.Head, review.Repository = r.Head.String(), f.place.Repo().Path
 		f.deps.Show(review, u.Fleet)
 		if err := do(i, u, review); err != nil {
 			return nil, false, err
@@ -204,8 +217,9 @@ func (f fleetReviews) each(ctx context.Context, branch string, r CompanionReques
 	return worst, stopped, errors.Join(failed...)
 }
 
-// apart names another repository in an error and hides the error's type, so that the service does not delete this repository's clone because
-// the other clone is damaged. Rate limits and Later errors keep their type, because they delay the task.
+// apart names another repository in an error and hides the error's type, so that the service does not delete this
+// repository's clone because the other clone is damaged. Rate limits and Later errors keep their type, because they
+// delay the task.
 func apart(name string, err error) error {
 	_, limited := errors.AsType[*forge.RateLimitError](err)
 	_, later := errors.AsType[*Later](err)
@@ -226,11 +240,12 @@ func (f fleetReviews) of(ctx context.Context, u companions.Use, r CompanionReque
 }
 
 func rank(v report.Verdict) int {
-	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution, report.VerdictFail, report.VerdictError}, v)
+	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution,
+		report.VerdictFail, report.VerdictError}, v)
 }
 
-// unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On lines are not those of
-// the last review. Otherwise a new line would have no effect until the other forge answers.
+// unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On
+// lines are not those of the last review. Otherwise a new line would have no effect until the other forge answers.
 func (f fleetReviews) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
 	if f.depended.SameLines(headKey(f.place, mr.Number), mr) {
 		return nil
@@ -246,8 +261,8 @@ func (f fleetReviews) unresolved(ctx context.Context, mr *forge.MergeRequest) er
 // Uses reports whether a fleet takes content from a repository and shows reviews there.
 func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.Of(p)) > 0 }
 
-// learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the repositories that
-// are new, and of all of them if the trunk moved.
+// learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the
+// repositories that are new, and of all of them if the trunk moved.
 func (t *task) learnUses(ctx context.Context, f *fleet.Fleet, trunk gitstore.Hash) error {
 	next := map[hint.Place]companions.Use{}
 	for _, r := range f.Repositories {
@@ -274,8 +289,8 @@ func (t *task) learnUses(ctx context.Context, f *fleet.Fleet, trunk gitstore.Has
 	return t.enqueueSweeps(ctx, t.uses.Set(t.place, next))
 }
 
-// sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
-// service's credential nor have the service write there.
+// sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a
+// repository with the service's credential nor have the service write there.
 func sameOwner(a, b hint.Place) bool {
 	return a.Forge() == b.Forge() && a.Owner() == b.Owner()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// A fleet has merge requests reviewed only in repositories of its owner, on its forge, that the configuration names and whose declaration
-// asks for it.
+// A fleet has merge requests reviewed only in repositories of its owner, on its forge, that the configuration names and
+// whose declaration asks for it.
 func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 	t.Parallel()
 	var swept []string
@@ -57,12 +57,14 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 	if !slices.Equal(swept, []string{"sweep f:Acme/components"}) {
 		t.Errorf("swept: %q", swept)
 	}
-	for _, p := range []hint.Place{"f:Acme/components", "f:acme/components", "f:acme/Components"} { // a forge ignores the case, and webhooks have its own spelling
+	// a forge ignores the case, and webhooks have its own spelling
+	for _, p := range []hint.Place{"f:Acme/components", "f:acme/components", "f:acme/Components"} {
 		if !b.Uses(p) {
 			t.Errorf("merge requests of %s are not reviewed", p)
 		}
 	}
-	for _, p := range []hint.Place{"f:acme/quiet", "f:evil/fleet", "g:acme/components", "F:acme/components", "f:acme/fleet", "f:ACME/Fleet"} {
+	for _, p := range []hint.Place{"f:acme/quiet", "f:evil/fleet", "g:acme/components", "F:acme/components",
+		"f:acme/fleet", "f:ACME/Fleet"} {
 		if b.Uses(p) {
 			t.Errorf("merge requests of %s are reviewed", p)
 		}
@@ -90,7 +92,8 @@ func (c *consumer) Companion(context.Context, CompanionRequest) (*report.Review,
 	return c.companion()
 }
 
-// A repository that is a fleet itself has its own review and status, whatever happens to the reviews of a fleet that takes content from it.
+// A repository that is a fleet itself has its own review and status, whatever happens to the reviews of a fleet that
+// takes content from it.
 func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 	t.Parallel()
 	passed := func() *report.Review {
@@ -103,13 +106,22 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 		failed    bool
 		asked     int // in two tasks
 	}{
-		"both pass":             {passed(), func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
-		"own exceeds a limit":   {nil, func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
-		"other exceeds a limit": {passed(), func() (*report.Review, error) { return nil, fmt.Errorf("%w: too much memory", ErrStopped) }, "failure", false, 1},
-		"other refuses":         {passed(), func() (*report.Review, error) { return nil, fmt.Errorf("%w: its trunk is invalid", ErrRefused) }, "failure", false, 1},
-		"other cannot be read":  {passed(), func() (*report.Review, error) { return nil, gitstore.ErrNotFound }, "", true, 2},
-		"other no longer asks":  {passed(), func() (*report.Review, error) { return nil, nil }, "", false, 1},
-		"other is unknown":      {passed(), func() (*report.Review, error) { return nil, ErrUnknownForge }, "", false, 1},
+		"both pass": {passed(), func() (*report.Review, error) { return passed(), nil }, "success", false,
+			1},
+		"own exceeds a limit": {nil, func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
+		"other exceeds a limit": {passed(), func() (*report.Review, error) {
+			return nil,
+				fmt.Errorf("%w: too much memory", ErrStopped)
+		}, "failure", false, 1},
+		"other refuses": {passed(), func() (*report.Review, error) {
+			return nil,
+				fmt.Errorf("%w: its trunk is invalid", ErrRefused)
+		}, "failure", false, 1},
+		"other cannot be read": {passed(), func() (*report.Review, error) { return nil, gitstore.ErrNotFound }, "",
+			true, 2},
+		"other no longer asks": {passed(), func() (*report.Review, error) { return nil, nil }, "", false, 1},
+		"other is unknown": {passed(), func() (*report.Review, error) { return nil, ErrUnknownForge }, "", false,
+			1},
 		"other is not rendered": {passed(), func() (*report.Review, error) {
 			r := passed()
 			r.Verdict, r.Stopped = report.VerdictError, true
@@ -123,7 +135,8 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
+				Name: "fleet"}})
 			for range 2 {
 				err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7})
 				if (err != nil) != c.failed || errors.Is(err, gitstore.ErrNotFound) {
@@ -142,7 +155,8 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 				t.Errorf("statuses: %v", last)
 			}
 			if space.reviews != 1 || space.asked != c.asked {
-				t.Errorf("%d reviews of its own and %d for the other, expected 1 and %d", space.reviews, space.asked, c.asked)
+				t.Errorf("%d reviews of its own and %d for the other, expected 1 and %d", space.reviews, space.asked,
+					c.asked)
 			}
 		})
 	}
@@ -159,34 +173,38 @@ func (s *shelf) Keep(p, fleet hint.Place, _ *forge.MergeRequest, r *report.Revie
 	return "https://sluice.example.com/" + fleet.Repo().Path + "/" + r.Head + ".html", nil
 }
 
-// The comment of a review for a fleet links to the page of its report, and so does that of the repository's own review. A fleet that
-// refuses the review has no page.
+// The comment of a review for a fleet links to the page of its report, and so does that of the repository's own review.
+// A fleet that refuses the review has no page.
 func TestReportForAFleetIsLinked(t *testing.T) {
 	t.Parallel()
 	passed := &report.Review{
 		Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{}, Head: gitstore.Hash{1}.String(),
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning, Message: "m"}}},
+		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning,
+			Message: "m"}}},
 	}
 	for name, c := range map[string]struct {
 		companion func() (*report.Review, error)
 		kept      string
 		links     int
 	}{
-		"rendered": {func() (*report.Review, error) { r := *passed; return &r, nil }, "hub:acme/fleet in hub:acme/fleet, hub:acme/fleet in hub:acme/other", 2},
-		"refused":  {func() (*report.Review, error) { return nil, ErrRefused }, "hub:acme/fleet in hub:acme/fleet", 1},
+		"rendered": {func() (*report.Review, error) { r := *passed; return &r, nil },
+			"hub:acme/fleet in hub:acme/fleet, hub:acme/fleet in hub:acme/other", 2},
+		"refused": {func() (*report.Review, error) { return nil, ErrRefused }, "hub:acme/fleet in hub:acme/fleet", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			own := *passed
 			space := &consumer{bombSpace: bombSpace{head: gitstore.Hash{1}, review: &own}, companion: c.companion}
 			k := &shelf{}
-			f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}
+			f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: space.head.String(),
+				State: forge.Open, TargetBranch: "main"}}}
 			_, b := space.bot()
 			b.Reports, b.Forges = k, func(string) (Forge, bool) { return f, true }
 			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
-			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
+			b.uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
+				Name: "fleet"}})
 			if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,8 @@ import (
 	"github.com/sluice-gitops/sluice/review"
 )
 
-// dependenciesOf resolves the lines of a merge request; nil if it has none. own means that somebody with write access wrote its head.
+// dependenciesOf resolves the lines of a merge request; nil if it has none. own means that somebody with write access
+// wrote its head.
 func (t *task) dependenciesOf(ctx context.Context, mr *forge.MergeRequest, own bool) (*companions.Dependencies, error) {
 	if len(command.DependsOn(mr.Body)) == 0 {
 		return nil, nil //nolint:nilnil // it depends on nothing
@@ -35,7 +36,8 @@ func (t *task) dependenciesOf(ctx context.Context, mr *forge.MergeRequest, own b
 	})
 }
 
-// concernedFleets returns the fleets of the trunks of the task's repository, and of the repositories that take content from it.
+// concernedFleets returns the fleets of the trunks of the task's repository, and of the repositories that take content
+// from it.
 func (t *task) concernedFleets(ctx context.Context) (map[hint.Place]*fleet.Fleet, error) {
 	out := map[hint.Place]*fleet.Fleet{}
 	add := func(place hint.Place, space *Workspace) error {
@@ -67,7 +69,8 @@ func (t *task) concernedFleets(ctx context.Context) (map[hint.Place]*fleet.Fleet
 	return out, nil
 }
 
-// trunkFleet returns the fleet of a trunk, or of the newest commit before it whose fleet can be read; nil if there is none.
+// trunkFleet returns the fleet of a trunk, or of the newest commit before it whose fleet can be read; nil if there is
+// none.
 func trunkFleet(ctx context.Context, space *Workspace) (*fleet.Fleet, error) {
 	tip, err := space.Commits.Revision(ctx, "HEAD")
 	if err != nil {
@@ -127,19 +130,21 @@ func (r repository) MergeRequest(ctx context.Context, number int) (*forge.MergeR
 	return mr, err
 }
 
-// dependenciesNow returns the identity of what a merge request depends on; false if that may have changed since the last review.
+// dependenciesNow returns the identity of what a merge request depends on; false if that may have changed since the
+// last review.
 func (t *task) dependenciesNow(ctx context.Context, mr *forge.MergeRequest) (string, bool) {
-	return t.depended.Identity(ctx, headKey(t.place, mr.Number), mr, t.Clock(), func(ctx context.Context, p hint.Place) ([]*forge.MergeRequest, error) {
-		other, ok := t.at(p)
-		if !ok {
-			return nil, ErrUnknownForge
-		}
-		return t.listings.open(ctx, other.forge, p)
-	})
+	return t.depended.Identity(ctx, headKey(t.place, mr.Number), mr, t.Clock(),
+		func(ctx context.Context, p hint.Place) ([]*forge.MergeRequest, error) {
+			other, ok := t.at(p)
+			if !ok {
+				return nil, ErrUnknownForge
+			}
+			return t.listings.open(ctx, other.forge, p)
+		})
 }
 
-// fetchDependencies finds the commits that the rendered merge requests change. It returns an error that asks for a later retry if Git has not
-// received a head yet.
+// fetchDependencies finds the commits that the rendered merge requests change. It returns an error that asks for a
+// later retry if Git has not received a head yet.
 func (t *reviewTask) fetchDependencies(ctx context.Context) error {
 	for _, one := range t.deps.Unfetched() {
 		if err := t.fetchDependency(ctx, one); err != nil {
@@ -202,9 +207,9 @@ func (t *reviewTask) fetchDependency(ctx context.Context, d *companions.Dependen
 // maxLagging bounds the reviews that wait for the head of a companion which Git does not have yet.
 const maxLagging = 8
 
-// lagging returns an error that retries the review later, because the forge has the head of a companion and Git does not have it yet. The
-// delay begins with a second and doubles each time. After maxLagging attempts, about four minutes, lagging returns nil, and the review
-// shows that the companion is missing.
+// lagging returns an error that retries the review later, because the forge has the head of a companion and Git does
+// not have it yet. The delay begins with a second and doubles each time. After maxLagging attempts, about four minutes,
+// lagging returns nil, and the review shows that the companion is missing.
 func (t *reviewTask) lagging(d *companions.Dependency) error {
 	waited := t.state(t.mr.Number).late[d.Key()]
 	if waited.head != d.MR.Head {
@@ -216,12 +221,14 @@ func (t *reviewTask) lagging(d *companions.Dependency) error {
 	}
 	waited.attempts++
 	t.update(t.mr.Number, func(s *headState) { s.late[d.Key()] = waited })
-	return &Later{Until: t.Clock().Add(time.Second << attempt), Err: fmt.Errorf("git does not have the head of %s yet", d)}
+	return &Later{Until: t.Clock().Add(time.Second << attempt),
+		Err: fmt.Errorf("git does not have the head of %s yet", d)}
 }
 
 // decidesRepositories reports whether a file of a fleet can declare other repositories, or pin their commits.
 func decidesRepositories(file string) bool {
-	return file == fleet.File || file == fetch.LockFile || file == "repositories" || strings.HasPrefix(file, "repositories/")
+	return file == fleet.File || file == fetch.LockFile || file == "repositories" ||
+		strings.HasPrefix(file, "repositories/")
 }
 
 // request returns the request for a review, without the commits to compare.
@@ -236,11 +243,13 @@ func (t *reviewTask) request(ctx context.Context) (review.Request, error) {
 	switch {
 	case !t.own || !t.settings.Previews:
 	case len(request.Pins) > 0: // a preview has the merge request alone
-		if err := t.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil && !errors.Is(err, ErrRefused) {
+		if err := t.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil &&
+			!errors.Is(err, ErrRefused) {
 			return request, err
 		}
 	default:
-		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap}
+		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number),
+			Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: t.settings.PreviewCap}
 	}
 	return request, nil
 }
@@ -287,7 +296,8 @@ func (t *commandTask) answerDepends(ctx context.Context, mr *forge.MergeRequest,
 		}
 		// The text of the error can contain internal addresses.
 		t.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
-		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
+		return report.Block([]string{o.String(),
+			"what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
 	})
 }
 
@@ -330,7 +340,8 @@ func (t *task) reviewOf(ctx context.Context, d *companions.Dependency) (string, 
 	}
 	own := other.context()
 	for _, s := range statuses {
-		if (s.Context == own || strings.HasPrefix(s.Context, own+" into ")) && (s.Check || strings.EqualFold(s.Author.Login, self.Login)) {
+		if (s.Context == own || strings.HasPrefix(s.Context, own+" into ")) &&
+			(s.Check || strings.EqualFold(s.Author.Login, self.Login)) {
 			return "its own review: " + string(cmp.Or(s.State, forge.Pending)), nil
 		}
 	}

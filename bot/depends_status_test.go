@@ -19,7 +19,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// pairForge has merge requests by repository and number, keeps statuses by commit, and counts the requests that it gets.
+// pairForge has merge requests by repository and number, keeps statuses by commit, and counts the requests that it
+// gets.
 type pairForge struct {
 	talkingForge
 	mrs   map[string]*forge.MergeRequest
@@ -54,7 +55,8 @@ func (f *pairForge) OpenMergeRequests(_ context.Context, r forge.Repository, _ s
 	return out, nil
 }
 
-func (f *pairForge) RecentMergeRequests(_ context.Context, r forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
+func (f *pairForge) RecentMergeRequests(_ context.Context, r forge.Repository, since time.Time) ([]*forge.MergeRequest,
+	error) {
 	f.calls++
 	if f.fails != nil && r.Path != "acme/fleet" {
 		return nil, f.fails
@@ -109,14 +111,16 @@ func (f *pairForge) state(commit, context string) string {
 }
 
 func (f *pairForge) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
-	f.statuses = append(f.statuses, forge.Status{Context: c.Name, State: c.State, Description: c.Title, Check: true, Author: forge.User{Login: "sluice"}})
+	f.statuses = append(f.statuses, forge.Status{Context: c.Name, State: c.State, Description: c.Title, Check: true,
+		Author: forge.User{Login: "sluice"}})
 	f.commits = append(f.commits, c.Commit)
 	return nil
 }
 
 // trust records that somebody trusts a head.
 func (f *pairForge) trust(commit string) {
-	f.statuses = append(f.statuses, forge.Status{Context: trustContext, State: forge.Success, Description: "ada", Author: forge.User{Login: "sluice"}})
+	f.statuses = append(f.statuses, forge.Status{Context: trustContext, State: forge.Success, Description: "ada",
+		Author: forge.User{Login: "sluice"}})
 	f.commits = append(f.commits, commit)
 }
 
@@ -163,11 +167,13 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 	t.Helper()
 	h1, h2 := gitstore.Hash{1}, gitstore.Hash{2}
 	request := func(number int, head gitstore.Hash) *forge.MergeRequest {
-		return &forge.MergeRequest{Number: number, Head: head.String(), State: forge.Open, TargetBranch: "main", Author: forge.User{Login: "ada"}, Updated: time.Unix(100, 0)}
+		return &forge.MergeRequest{Number: number, Head: head.String(), State: forge.Open, TargetBranch: "main",
+			Author: forge.User{Login: "ada"}, Updated: time.Unix(100, 0)}
 	}
 	p := &pair{t: t, fleet: request(7, h1), one: request(3, h2), now: time.Unix(1000, 0)}
 	p.forge = &pairForge{mrs: map[string]*forge.MergeRequest{"acme/fleet 7": p.fleet, "acme/one 3": p.one}}
-	f := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "one", URL: "https://hub/acme/one", Wanted: "refs/heads/main"}}}
+	f := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "one", URL: "https://hub/acme/one",
+		Wanted: "refs/heads/main"}}}
 	f.Spec.Trunk = "main"
 	passed := &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
 	p.space = &pairSpace{bombSpace: bombSpace{head: h1, review: passed}, fleet: f}
@@ -178,7 +184,11 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 			Clock:    func() time.Time { return p.now }, Log: slog.New(slog.DiscardHandler),
 			Forges:   func(string) (Forge, bool) { return p.forge, true },
 			Settings: func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true} },
-			Enqueue:  func(_ context.Context, h hint.Hint) error { p.enqueued = append(p.enqueued, h.Number); return nil },
+			Enqueue: func(_ context.Context, h hint.Hint) error {
+				p.enqueued = append(p.enqueued,
+					h.Number)
+				return nil
+			},
 			PlaceOf: func(a string) (hint.Place, bool) {
 				host, path, ok := strings.Cut(strings.TrimPrefix(a, "https://"), "/")
 				return hint.NewPlace(host, path), ok
@@ -198,7 +208,8 @@ func newPair(t *testing.T, verdicts Verdicts) *pair {
 // review has a replica review a merge request of the fleet.
 func (p *pair) review(replica, number int) {
 	p.t.Helper()
-	if err := p.replicas[replica].Do(p.t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: number}); err != nil {
+	if err := p.replicas[replica].Do(p.t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review,
+		Number: number}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -222,12 +233,14 @@ func (p *pair) is(commit, context, want, when string) {
 // unchanged reports whether a sweep of the first replica leaves out the fleet's merge request.
 func (p *pair) unchanged() bool {
 	b := p.replicas[0]
-	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	j := &task{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: b.Settings("hub:acme/fleet"), log: b.Log}
 	mr := *p.fleet
 	return (&sweepTask{task: j}).unchanged(p.t.Context(), &mr)
 }
 
-// A replica that reviewed a merge request with its dependencies does not go by that review after another replica reviewed it without them.
+// A replica that reviewed a merge request with its dependencies does not go by that review after another replica
+// reviewed it without them.
 func TestDependenciesComeBackOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, newOwnVerdicts())
@@ -254,12 +267,14 @@ func TestDependenciesComeBackAfterAnotherReviewFailed(t *testing.T) {
 	p.space.companion = func() (*report.Review, error) {
 		return &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, fail
 	}
-	p.replicas[0].uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other", Name: "fleet"}})
+	p.replicas[0].uses.Set("hub:acme/other", map[hint.Place]companions.Use{"hub:acme/fleet": {Fleet: "hub:acme/other",
+		Name: "fleet"}})
 	p.describe(0, dependsOnOne)
 	p.is(p.fleet.Head, "sluice/fleets", "pending", "with the line")
 	fail = errors.New("the clone is damaged")
 	p.fleet.Body, p.fleet.Updated = "", p.now.Add(time.Minute)
-	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err == nil {
+	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review,
+		Number: 7}); err == nil {
 		t.Fatal("the review for the other fleet does not fail")
 	}
 	p.is(p.fleet.Head, "sluice", "success", "without it")
@@ -268,7 +283,8 @@ func TestDependenciesComeBackAfterAnotherReviewFailed(t *testing.T) {
 	p.is(p.fleet.Head, "sluice", "pending", "with the line again")
 }
 
-// A merge request that is closed for the second time no longer counts for others of its head, although this replica saw the first time only.
+// A merge request that is closed for the second time no longer counts for others of its head, although this replica saw
+// the first time only.
 func TestClosedTwiceOnTwoReplicas(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, newOwnVerdicts())
@@ -295,7 +311,8 @@ func TestClosedTwiceOnTwoReplicas(t *testing.T) {
 	}
 }
 
-// Many lines cost no more requests than the merge requests that may be named, and a sweep costs one for each repository that is named.
+// Many lines cost no more requests than the merge requests that may be named, and a sweep costs one for each repository
+// that is named.
 func TestRequestsOfManyLines(t *testing.T) {
 	t.Parallel()
 	for _, author := range []string{"ada", "eve"} {
@@ -316,7 +333,8 @@ func TestRequestsOfManyLines(t *testing.T) {
 		for range 2 {
 			p.forge.calls = 0
 			if p.now = p.now.Add(time.Minute); !p.unchanged() || p.forge.calls > 1 {
-				t.Errorf("a sweep of %s's merge request without a change: unchanged %t, %d requests", author, p.unchanged(), p.forge.calls)
+				t.Errorf("a sweep of %s's merge request without a change: unchanged %t, %d requests", author,
+					p.unchanged(), p.forge.calls)
 			}
 		}
 	}
@@ -376,7 +394,10 @@ func TestStrangerWithTheSameHead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, nil)
-			p.replicas[0].Settings = func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true, Checks: checks} }
+			p.replicas[0].Settings = func(hint.Place) Settings {
+				return Settings{Context: "sluice", Drafts: true,
+					Checks: checks}
+			}
 			p.describe(0, "")
 			p.is(p.fleet.Head, "sluice", "success", "alone")
 			eves := *p.fleet
@@ -402,7 +423,8 @@ func TestStrangerWithTheSameHead(t *testing.T) {
 	}
 }
 
-// A merge request that the forge deleted no longer counts for others of its head, and what depends on it is reviewed again.
+// A merge request that the forge deleted no longer counts for others of its head, and what depends on it is reviewed
+// again.
 func TestDeletedMergeRequest(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, newOwnVerdicts())
@@ -410,7 +432,8 @@ func TestDeletedMergeRequest(t *testing.T) {
 	two.Number, two.Body = 8, "Depends-On: nonsense"
 	p.forge.mrs["acme/fleet 8"] = &two
 	p.review(0, 8)
-	p.replicas[0].dependents.Add(companions.Reference{Place: "hub:acme/fleet", Number: 8}, hint.Hint{Place: "hub:acme/one", Kind: hint.Review, Number: 3})
+	p.replicas[0].dependents.Add(companions.Reference{Place: "hub:acme/fleet", Number: 8},
+		hint.Hint{Place: "hub:acme/one", Kind: hint.Review, Number: 3})
 	p.review(0, 7)
 	p.is(p.fleet.Head, "sluice", "fail", "while the other one exists")
 	delete(p.forge.mrs, "acme/fleet 8")
@@ -420,7 +443,8 @@ func TestDeletedMergeRequest(t *testing.T) {
 	if !slices.Equal(p.enqueued, []int{3, 7}) {
 		t.Errorf("enqueued %v", p.enqueued)
 	}
-	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: true}); err != nil {
+	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7,
+		Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	p.is(p.fleet.Head, "sluice", "success", "after the other one was deleted")

@@ -25,7 +25,8 @@ type companionForge struct {
 	trusted []string                // heads
 }
 
-func (f *companionForge) MergeRequest(_ context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
+func (f *companionForge) MergeRequest(_ context.Context, repo forge.Repository, number int) (*forge.MergeRequest,
+	error) {
 	if mr := f.mrs[fmt.Sprintf("%s %d", repo.Path, number)]; mr != nil {
 		return mr, nil
 	}
@@ -42,7 +43,8 @@ func (f *companionForge) Self(context.Context) (forge.User, error) {
 
 func (f *companionForge) CommitStatuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
 	if slices.Contains(f.trusted, commit) {
-		return []forge.Status{{Context: trustContext, State: forge.Success, Description: "trusted by ada", Author: forge.User{Login: "sluice-bot"}}}, nil
+		return []forge.Status{{Context: trustContext, State: forge.Success, Description: "trusted by ada",
+			Author: forge.User{Login: "sluice-bot"}}}, nil
 	}
 	return nil, nil
 }
@@ -74,7 +76,8 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 		place, number, _ := strings.Cut(name, " ")
 		author, body, _ := strings.Cut(what, ": ")
 		_, path, _ := strings.Cut(place, "/")
-		mr := &forge.MergeRequest{State: forge.Open, Head: "head of " + name, Body: body, Author: forge.User{Login: author}, TargetBranch: "main"}
+		mr := &forge.MergeRequest{State: forge.Open, Head: "head of " + name, Body: body,
+			Author: forge.User{Login: author}, TargetBranch: "main"}
 		if _, err := fmt.Sscan(number, &mr.Number); err != nil {
 			panic(err)
 		}
@@ -82,7 +85,8 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 		f.access["ada "+path] = forge.AccessWrite
 		if !declared[place] {
 			declared[place] = true
-			fleetOfAll.Repositories = append(fleetOfAll.Repositories, &fleet.Repository{Name: strings.ReplaceAll(path, "/", "-"), URL: "https://" + place})
+			fleetOfAll.Repositories = append(fleetOfAll.Repositories,
+				&fleet.Repository{Name: strings.ReplaceAll(path, "/", "-"), URL: "https://" + place})
 		}
 	}
 	b := New(Config{
@@ -101,11 +105,13 @@ func companionWorld(mrs map[string]string) (*companionForge, *Bot) {
 			return &Workspace{Commits: d, Fleets: d, Close: func() {}}, nil
 		},
 	})
-	b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/one": {Fleet: "hub:acme/fleet", Name: "acme-one"}})
+	b.uses.Set("hub:acme/fleet", map[hint.Place]companions.Use{"hub:acme/one": {Fleet: "hub:acme/fleet",
+		Name: "acme-one"}})
 	return f, b
 }
 
-// What a merge request names is taken in within the bounds of its author's rights, of the fleet's trunk, and of its own trust.
+// What a merge request names is taken in within the bounds of its author's rights, of the fleet's trunk, and of its own
+// trust.
 func TestWhichCompanionsAreTakenIn(t *testing.T) {
 	t.Parallel()
 	on := func(names ...string) string {
@@ -131,18 +137,34 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 		alone    []string // parts of the reasons
 		failures []string
 	}{
-		"one":                 {map[string]string{"hub/acme/one 3": "ada: "}, "", true, on("hub/acme/one 3"), nil, []string{"acme/one#3"}, nil, nil},
-		"indirectly":          {map[string]string{"hub/acme/one 3": "ada: " + on("hub/acme/two 4"), "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, []string{"acme/one#3", "acme/two#4"}, nil, nil},
-		"another forge":       {map[string]string{"lab/acme/one 3": "ada: "}, "", true, on("lab/acme/one 3"), nil, []string{"acme/one#3"}, nil, nil},
-		"too many":            {many, "", true, on(nine...), nil, []string{"acme/r0#1", "acme/r1#1", "acme/r2#1", "acme/r3#1", "acme/r4#1", "acme/r5#1", "acme/r6#1", "acme/r7#1"}, nil, []string{"more than 8"}},
-		"another owner":       {nil, "", true, on("hub/evil/repo 1"), nil, nil, nil, []string{"does not declare"}},
-		"no write access":     {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), func(f *companionForge) { f.access["bob acme/one"] = forge.AccessRead }, nil, []string{"the head of this merge request is in a fork, or its author has no write access"}, nil},
-		"no access at all":    {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), nil, nil, nil, []string{"bob cannot read it"}},
-		"stranger's":          {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"), "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, nil, []string{"waits for trust"}, nil},
-		"trusted stranger's":  {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"), "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), trustOne, []string{"acme/one#3"}, nil, nil},
-		"stranger and others": {map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3", "hub/acme/two 4"), trustOne, []string{"acme/two#4"}, []string{"its author has no write access, and this merge request depends on others too"}, nil},
-		"of one repository":   {map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/one 4": "ada: "}, "", true, on("hub/acme/one 3", "hub/acme/one 4"), nil, []string{"acme/one#3"}, []string{"another merge request of its repository"}, nil},
-		"of its repository":   {map[string]string{"hub/acme/fleet 3": "ada: "}, "", true, on("hub/acme/fleet 3"), nil, nil, []string{"rebase onto it"}, nil},
+		"one": {map[string]string{"hub/acme/one 3": "ada: "}, "", true, on("hub/acme/one 3"), nil,
+			[]string{"acme/one#3"}, nil, nil},
+		"indirectly": {map[string]string{"hub/acme/one 3": "ada: " + on("hub/acme/two 4"),
+			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, []string{"acme/one#3", "acme/two#4"}, nil,
+			nil},
+		"another forge": {map[string]string{"lab/acme/one 3": "ada: "}, "", true, on("lab/acme/one 3"), nil,
+			[]string{"acme/one#3"}, nil, nil},
+		"too many": {many, "", true, on(nine...), nil,
+			[]string{"acme/r0#1", "acme/r1#1", "acme/r2#1", "acme/r3#1", "acme/r4#1", "acme/r5#1", "acme/r6#1",
+				"acme/r7#1"}, nil, []string{"more than 8"}},
+		"another owner": {nil, "", true, on("hub/evil/repo 1"), nil, nil, nil, []string{"does not declare"}},
+		"no write access": {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"),
+			func(f *companionForge) { f.access["bob acme/one"] = forge.AccessRead }, nil,
+			[]string{"the head of this merge request is in a fork, or its author has no write access"}, nil},
+		"no access at all": {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), nil, nil,
+			nil, []string{"bob cannot read it"}},
+		"stranger's": {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
+			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, nil, []string{"waits for trust"}, nil},
+		"trusted stranger's": {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"),
+			"hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), trustOne, []string{"acme/one#3"}, nil, nil},
+		"stranger and others": {map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "}, "", true,
+			on("hub/acme/one 3", "hub/acme/two 4"), trustOne, []string{"acme/two#4"},
+			[]string{"its author has no write access, and this merge request depends on others too"}, nil},
+		"of one repository": {map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/one 4": "ada: "}, "", true,
+			on("hub/acme/one 3", "hub/acme/one 4"), nil, []string{"acme/one#3"},
+			[]string{"another merge request of its repository"}, nil},
+		"of its repository": {map[string]string{"hub/acme/fleet 3": "ada: "}, "", true, on("hub/acme/fleet 3"), nil,
+			nil, []string{"rebase onto it"}, nil},
 		"elsewhere, the fleet": {
 			map[string]string{"hub/acme/fleet 3": "ada: ", "hub/acme/one 1": "ada: "},
 			"hub:acme/one", true, on("hub/acme/fleet 3"),
@@ -150,8 +172,11 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			[]string{"acme/fleet#3"},
 			nil, nil,
 		},
-		"elsewhere, not readable":  {map[string]string{"hub/acme/two 3": "ada: "}, "hub:acme/one", true, on("hub/acme/two 3"), nil, nil, nil, []string{"bob cannot read it"}},
-		"elsewhere, another forge": {map[string]string{"lab/acme/two 3": "ada: "}, "hub:acme/one", true, on("lab/acme/two 3"), func(f *companionForge) { f.access["bob acme/two"] = forge.AccessWrite }, nil, nil, []string{"bob cannot read it"}},
+		"elsewhere, not readable": {map[string]string{"hub/acme/two 3": "ada: "}, "hub:acme/one", true,
+			on("hub/acme/two 3"), nil, nil, nil, []string{"bob cannot read it"}},
+		"elsewhere, another forge": {map[string]string{"lab/acme/two 3": "ada: "}, "hub:acme/one", true,
+			on("lab/acme/two 3"), func(f *companionForge) { f.access["bob acme/two"] = forge.AccessWrite }, nil, nil,
+			[]string{"bob cannot read it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,8 +188,10 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 			if c.from != "" {
 				place = hint.Place(c.from)
 			}
-			j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: slog.New(slog.DiscardHandler)}
-			got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: c.body, Author: forge.User{Login: "bob"}, State: forge.Open}, c.own)
+			j := &task{Bot: b, forge: statusForge{f, place, b.statuses}, place: place,
+				log: slog.New(slog.DiscardHandler)}
+			got, err := j.dependenciesOf(t.Context(), &forge.MergeRequest{Number: 99, Body: c.body,
+				Author: forge.User{Login: "bob"}, State: forge.Open}, c.own)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,14 +221,16 @@ func partsOf(texts, parts []string) bool {
 func TestAnnouncedToDependents(t *testing.T) {
 	t.Parallel()
 	var enqueued []string
-	b := New(Config{Clock: func() time.Time { return time.Unix(0, 0) }, Enqueue: func(_ context.Context, h hint.Hint) error {
-		enqueued = append(enqueued, fmt.Sprintf("%s %s %d", h.Kind, h.Place, h.Number))
-		return nil
-	}})
+	b := New(Config{Clock: func() time.Time { return time.Unix(0, 0) },
+		Enqueue: func(_ context.Context, h hint.Hint) error {
+			enqueued = append(enqueued, fmt.Sprintf("%s %s %d", h.Kind, h.Place, h.Number))
+			return nil
+		}})
 	j := &task{Bot: b, place: "hub:acme/one"}
 	mr := &forge.MergeRequest{Number: 3, State: forge.Open, Head: "a"}
 	depend := func() {
-		b.dependents.Add(companions.Reference{Place: "hub:Acme/One", Number: 3}, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
+		b.dependents.Add(companions.Reference{Place: "hub:Acme/One", Number: 3},
+			hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
 	}
 	for step, c := range []struct {
 		change   func()
@@ -259,7 +288,8 @@ func TestCompanionThatGitDoesNotHaveYet(t *testing.T) {
 		if want := map[bool]time.Duration{true: 7 * time.Second, false: 255 * time.Second}[arrives]; waited != want {
 			t.Errorf("%s: waited %s, not %s", name, waited, want)
 		}
-		if body := strings.Join(p.forge.comments, "\n"); strings.Contains(body, "Git does not have its head") == arrives {
+		if body := strings.Join(p.forge.comments, "\n"); strings.Contains(body,
+			"Git does not have its head") == arrives {
 			t.Errorf("%s: the comment says:\n%s", name, body)
 		}
 		p.one.Head, p.one.Updated = gitstore.Hash{5}.String(), p.now // a newer head waits again

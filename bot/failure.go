@@ -46,13 +46,15 @@ func (t *commandTask) parked(ctx context.Context, outcome string) error {
 		if len(commands) == 0 {
 			return nil
 		}
-		return publish.Answer(ctx, t.forge, t.place.Repo(), t.hint.Number, fmt.Sprintf("failed/%s/%d", t.place, c.ID), func() (string, error) {
-			return report.Block([]string{"The answer " + outcome}), nil
-		})
+		return publish.Answer(ctx, t.forge, t.place.Repo(), t.hint.Number, fmt.Sprintf("failed/%s/%d", t.place, c.ID),
+			func() (string, error) {
+				return report.Block([]string{"The answer " + outcome}), nil
+			})
 	}
 	var entries []report.CommandEntry
 	for _, one := range commands {
-		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), At: c.Created, Outcome: outcome})
+		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), At: c.Created,
+			Outcome: outcome})
 	}
 	if len(entries) == 0 {
 		return nil

@@ -41,7 +41,8 @@ func TestParkedShowsNoErrorText(t *testing.T) {
 			t.Fatalf("%d statuses", len(f.written))
 		}
 		got := f.written[0].Description
-		if !strings.Contains(got, want) || !strings.Contains(got, "incident ab12cd34") || strings.Contains(got, "goroutine") || strings.Contains(got, "xxx") {
+		if !strings.Contains(got, want) || !strings.Contains(got, "incident ab12cd34") ||
+			strings.Contains(got, "goroutine") || strings.Contains(got, "xxx") {
 			t.Errorf("%q does not say %q, or says too much", got, want)
 		}
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// A fleet can follow another repository (kind: Repository, follow). When the branch or the tags of that repository move, the bot moves the
-// pin in sluice.lock: on a branch with a merge request, or on the trunk. All state is in Git and on the forge:
+// A fleet can follow another repository (kind: Repository, follow). When the branch or the tags of that repository
+// move, the bot moves the pin in sluice.lock: on a branch with a merge request, or on the trunk. All state is in Git
+// and on the forge:
 //
 //   - The branch has one commit of Sluice on top of the trunk. Its trailers say which commit it pins, and which sluice.lock it changes.
 //   - Sluice replaces its own commit only. A commit of somebody else on the branch stays, and the merge request says so.
@@ -37,13 +38,14 @@ type Follows interface {
 // Followed is the state of a repository that a fleet follows.
 type Followed struct {
 	Name, URL string
-	From, To  string // what sluice.lock pins on the trunk ("" for nothing), and the newest: a tag, or a commit of a branch
-	Commit    string // the newest
-	Current   bool   // the trunk pins the newest
-	Stale     bool   // the trunk has moved since: nothing else is set
-	Was       string // the commit that the trunk pins
-	Back      string // why the newest is not newer than what the trunk pins: "moved", "lower", "rewound"
-	Undone    bool   // a commit of the trunk pinned the newest, and a later one does not
+	// what sluice.lock pins on the trunk ("" for nothing), and the newest: a tag, or a commit of a branch
+	From, To string
+	Commit   string // the newest
+	Current  bool   // the trunk pins the newest
+	Stale    bool   // the trunk has moved since: nothing else is set
+	Was      string // the commit that the trunk pins
+	Back     string // why the newest is not newer than what the trunk pins: "moved", "lower", "rewound"
+	Undone   bool   // a commit of the trunk pinned the newest, and a later one does not
 
 	Target, Branch string    // the trunk, and the branch that moves the pin
 	Head           string    // of the branch; "" if it does not exist
@@ -56,8 +58,8 @@ type Followed struct {
 	Lock []byte // the new content of sluice.lock
 }
 
-// PinError says why the pin of a repository does not move, and what to do. The forge shows Text, so it has nothing of an answer of another
-// server. Err is for the log only.
+// PinError says why the pin of a repository does not move, and what to do. The forge shows Text, so it has nothing of
+// an answer of another server. Err is for the log only.
 type PinError struct {
 	Text string
 	Err  error
@@ -84,8 +86,8 @@ type follower struct {
 	fleet *fleet.Fleet    // of the tip, or of the newest commit before it whose fleet can be read
 }
 
-// run moves the pins of the repositories that the fleet follows. What fails for one does not prevent the others. The next sweep tries
-// again.
+// run moves the pins of the repositories that the fleet follows. What fails for one does not prevent the others. The
+// next sweep tries again.
 func (t *follower) run(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return err
@@ -117,9 +119,9 @@ const (
 // turnKey is the subject under which a Bot remembers the first repository that a task left out.
 const turnKey = "follow next"
 
-// each moves the pins, and returns what the forge may show of the repositories that cannot be followed. If the forge did not answer for
-// one, it returns that error after the others, and the queue repeats the task. A task that takes longer than maxLooks leaves out the
-// remaining repositories, and the next one begins with them.
+// each moves the pins, and returns what the forge may show of the repositories that cannot be followed. If the forge
+// did not answer for one, it returns that error after the others, and the queue repeats the task. A task that takes
+// longer than maxLooks leaves out the remaining repositories, and the next one begins with them.
 func (t *follower) each(ctx context.Context) (failed []string, unavailable error) {
 	begun := t.Clock()
 	list := inTurn(t.fleet.Repositories, t.recall(turnKey))
@@ -128,7 +130,8 @@ func (t *follower) each(ctx context.Context) (failed []string, unavailable error
 		if t.Clock().Sub(begun) >= maxLooks {
 			t.remember(turnKey, r.Name)
 			t.log.Warn("repositories take too long to answer", "left_out", len(list)-i)
-			return append(failed, "others take too long to answer, so Sluice did not ask "+report.Count(len(list)-i, "repository")+"; the next look begins with "+r.Name), unavailable
+			return append(failed, "others take too long to answer, so Sluice did not ask "+
+				report.Count(len(list)-i, "repository")+"; the next look begins with "+r.Name), unavailable
 		}
 		switch err := t.one(ctx, r); {
 		case err == nil:
@@ -166,11 +169,12 @@ func shownCause(err error) string {
 	return "it cannot be followed: " + cause(err) + " (the service's log has the error)"
 }
 
-// FollowPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match it, because people
-// may add to these branches.
+// FollowPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match
+// it, because people may add to these branches.
 const FollowPrefix = "sluice-follow/"
 
-// endedBranches returns the open merge requests whose branches moved pins of repositories that the fleet no longer follows.
+// endedBranches returns the open merge requests whose branches moved pins of repositories that the fleet no longer
+// follows.
 func (t *follower) endedBranches() []*forge.MergeRequest {
 	list, _ := t.listings.all(t.place) // of the last sweep
 	return slices.DeleteFunc(list, func(mr *forge.MergeRequest) bool {
@@ -180,8 +184,8 @@ func (t *follower) endedBranches() []*forge.MergeRequest {
 	})
 }
 
-// announceEnded says in these merge requests that Sluice leaves them to people. It changes only those with Sluice's part of a description,
-// and closes none, because their branches can have work of people.
+// announceEnded says in these merge requests that Sluice leaves them to people. It changes only those with Sluice's
+// part of a description, and closes none, because their branches can have work of people.
 func (t *follower) announceEnded(ctx context.Context) error {
 	for _, ended := range t.endedBranches() {
 		mr, err := t.forge.MergeRequest(ctx, t.place.Repo(), ended.Number) // with its text
@@ -192,7 +196,8 @@ func (t *follower) announceEnded(ctx context.Context) error {
 		if own == "" || describes(mr.Body, own) {
 			continue
 		}
-		if err := t.forge.EditMergeRequest(ctx, t.place.Repo(), mr.Number, mr.Title, description(own, mr.Body, t.forge.CommentLimit()), false); err != nil {
+		if err := t.forge.EditMergeRequest(ctx, t.place.Repo(), mr.Number, mr.Title,
+			description(own, mr.Body, t.forge.CommentLimit()), false); err != nil {
 			return err
 		}
 	}
@@ -210,7 +215,8 @@ func (t *follower) report(ctx context.Context, failed []string) error {
 	}
 	t.forge.statuses.expire(t.place, t.tip.Hash.String()) // another replica may have written one
 	status := forge.Status{Context: t.context() + "/follow", State: state, Description: text}
-	if len(failed) == 0 && t.forge.state(ctx, t.place.Repo(), t.tip.Hash.String(), status.Context) != forge.Failure { // a success only replaces a failure
+	// a success only replaces a failure
+	if len(failed) == 0 && t.forge.state(ctx, t.place.Repo(), t.tip.Hash.String(), status.Context) != forge.Failure {
 		return nil
 	}
 	return t.forge.SetStatus(ctx, t.place.Repo(), t.tip.Hash.String(), status)
@@ -218,7 +224,8 @@ func (t *follower) report(ctx context.Context, failed []string) error {
 
 // one moves the pin of one repository.
 func (t *follower) one(ctx context.Context, r *fleet.Repository) error {
-	if p, ok := t.PlaceOf(r.URL); ok && (t.followers.is(p, t.place) || r.Follow.Commit && t.followers.reaches(p, t.place)) {
+	if p, ok := t.PlaceOf(r.URL); ok && (t.followers.is(p, t.place) ||
+		r.Follow.Commit && t.followers.reaches(p, t.place)) {
 		return pinError(nil, "%s:%d: %s is this fleet, its output repository, or a fleet that follows this one, so commits would trigger each other forever (remove follow, or use follow: true in one of two fleets)", r.File, r.Line, r.URL)
 	}
 	look, cancel := context.WithTimeout(ctx, maxLook)
@@ -260,8 +267,8 @@ func (t *follower) requestOf(ctx context.Context, f *Followed) (*forge.MergeRequ
 	return nil, nil //nolint:nilnil // no open merge request
 }
 
-// endRequest closes the merge request of a pin that the trunk has. One with somebody else's commits stays open. The title and the pin in the
-// description stay: they say what the branch has.
+// endRequest closes the merge request of a pin that the trunk has. One with somebody else's commits stays open. The
+// title and the pin in the description stay: they say what the branch has.
 func (t *follower) endRequest(ctx context.Context, f *Followed, open *forge.MergeRequest) error {
 	if open == nil || f.By != "" {
 		return nil
@@ -273,8 +280,8 @@ func (t *follower) endRequest(ctx context.Context, f *Followed, open *forge.Merg
 	return t.forge.EditMergeRequest(ctx, t.place.Repo(), open.Number, open.Title, body, true)
 }
 
-// keepRequest moves the branch to the new pin, and creates or edits its merge request. It changes nothing if somebody else committed to the
-// branch, or declined the pin.
+// keepRequest moves the branch to the new pin, and creates or edits its merge request. It changes nothing if somebody
+// else committed to the branch, or declined the pin.
 func (t *follower) keepRequest(ctx context.Context, f *Followed, open *forge.MergeRequest) error {
 	var earlier forge.State // of a merge request that had this head
 	if open == nil {
@@ -290,7 +297,8 @@ func (t *follower) keepRequest(ctx context.Context, f *Followed, open *forge.Mer
 		}
 		return t.describe(ctx, f, open)
 	case f.By == "" && f.Same && earlier != "":
-		return nil // declined, or undone after the merge; the branch stays as it is, because its head says which commit that was
+		// declined, or undone after the merge; the branch stays as it is, because its head says which commit that was
+		return nil
 	}
 	if err := t.moveBranch(ctx, f); err != nil {
 		return err
@@ -298,7 +306,9 @@ func (t *follower) keepRequest(ctx context.Context, f *Followed, open *forge.Mer
 	if open != nil {
 		return t.describe(ctx, f, open)
 	}
-	mr, err := t.forge.CreateMergeRequest(ctx, t.place.Repo(), forge.NewRequest{Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch, TargetBranch: f.Target})
+	mr, err := t.forge.CreateMergeRequest(ctx, t.place.Repo(),
+		forge.NewRequest{Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch,
+			TargetBranch: f.Target})
 	if err != nil {
 		return fmt.Errorf("open the merge request of %s: %w", f.Branch, err)
 	}
@@ -313,9 +323,9 @@ func declinedKey(branch string) string { return "declined " + branch }
 // foreignKey is the key of a head that a person committed, with the trunk, of which no merge request is known.
 func foreignKey(branch string) string { return "foreign " + branch }
 
-// earlierState returns the state of a merge request that had the present head of the branch and is not open; "" if there is none, or if it
-// does not matter. Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a
-// merge does.
+// earlierState returns the state of a merge request that had the present head of the branch and is not open; "" if
+// there is none, or if it does not matter. Looking for it can cost many requests, so the answer is remembered: for a
+// person's commit until the trunk moves, which a merge does.
 func (t *follower) earlierState(ctx context.Context, f *Followed) (forge.State, error) {
 	if f.Head == "" || f.By == "" && !f.Same || f.By != "" && f.Merged {
 		return "", nil
@@ -357,7 +367,8 @@ func (t *follower) moveBranch(ctx context.Context, f *Followed) error {
 	return err
 }
 
-// earlierRequest returns the merge request of the branch with its present head that is no longer open; nil if there is none.
+// earlierRequest returns the merge request of the branch with its present head that is no longer open; nil if there is
+// none.
 func (t *follower) earlierRequest(ctx context.Context, f *Followed) (*forge.MergeRequest, error) {
 	const clockSkew = 10 * time.Minute // between the forge and this machine
 	since := f.Committed.Add(-clockSkew)
@@ -367,15 +378,16 @@ func (t *follower) earlierRequest(ctx context.Context, f *Followed) (*forge.Merg
 	}
 	var out *forge.MergeRequest
 	for _, mr := range list {
-		if mr.SourceBranch == f.Branch && mr.TargetBranch == f.Target && !mr.Fork && mr.Head == f.Head && mr.State != forge.Open && (out == nil || mr.State == forge.Merged) {
+		if mr.SourceBranch == f.Branch && mr.TargetBranch == f.Target && !mr.Fork && mr.Head == f.Head &&
+			mr.State != forge.Open && (out == nil || mr.State == forge.Merged) {
 			out = mr
 		}
 	}
 	return out, nil
 }
 
-// describe brings the title and the description of a merge request up to date. What people wrote stays, and so does the title that a
-// person gave.
+// describe brings the title and the description of a merge request up to date. What people wrote stays, and so does the
+// title that a person gave.
 func (t *follower) describe(ctx context.Context, f *Followed, mr *forge.MergeRequest) error {
 	own := ownPart(f, followKeeps)
 	if describes(mr.Body, own) {
@@ -389,5 +401,6 @@ func (t *follower) describe(ctx context.Context, f *Followed, mr *forge.MergeReq
 	if !strings.EqualFold(mr.Author.Login, self.Login) {
 		title = mr.Title
 	}
-	return t.forge.EditMergeRequest(ctx, t.place.Repo(), mr.Number, title, description(own, mr.Body, t.forge.CommentLimit()), false)
+	return t.forge.EditMergeRequest(ctx, t.place.Repo(), mr.Number, title,
+		description(own, mr.Body, t.forge.CommentLimit()), false)
 }

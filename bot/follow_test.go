@@ -31,14 +31,16 @@ func (l *looking) Look(ctx context.Context, _ gitstore.Commit, name string) (*Fo
 	return nil, errHost
 }
 
-// A host that hangs is asked for a limited time. A fleet that follows itself, or one that follows it, is not followed without a review.
+// A host that hangs is asked for a limited time. A fleet that follows itself, or one that follows it, is not followed
+// without a review.
 func TestWhatIsFollowed(t *testing.T) {
 	t.Parallel()
 	l := &looking{}
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(address string) (hint.Place, bool) {
-		path, ok := strings.CutPrefix(address, "https://hub/")
-		return hint.NewPlace("hub", path), ok
-	}})
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(address string) (hint.Place, bool) {
+			path, ok := strings.CutPrefix(address, "https://hub/")
+			return hint.NewPlace("hub", path), ok
+		}})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	b.followers.set("hub:acme/other", map[hint.Place][]string{"hub:acme/fleet": {"main"}})
 	for _, c := range []struct {
@@ -54,8 +56,10 @@ func TestWhatIsFollowed(t *testing.T) {
 		{"https://hub/Acme/Fleet", fleet.Follow{MergeRequest: true}, false},
 	} {
 		l.names = nil
-		err := (&follower{trunkTask: trunkTask{task: j}}).one(t.Context(), &fleet.Repository{Name: "one", URL: c.url, Follow: c.follow, File: "repositories/one.yaml", Line: 3})
-		if asked := len(l.names) > 0; asked != c.asked || asked && (!l.deadline || !errors.Is(err, errHost)) || !asked && (err == nil || !strings.HasPrefix(err.Error(), "repositories/one.yaml:3: ")) {
+		err := (&follower{trunkTask: trunkTask{task: j}}).one(t.Context(),
+			&fleet.Repository{Name: "one", URL: c.url, Follow: c.follow, File: "repositories/one.yaml", Line: 3})
+		if asked := len(l.names) > 0; asked != c.asked || asked && (!l.deadline || !errors.Is(err, errHost)) ||
+			!asked && (err == nil || !strings.HasPrefix(err.Error(), "repositories/one.yaml:3: ")) {
 			t.Errorf("%+v: asked %t, with a deadline %t, %v", c, asked, l.deadline, err)
 		}
 	}
@@ -77,20 +81,24 @@ func (l *lookingAt) Look(_ context.Context, _ gitstore.Commit, name string) (*Fo
 func TestEachIsFollowed(t *testing.T) {
 	t.Parallel()
 	l := &lookingAt{errs: map[string]error{
-		"down": fmt.Errorf("read merge requests: %w", forge.ErrUnavailable), "inside": errors.New("GET http://10.0.0.7/x: password"), "none": &PinError{Text: "no branch x"},
+		"down":   fmt.Errorf("read merge requests: %w", forge.ErrUnavailable),
+		"inside": errors.New("GET http://10.0.0.7/x: password"), "none": &PinError{Text: "no branch x"},
 		"refused": &PinError{Text: "let the account push", Err: errors.New("10.0.0.7 says no")},
 	}}
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(string) (hint.Place, bool) { return "", false }})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"down", "inside", "none", "refused", "fine"} {
-		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
+		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name,
+			Follow: fleet.Follow{MergeRequest: true}})
 	}
 	failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context())
 	if !errors.Is(err, forge.ErrUnavailable) || len(l.got) != 5 {
 		t.Errorf("%v; looked at %q", err, l.got)
 	}
-	want := []string{"inside: it cannot be followed: an internal error (the service's log has the error)", "none: no branch x", "refused: let the account push"}
+	want := []string{"inside: it cannot be followed: an internal error (the service's log has the error)",
+		"none: no branch x", "refused: let the account push"}
 	if !slices.Equal(failed, want) {
 		t.Errorf("the status says %q, want %q", failed, want)
 	}
@@ -112,11 +120,13 @@ func (s *slowly) Look(_ context.Context, _ gitstore.Commit, name string) (*Follo
 func TestRepositoriesThatTakeLong(t *testing.T) {
 	t.Parallel()
 	l := &slowly{now: time.Unix(1000, 0)}
-	b := New(Config{Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	b := New(Config{Clock: func() time.Time { return l.now }, Log: slog.New(slog.DiscardHandler),
+		PlaceOf: func(string) (hint.Place, bool) { return "", false }})
 	j := &task{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
 	f := &fleet.Fleet{}
 	for _, name := range []string{"a", "b", "c"} {
-		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
+		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name,
+			Follow: fleet.Follow{MergeRequest: true}})
 	}
 	f.Repositories = append(f.Repositories, &fleet.Repository{Name: "not followed", URL: "https://hub/acme/x"})
 	for _, want := range []struct{ got, failed string }{
@@ -131,7 +141,8 @@ func TestRepositoriesThatTakeLong(t *testing.T) {
 	}
 	f.Repositories = f.Repositories[:1]
 	for range 2 { // the repository whose turn it is is not followed any more
-		if failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context()); err != nil || len(failed) > 0 {
+		if failed, err := (&follower{trunkTask: trunkTask{task: j}, fleet: f}).each(t.Context()); err != nil ||
+			len(failed) > 0 {
 			t.Errorf("%q: the error is %v", failed, err)
 		}
 	}
@@ -145,7 +156,8 @@ func TestReaches(t *testing.T) {
 	f.set("hub:acme/two", map[hint.Place][]string{"hub:acme/three": {"main"}, "hub:acme/two": {"main"}})
 	f.set("hub:acme/three", map[hint.Place][]string{"hub:acme/one": {"main"}})
 	for pair, want := range map[[2]hint.Place]bool{
-		{"hub:acme/two", "hub:acme/One"}: true, {"hub:acme/one", "hub:acme/ONE"}: true, {"hub:acme/four", "hub:acme/one"}: false, {"hub:acme/one", "hub:acme/four"}: false,
+		{"hub:acme/two", "hub:acme/One"}: true, {"hub:acme/one", "hub:acme/ONE"}: true,
+		{"hub:acme/four", "hub:acme/one"}: false, {"hub:acme/one", "hub:acme/four"}: false,
 	} {
 		if got := f.reaches(pair[0], pair[1]); got != want {
 			t.Errorf("%v: the result of reaches is %t", pair, got)
@@ -157,7 +169,8 @@ func TestReaches(t *testing.T) {
 		t.Errorf("followers %v", got)
 	}
 	f.set("hub:acme/four", map[hint.Place][]string{"hub:acme/two": {"", "old"}})
-	for branch, want := range map[string]string{"main": "hub:Acme/One hub:acme/two", "": "hub:acme/four", "old": "hub:acme/four", "other": ""} {
+	for branch, want := range map[string]string{"main": "hub:Acme/One hub:acme/two", "": "hub:acme/four",
+		"old": "hub:acme/four", "other": ""} {
 		var names []string
 		for _, p := range b.FollowersOf("hub:acme/Two", branch) {
 			names = append(names, string(p))
@@ -186,7 +199,8 @@ func (f *movingForge) RecentMergeRequests(context.Context, forge.Repository, tim
 	return f.recent, nil
 }
 
-func (f *movingForge) CreateMergeRequest(_ context.Context, _ forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
+func (f *movingForge) CreateMergeRequest(_ context.Context, _ forge.Repository,
+	r forge.NewRequest) (*forge.MergeRequest, error) {
 	f.opened++
 	return &forge.MergeRequest{Number: 2, SourceBranch: r.SourceBranch}, nil
 }
@@ -204,12 +218,14 @@ func (m *moving) Move(context.Context, gitstore.Commit, *Followed) (string, erro
 
 // following returns a task that follows repositories.
 func following(hub Forge, m Follows) *task {
-	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context, hint.Hint) error { return nil }})
-	return &task{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: m}}
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		Enqueue: func(context.Context, hint.Hint) error { return nil }})
+	return &task{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet",
+		log: b.Log, space: &Workspace{Follows: m}}
 }
 
-// A declined commit stays declined while it is the newest, whatever else the trunk's sluice.lock pins meanwhile. Only a merge request to the
-// trunk says what becomes of the branch.
+// A declined commit stays declined while it is the newest, whatever else the trunk's sluice.lock pins meanwhile. Only a
+// merge request to the trunk says what becomes of the branch.
 func TestDeclinedPins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -229,16 +245,19 @@ func TestDeclinedPins(t *testing.T) {
 	} {
 		f := c.f
 		f.Name, f.Branch, f.Target, f.Head, f.To = "components", "sluice-follow/components", "main", "old", "v2"
-		hub, m := &movingForge{recent: []*forge.MergeRequest{{State: c.state, SourceBranch: f.Branch, TargetBranch: c.target, Head: f.Head}}}, &moving{}
+		hub, m := &movingForge{recent: []*forge.MergeRequest{{State: c.state, SourceBranch: f.Branch,
+			TargetBranch: c.target, Head: f.Head}}}, &moving{}
 		j := following(hub, m)
 		for range 2 - c.moves { // the second time with what the process remembers
 			again := f
-			if err := (&follower{trunkTask: trunkTask{task: j}}).keepRequest(t.Context(), &again, nil); (err != nil) != c.refused {
+			if err := (&follower{trunkTask: trunkTask{task: j}}).keepRequest(t.Context(), &again,
+				nil); (err != nil) != c.refused {
 				t.Errorf("%s: the error is %v", name, err)
 			}
 		}
 		if m.moved != c.moves || hub.opened != c.moves {
-			t.Errorf("%s: the branch moved %d times, %d merge requests opened, want %d", name, m.moved, hub.opened, c.moves)
+			t.Errorf("%s: the branch moved %d times, %d merge requests opened, want %d", name, m.moved, hub.opened,
+				c.moves)
 		}
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// The description of a merge request that moves a pin begins with Sluice's part, which ends with a marker. The rest is of people. Both are
-// written with Sluice's rights, so words of people must keep the meaning that they had when a person wrote them: a line in their block of
-// code must not become a mention or a command. So Sluice removes its own part only from the beginning of a description, and only if each
-// byte of it is as Sluice writes it. In any other case the whole description is of people, and is below the new part.
+// The description of a merge request that moves a pin begins with Sluice's part, which ends with a marker. The rest is
+// of people. Both are written with Sluice's rights, so words of people must keep the meaning that they had when a
+// person wrote them: a line in their block of code must not become a mention or a command. So Sluice removes its own
+// part only from the beginning of a description, and only if each byte of it is as Sluice writes it. In any other case
+// the whole description is of people, and is below the new part.
 
 // followMarker ends Sluice's part of a description.
 const followMarker = "<!-- sluice:follow -->\n"
@@ -46,7 +47,8 @@ func requestTitle(f *Followed) string {
 	return safetext.Brief(f.Name+": "+moves, 200)
 }
 
-// ownPart returns Sluice's part of a description. end is what it says about the branch, if nobody else has committed to it.
+// ownPart returns Sluice's part of a description. end is what it says about the branch, if nobody else has committed to
+// it.
 func ownPart(f *Followed, end string) string {
 	fields, values := followFields(), [4]string{f.URL, f.From, f.To, f.Commit}
 	if f.From == "" {
@@ -68,7 +70,8 @@ func ownPart(f *Followed, end string) string {
 	return text + "\n" + followMarker
 }
 
-// splitDescription returns the pin that Sluice's part of a description names, and what people wrote. Without such a part, the pin is nil.
+// splitDescription returns the pin that Sluice's part of a description names, and what people wrote. Without such a
+// part, the pin is nil.
 func splitDescription(body string) (f *Followed, people string) {
 	body = strings.ReplaceAll(body, "\r\n", "\n")
 	part, rest, ok := strings.Cut(strings.TrimSuffix(body, "\n")+"\n", followMarker)
@@ -92,14 +95,15 @@ func splitDescription(body string) (f *Followed, people string) {
 	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, followBy) }); i >= 0 {
 		f.By = strings.TrimPrefix(lines[i], followBy)
 	}
-	if !slices.ContainsFunc([]string{followKeeps, followDone, followEnded}, func(end string) bool { return ownPart(f, end) == part }) {
+	if !slices.ContainsFunc([]string{followKeeps, followDone, followEnded},
+		func(end string) bool { return ownPart(f, end) == part }) {
 		return nil, body
 	}
 	return f, rest
 }
 
-// finished returns Sluice's part of a description with another end, for a branch that Sluice no longer changes; "" if the description has
-// no such part.
+// finished returns Sluice's part of a description with another end, for a branch that Sluice no longer changes; "" if
+// the description has no such part.
 func finished(body, end string) string {
 	pin, _ := splitDescription(body)
 	if pin == nil {
@@ -138,7 +142,8 @@ func description(own, old string, limit int) string {
 	return own + "\n" + safetext.Shorten(people, max(limit-len(own)-least, least)) + "\n"
 }
 
-// frontMatter reports whether GitLab shows the beginning of a text as a block of code, which it does only at the beginning of a description.
+// frontMatter reports whether GitLab shows the beginning of a text as a block of code, which it does only at the
+// beginning of a description.
 func frontMatter(text string) bool {
 	first, rest, _ := strings.Cut(text, "\n")
 	if strings.Contains(first, "coding:") {

@@ -10,11 +10,13 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// followers maps each fleet to the repositories that it follows. The tasks of the fleets' trunks update it. It is safe for concurrent use.
+// followers maps each fleet to the repositories that it follows. The tasks of the fleets' trunks update it. It is safe
+// for concurrent use.
 type followers struct {
-	mu      sync.Mutex
-	byFleet map[hint.Place]map[hint.Place][]string // fleet → repository → branches, "" for tags; the repositories are folded
-	outputs map[hint.Place]hint.Place              // fleet → repository of its rendered branches, both folded
+	mu sync.Mutex
+	// fleet → repository → branches, "" for tags; the repositories are folded
+	byFleet map[hint.Place]map[hint.Place][]string
+	outputs map[hint.Place]hint.Place // fleet → repository of its rendered branches, both folded
 }
 
 func newFollowers() *followers {
@@ -73,8 +75,8 @@ func (f *followers) reaches(from, to hint.Place) bool {
 	return false
 }
 
-// Followers returns the fleets that follow a repository, by name. Until a process has worked on the trunk of a fleet, it does not know what
-// that fleet follows; the next sweep of the fleet finds what it missed.
+// Followers returns the fleets that follow a repository, by name. Until a process has worked on the trunk of a fleet,
+// it does not know what that fleet follows; the next sweep of the fleet finds what it missed.
 func (b *Bot) Followers(p hint.Place) []hint.Place {
 	return b.followers.of(p, func([]string) bool { return true })
 }
@@ -100,8 +102,9 @@ func (f *followers) of(p hint.Place, take func(branches []string) bool) []hint.P
 // followKey is the key of the trunk whose followed repositories were enqueued last.
 const followKey = "followed from"
 
-// enqueue records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in them if the trunk
-// is new or a sweep asks for it, and only for a fleet that follows some, did so before, or has merge requests of one that it no longer follows.
+// enqueue records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in
+// them if the trunk is new or a sweep asks for it, and only for a fleet that follows some, did so before, or has merge
+// requests of one that it no longer follows.
 func (t *follower) enqueue(ctx context.Context) error {
 	before := t.learn()
 	follows := slices.ContainsFunc(t.fleet.Repositories, func(r *fleet.Repository) bool { return r.Follow.On() })
@@ -116,8 +119,8 @@ func (t *follower) enqueue(ctx context.Context) error {
 	return nil
 }
 
-// learn records the repository of a fleet's rendered branches, and the repositories that it follows. It reports whether the fleet followed
-// some before.
+// learn records the repository of a fleet's rendered branches, and the repositories that it follows. It reports whether
+// the fleet followed some before.
 func (t *follower) learn() (before bool) {
 	output, ok := t.PlaceOf(t.fleet.Spec.Output.Repository)
 	if !ok {

@@ -47,7 +47,8 @@ func (t *task) group(ctx context.Context) error {
 		return err
 	}
 	if len(uses) > 0 {
-		if err := t.fleetReviews(uses, fleetless, nil).reviewGroup(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: t.place}); err != nil {
+		if err := t.fleetReviews(uses, fleetless, nil).reviewGroup(ctx, branch,
+			CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: t.place}); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,8 @@ func (t *task) group(ctx context.Context) error {
 		return err
 	}
 	result.Review.Repository = t.place.Repo().Path
-	if err := publish.Status(ctx, t.forge, t.place.Repo(), result.Review, publish.Options{Context: t.contextFor(ctx, branch), Checks: t.settings.Checks}); err != nil {
+	if err := publish.Status(ctx, t.forge, t.place.Repo(), result.Review,
+		publish.Options{Context: t.contextFor(ctx, branch), Checks: t.settings.Checks}); err != nil {
 		return err
 	}
 	t.log.Info("reviewed", "group", t.hint.Ref, "head", head.Hash.String())

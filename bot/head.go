@@ -84,8 +84,8 @@ const (
 	maxRepeats  = 9 // the last one after about 21 hours, 43 hours in all
 )
 
-// again returns the state after a review of a head that lacked content. A review before the time of the repetition, such
-// as one of a trunk that moved, is no repetition.
+// again returns the state after a review of a head that lacked content. A review before the time of the repetition,
+// such as one of a trunk that moved, is no repetition.
 func (l lacks) again(head string, now time.Time) lacks {
 	if l.head != head {
 		return lacks{head: head, next: now.Add(firstRepeat)}
@@ -172,10 +172,11 @@ func (t *task) state(number int) headState { return t.heads.of(t.place, number) 
 
 func (t *task) update(number int, change func(*headState)) { t.heads.update(t.place, number, change) }
 
-// Verdicts record the states that the reviews of single merge requests give their heads, and what these reviews depended
-// on. A read returns what the last write before it recorded, in whichever process.
+// Verdicts record the states that the reviews of single merge requests give their heads, and what these reviews
+// depended on. A read returns what the last write before it recorded, in whichever process.
 type Verdicts interface {
-	// Verdict returns the value that Record stored last; "" if there is none. A merge request has a value for each name.
+	// Verdict returns the value that Record stored last; "" if there is none. A merge request has a value for each
+	// name.
 	Verdict(ctx context.Context, p hint.Place, number int, name string) (string, error)
 	Record(ctx context.Context, p hint.Place, number int, name, value string) error
 }
@@ -230,8 +231,8 @@ func basisOf(mr *forge.MergeRequest, deps string) string {
 // stoppedBy begins the description of the status of a head whose review somebody cancelled.
 const stoppedBy = "stopped by "
 
-// stopped reports whether the status of the head says that somebody cancelled its review, or with limit, that the review
-// exceeded a limit. A limit that a review with other dependencies exceeded does not count.
+// stopped reports whether the status of the head says that somebody cancelled its review, or with limit, that the
+// review exceeded a limit. A limit that a review with other dependencies exceeded does not count.
 func (t *reviewTask) stopped(ctx context.Context, limit bool) (bool, error) {
 	recorded, known, err := t.status(t.mr, verdictOwn).recorded(ctx)
 	if err != nil {
@@ -251,7 +252,8 @@ func (t *reviewTask) stopped(ctx context.Context, limit bool) (bool, error) {
 		if s.Context != own || s.State != forge.Failure {
 			continue
 		}
-		if strings.HasPrefix(s.Description, stoppedBy) || limit && strings.HasPrefix(s.Description, ErrStopped.Error()+":") {
+		if strings.HasPrefix(s.Description, stoppedBy) || limit &&
+			strings.HasPrefix(s.Description, ErrStopped.Error()+":") {
 			return true, nil
 		}
 	}

@@ -18,7 +18,8 @@ func (*blankForge) CommitStatuses(context.Context, forge.Repository, string) ([]
 	return nil, nil
 }
 
-// A sweep repeats a review that lacked something, with a growing wait, a bounded number of times, and not after one that lacked nothing.
+// A sweep repeats a review that lacked something, with a growing wait, a bounded number of times, and not after one
+// that lacked nothing.
 func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
@@ -31,7 +32,8 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 			return &Workspace{Commits: space, Reviews: space, Close: func() {}}, nil
 		},
 	})
-	j := &task{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses}, trunkIs: "main"}
+	j := &task{Bot: b, place: "hub:acme/fleet", forge: statusForge{&blankForge{}, "hub:acme/fleet", b.statuses},
+		trunkIs: "main"}
 	mr := &forge.MergeRequest{Number: 1, Head: "head", State: forge.Open, TargetBranch: "main"}
 	reviewed := func(lacks bool) {
 		t.Helper()
@@ -39,11 +41,13 @@ func TestSweepsRepeatReviewsThatLackContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.update(mr.Number, func(s *headState) {
-			s.own.input, s.own.lacks = inputOf(mr, gitstore.Hash{1}, ""), (&reviewTask{task: j, mr: mr}).lacked(s.own.lacks, lacks)
+			s.own.input, s.own.lacks = inputOf(mr, gitstore.Hash{1}, ""),
+				(&reviewTask{task: j, mr: mr}).lacked(s.own.lacks, lacks)
 		})
 	}
 	due := func() bool {
-		skip, err := (&reviewTask{task: j, mr: mr, target: gitstore.Commit{Hash: gitstore.Hash{1}}}).reviewed(t.Context())
+		skip, err := (&reviewTask{task: j, mr: mr,
+			target: gitstore.Commit{Hash: gitstore.Hash{1}}}).reviewed(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

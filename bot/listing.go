@@ -14,11 +14,12 @@ import (
 const (
 	maxListings = 1000             // repositories
 	listFresh   = 10 * time.Second // how long a listing is recent enough to write a verdict
-	listOverlap = time.Minute      // of two listings: a forge may show an update later than another one that came after it
+	// of two listings: a forge may show an update later than another one that came after it
+	listOverlap = time.Minute
 )
 
-// listings remember the open merge requests of repositories. A review asks for those that were updated since the last listing: one
-// request returns the merge request, and others with the same head. It is safe for concurrent use.
+// listings remember the open merge requests of repositories. A review asks for those that were updated since the last
+// listing: one request returns the merge request, and others with the same head. It is safe for concurrent use.
 type listings struct {
 	clock func() time.Time
 	mu    sync.Mutex
@@ -69,8 +70,8 @@ func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeReque
 	}
 }
 
-// correct stores a merge request that was read individually. It does not advance the time from which refresh lists updates, because other
-// merge requests may have been updated earlier.
+// correct stores a merge request that was read individually. It does not advance the time from which refresh lists
+// updates, because other merge requests may have been updated earlier.
 func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +125,8 @@ func (l *listings) all(p hint.Place) ([]*forge.MergeRequest, time.Time) {
 	return out, have.at
 }
 
-// refresh lists what was updated since the last listing, or all open merge requests if there was none. It returns what it listed.
+// refresh lists what was updated since the last listing, or all open merge requests if there was none. It returns what
+// it listed.
 func (l *listings) refresh(ctx context.Context, f Forge, p hint.Place) ([]*forge.MergeRequest, error) {
 	began := l.clock()
 	if since, known := l.since(p); known {
@@ -141,7 +143,8 @@ func (l *listings) refresh(ctx context.Context, f Forge, p hint.Place) ([]*forge
 	return list, err
 }
 
-// read refreshes the listing and returns a merge request. If the refresh does not contain it, read fetches it with a second request.
+// read refreshes the listing and returns a merge request. If the refresh does not contain it, read fetches it with a
+// second request.
 func (l *listings) read(ctx context.Context, f Forge, p hint.Place, number int) (*forge.MergeRequest, error) {
 	list, err := l.refresh(ctx, f, p)
 	if err != nil {

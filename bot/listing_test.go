@@ -22,7 +22,8 @@ func (u *updates) OpenMergeRequests(context.Context, forge.Repository, string) (
 	return u.where(func(mr *forge.MergeRequest) bool { return mr.State == forge.Open }), nil
 }
 
-func (u *updates) RecentMergeRequests(_ context.Context, _ forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
+func (u *updates) RecentMergeRequests(_ context.Context, _ forge.Repository, since time.Time) ([]*forge.MergeRequest,
+	error) {
 	u.recent++
 	return u.where(func(mr *forge.MergeRequest) bool { return !mr.Updated.Before(since) }), nil
 }
@@ -55,16 +56,19 @@ func (u *updates) where(is func(*forge.MergeRequest) bool) []*forge.MergeRequest
 func listingJob(f Forge, now *time.Time) *task {
 	clock := func() time.Time { return *now }
 	b := New(Config{Clock: clock, Log: slog.New(slog.DiscardHandler)})
-	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: Settings{Drafts: true}, log: b.Log}
+	return &task{Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: Settings{Drafts: true}, log: b.Log}
 }
 
-// TestListing: one listing returns the merge request and the others of its head. Later listings ask for updates alone, and apply them:
-// what was pushed to has its new head, and what was closed no longer counts. A merge request without an update is read by itself.
+// TestListing: one listing returns the merge request and the others of its head. Later listings ask for updates alone,
+// and apply them: what was pushed to has its new head, and what was closed no longer counts. A merge request without an
+// update is read by itself.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)
 	mr := func(number int, head string, age time.Duration) *forge.MergeRequest {
-		return &forge.MergeRequest{Number: number, Head: head, Body: "text", State: forge.Open, TargetBranch: "main", Updated: now.Add(-age)}
+		return &forge.MergeRequest{Number: number, Head: head, Body: "text", State: forge.Open, TargetBranch: "main",
+			Updated: now.Add(-age)}
 	}
 	f := &updates{all: []*forge.MergeRequest{mr(1, "a", time.Hour), mr(2, "b", 2*time.Hour), mr(3, "a", 3*time.Hour)}}
 	j := listingJob(f, &now)
@@ -85,7 +89,8 @@ func TestListing(t *testing.T) {
 			t.Errorf("%s: %d others have the head, want %d: %v", what, len(same), shared, err)
 		}
 		if f.listed != listed || f.recent != recent || f.one != one {
-			t.Errorf("%s: %d listings, %d listings of updates, %d merge requests read; want %d, %d, %d", what, f.listed, f.recent, f.one, listed, recent, one)
+			t.Errorf("%s: %d listings, %d listings of updates, %d merge requests read; want %d, %d, %d", what, f.listed,
+				f.recent, f.one, listed, recent, one)
 		}
 	}
 	check("the first time", 1, "a", "text", 1, 1, 0, 0)
@@ -134,7 +139,8 @@ func TestListingOfASingleRead(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)
 	f := &updates{all: []*forge.MergeRequest{
-		{Number: 1, Head: "a", State: forge.Open, Updated: now.Add(-time.Hour)}, {Number: 2, Head: "b", State: forge.Open, Updated: now},
+		{Number: 1, Head: "a", State: forge.Open, Updated: now.Add(-time.Hour)},
+		{Number: 2, Head: "b", State: forge.Open, Updated: now},
 	}}
 	j := listingJob(f, &now)
 	v := verdictForge{statusForge: j.forge, status: headStatus{task: j}}
@@ -157,7 +163,8 @@ func TestListingOfASingleRead(t *testing.T) {
 	}
 }
 
-// TestListingAfterASweep: a complete listing does not forget the newest update, which may be one of a merge request that was closed.
+// TestListingAfterASweep: a complete listing does not forget the newest update, which may be one of a merge request
+// that was closed.
 func TestListingAfterASweep(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(100_000, 0)
@@ -180,7 +187,8 @@ func TestListingAfterASweep(t *testing.T) {
 	check("a sweep that began before the last listing", old)
 }
 
-// TestAuthorAccess: reviews remember write access for ten minutes, or until a membership event; less than write access never.
+// TestAuthorAccess: reviews remember write access for ten minutes, or until a membership event; less than write access
+// never.
 func TestAuthorAccess(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)
@@ -189,7 +197,8 @@ func TestAuthorAccess(t *testing.T) {
 	check := func(what string, want forge.Access, asks int) {
 		t.Helper()
 		f.asks = 0
-		if got, err := j.permissions.access(t.Context(), j.forge, j.place, "ada"); err != nil || got != want || f.asks != asks {
+		if got, err := j.permissions.access(t.Context(), j.forge, j.place, "ada"); err != nil || got != want ||
+			f.asks != asks {
 			t.Errorf("%s: %s after %d requests, want %s after %d: %v", what, got, f.asks, want, asks, err)
 		}
 	}

@@ -53,17 +53,18 @@ func (h *locks) lock(ctx context.Context, name string) (unlock func(), err error
 
 // Claims keep processes from writing Sluice's comments on one merge request at the same time.
 type Claims interface {
-	// Claim waits until no process has the claim of the merge request, and takes it. A claim of a process that died ends by itself.
+	// Claim waits until no process has the claim of the merge request, and takes it. A claim of a process that died
+	// ends by itself.
 	Claim(ctx context.Context, p hint.Place, number int) (release func(), err error)
 }
 
 // answerIn is how long a write that has begun may go on when its task is cancelled.
 const answerIn = 10 * time.Second
 
-// commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge request are tasks of
-// two queues, so they can run at the same time, also in two replicas: the lock and the claim keep each from writing over what the other one
-// has read, and from creating a second comment. A cancelled task awaits the answer to what it has sent, because the forge may write it only
-// after the next task has read the comment.
+// commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge
+// request are tasks of two queues, so they can run at the same time, also in two replicas: the lock and the claim keep
+// each from writing over what the other one has read, and from creating a second comment. A cancelled task awaits the
+// answer to what it has sent, because the forge may write it only after the next task has read the comment.
 func (t *task) commenting(ctx context.Context, number int, write func(context.Context) error) error {
 	unlock, err := t.commentLocks.lock(ctx, headKey(t.place, number))
 	if err != nil {

@@ -40,8 +40,8 @@ func (s *slowStatuses) SetStatus(_ context.Context, _ forge.Repository, _ string
 	return nil
 }
 
-// Two merge requests of one head are reviewed at the same time, and both were green before. The one that is green again is slow to write
-// its status: it must not cover the red one of the other.
+// Two merge requests of one head are reviewed at the same time, and both were green before. The one that is green again
+// is slow to write its status: it must not cover the red one of the other.
 func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	var enqueued []int
@@ -147,8 +147,8 @@ func (c oneClaim) Claim(ctx context.Context, _ hint.Place, _ int) (func(), error
 	}
 }
 
-// Two replicas write on one merge request at the same time: they make one comment, and lose nothing of each other. If the store does not
-// answer, the task fails and is repeated.
+// Two replicas write on one merge request at the same time: they make one comment, and lose nothing of each other. If
+// the store does not answer, the task fails and is repeated.
 func TestReplicasShareAComment(t *testing.T) {
 	t.Parallel()
 	hub, claim := &notebook{}, make(oneClaim, 1)
@@ -158,7 +158,8 @@ func TestReplicasShareAComment(t *testing.T) {
 		j := following(hub, nil)
 		j.Claims, j.hint.Number = claim, 7
 		all.Go(func() {
-			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false,
+				report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -169,7 +170,8 @@ func TestReplicasShareAComment(t *testing.T) {
 	}
 	j := following(hub, nil)
 	j.Claims, j.hint.Number = brokenClaims{}, 7
-	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 1}, false); !errors.Is(err, errNoAnswer) {
+	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 1}, false); !errors.Is(err,
+		errNoAnswer) {
 		t.Errorf("a store that does not answer: %v", err)
 	}
 }
@@ -188,7 +190,8 @@ func TestTasksShareAComment(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range tasks {
 		all.Go(func() {
-			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+			if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false,
+				report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -17,9 +17,10 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// Outcomes keep what the commands of comments did, for at least as long as a sweep looks for comments whose webhook was lost. So each comment
-// is executed once, whatever becomes of the log in Sluice's own comment, which people with write access can edit or delete: a command that was
-// refused may be allowed later. A read returns what the last write before it stored, in whichever process.
+// Outcomes keep what the commands of comments did, for at least as long as a sweep looks for comments whose webhook was
+// lost. So each comment is executed once, whatever becomes of the log in Sluice's own comment, which people with write
+// access can edit or delete: a command that was refused may be allowed later. A read returns what the last write before
+// it stored, in whichever process.
 type Outcomes interface {
 	// Outcome returns the value that Keep stored; "" if there is none.
 	Outcome(ctx context.Context, p hint.Place, number int, comment int64) (string, error)
@@ -33,7 +34,8 @@ func newOwnOutcomes() ownOutcomes { return ownOutcomes{lru.New[string](maxRememb
 
 // Outcome implements Outcomes.
 func (o ownOutcomes) Outcome(_ context.Context, p hint.Place, number int, comment int64) (string, error) {
-	value, _ := o.known.Get(fmt.Sprintf("%s %d %d", p, number, comment)) // "" is what the caller expects for an unknown one
+	// "" is what the caller expects for an unknown one
+	value, _ := o.known.Get(fmt.Sprintf("%s %d %d", p, number, comment))
 	return value, nil
 }
 
@@ -53,10 +55,11 @@ type outcome struct {
 // maxOutcome is the size of an outcome in bytes. A store may refuse more than 64 KiB.
 const maxOutcome = 48 << 10
 
-// once calls a function that executes the commands of a comment, unless that was done. If an earlier attempt ended in the middle, the function
-// gets what that did, and goes on with the next command: a repeated one that was refused could be allowed by now. It stores what it did after
-// each command. A cancelled task still stores it.
-func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(done outcome, store func(outcome) error) (outcome, error)) (outcome, error) {
+// once calls a function that executes the commands of a comment, unless that was done. If an earlier attempt ended in
+// the middle, the function gets what that did, and goes on with the next command: a repeated one that was refused could
+// be allowed by now. It stores what it did after each command. A cancelled task still stores it.
+func (t *commandTask) once(ctx context.Context, c *forge.Comment,
+	execute func(done outcome, store func(outcome) error) (outcome, error)) (outcome, error) {
 	done, known, err := t.executed(ctx, c.ID)
 	if err != nil || known && !done.Open {
 		return done, err
@@ -85,16 +88,18 @@ func (t *commandTask) once(ctx context.Context, c *forge.Comment, execute func(d
 	return done, store(done)
 }
 
-// execute executes the commands in order, without those that an earlier attempt executed, and stores what it did after each but the last. It
-// continues after a refused command.
-func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command, done outcome, store func(outcome) error) (outcome, error) {
+// execute executes the commands in order, without those that an earlier attempt executed, and stores what it did after
+// each but the last. It continues after a refused command.
+func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command,
+	done outcome, store func(outcome) error) (outcome, error) {
 	by, err := t.person(ctx, c)
 	if err != nil {
 		return done, err
 	}
 	for i := min(len(done.Entries), len(commands)); i < len(commands); i++ {
 		one := commands[i]
-		text, err := t.one(ctx, mr, Order{Command: one, ID: t.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
+		text, err := t.one(ctx, mr, Order{Command: one, ID: t.orderID(mr, c, i), By: by, MR: mr, Said: c.Created},
+			c.Created)
 		switch {
 		case errors.Is(err, ErrRefused):
 			done.Refused = true
@@ -106,8 +111,10 @@ func (t *commandTask) execute(ctx context.Context, mr *forge.MergeRequest, c *fo
 		case err != nil:
 			return done, fmt.Errorf("%s: %w", one.Verb, err)
 		}
-		t.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
-		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: text, At: c.Created})
+		t.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused",
+			err != nil)
+		done.Entries = append(done.Entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(),
+			Outcome: text, At: c.Created})
 		if done.Open = i < len(commands)-1; done.Open {
 			if err := store(done); err != nil {
 				return done, err
@@ -128,7 +135,8 @@ func (t *commandTask) executed(ctx context.Context, comment int64) (done outcome
 		return done, false, nil
 	}
 	if err := json.Unmarshal([]byte(value), &done); err != nil {
-		t.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown", "merge_request", t.hint.Number, "comment", comment, "error", err)
+		t.log.Warn("another version of Sluice executed the commands of a comment; their outcomes are unknown",
+			"merge_request", t.hint.Number, "comment", comment, "error", err)
 	}
 	return done, true, nil
 }
@@ -146,14 +154,16 @@ const (
 	together   = time.Minute // between two comments that belong together
 )
 
-// earlier returns a *Later if a comment was written shortly before c on the same merge request and its commands are not executed yet: webhooks
-// may arrive in another order, and an approval means what was requested before it. A freeze, a halt and a cancel wait for nothing.
+// earlier returns a *Later if a comment was written shortly before c on the same merge request and its commands are not
+// executed yet: webhooks may arrive in another order, and an approval means what was requested before it. A freeze, a
+// halt and a cancel wait for nothing.
 func (t *commandTask) earlier(ctx context.Context, c *forge.Comment, commands []command.Command, o others) error {
 	if urgentOnly(commands) {
 		return nil
 	}
 	now, key := t.Clock(), fmt.Sprintf("%s/%d", headKey(t.place, t.hint.Number), c.ID)
-	// Counted from the first turn, not from the hint's arrival: both comments may have waited for a hydration in the meantime.
+	// Counted from the first turn, not from the hint's arrival: both comments may have waited for a hydration in the
+	// meantime.
 	since, ok := t.turns.Get(key)
 	if !ok {
 		since = now
@@ -164,7 +174,8 @@ func (t *commandTask) earlier(ctx context.Context, c *forge.Comment, commands []
 	}
 	for i := range o.all {
 		before := &o.all[i]
-		if before.ID >= c.ID || c.Created.Sub(before.Created) > together || before.Author.Bot || strings.EqualFold(before.Author.Login, o.self.Login) || slices.Contains(o.handled, before.ID) {
+		if before.ID >= c.ID || c.Created.Sub(before.Created) > together || before.Author.Bot ||
+			strings.EqualFold(before.Author.Login, o.self.Login) || slices.Contains(o.handled, before.ID) {
 			continue
 		}
 		if commands, problems := command.Parse(before.Body); len(commands)+len(problems) == 0 {

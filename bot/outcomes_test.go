@@ -60,9 +60,11 @@ func (r *room) EditComment(ctx context.Context, repo forge.Repository, number in
 func (r *room) say(login, text string, at time.Time) hint.Hint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := forge.Comment{ID: int64(len(r.all) + 1), Author: forge.User{Login: login}, Body: text, Created: at, Updated: at}
+	c := forge.Comment{ID: int64(len(r.all) + 1), Author: forge.User{Login: login}, Body: text, Created: at,
+		Updated: at}
 	r.all = append(r.all, c)
-	return hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: c.ID, Text: forge.TextDigest(text), At: at}
+	return hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: c.ID,
+		Text: forge.TextDigest(text), At: at}
 }
 
 // log returns Sluice's own comment.
@@ -85,8 +87,8 @@ func roomed(r Forge, o Outcomes, h hint.Hint) (j *task, reviews *int) {
 	return j, reviews
 }
 
-// The commands of a comment are executed once, also if somebody deletes or replaces Sluice's comment with the log of commands, and if the log
-// could not be written at first.
+// The commands of a comment are executed once, also if somebody deletes or replaces Sluice's comment with the log of
+// commands, and if the log could not be written at first.
 func TestCommandsAreExecutedOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -106,7 +108,8 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 			}
 			spoil(r)
 		}
-		r.all = append(r.all[:1:1], slices.DeleteFunc(r.all[1:], func(c forge.Comment) bool { return !strings.Contains(c.Body, "sluice-log") })...)
+		r.all = append(r.all[:1:1], slices.DeleteFunc(r.all[1:],
+			func(c forge.Comment) bool { return !strings.Contains(c.Body, "sluice-log") })...)
 		j, reviews := roomed(r, kept, h)
 		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 {
 			t.Errorf("%s: executed %d times more, %v", name, *reviews, err)
@@ -117,8 +120,9 @@ func TestCommandsAreExecutedOnce(t *testing.T) {
 	}
 }
 
-// The log of a comment that was executed is written again as it was, although the comment was edited since, or its reactions changed its time
-// as on GitLab. Without the webhook's digest, that looks like an edit. A comment that was refused as edited stays refused when it is edited back.
+// The log of a comment that was executed is written again as it was, although the comment was edited since, or its
+// reactions changed its time as on GitLab. Without the webhook's digest, that looks like an edit. A comment that was
+// refused as edited stays refused when it is edited back.
 func TestEditedAfterItsCommands(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -132,7 +136,8 @@ func TestEditedAfterItsCommands(t *testing.T) {
 	r.all[0].Updated = now.Add(time.Second)
 	h.Text = ""
 	j, reviews := roomed(r, kept, h)
-	if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "a new review starts") || strings.Contains(r.log(), "edited") {
+	if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 ||
+		!strings.Contains(r.log(), "a new review starts") || strings.Contains(r.log(), "edited") {
 		t.Errorf("%v, %d reviews, the log is\n%s", err, *reviews, r.log())
 	}
 
@@ -140,8 +145,10 @@ func TestEditedAfterItsCommands(t *testing.T) {
 	h = r.say("mia", "/sluice retry", now)
 	r.all[0].Body = "/sluice cancel"
 	for range 2 {
-		j, reviews := roomed(r, kept, hint.Hint{Place: h.Place, Kind: h.Kind, Number: 8, Comment: h.Comment, Text: h.Text, At: now})
-		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 || !strings.Contains(r.log(), "edited") {
+		j, reviews := roomed(r, kept, hint.Hint{Place: h.Place, Kind: h.Kind, Number: 8, Comment: h.Comment,
+			Text: h.Text, At: now})
+		if err := (&commandTask{task: j}).comment(t.Context()); err != nil || *reviews != 0 ||
+			!strings.Contains(r.log(), "edited") {
 			t.Errorf("%v, %d reviews, the log is\n%s", err, *reviews, r.log())
 		}
 		r.all = r.all[:1]
@@ -161,19 +168,23 @@ func (s stubbornOutcomes) Keep(context.Context, hint.Place, int, int64, string) 
 // A comment whose outcome cannot be looked up is not executed. One whose outcome cannot be kept is repeated.
 func TestOutcomesThatFail(t *testing.T) {
 	t.Parallel()
-	for executed, o := range map[int]Outcomes{0: stubbornOutcomes{read: errNoAnswer}, 1: stubbornOutcomes{write: errNoAnswer}} {
+	for executed, o := range map[int]Outcomes{0: stubbornOutcomes{read: errNoAnswer},
+		1: stubbornOutcomes{write: errNoAnswer}} {
 		r := &room{}
 		j, reviews := roomed(r, o, r.say("mia", "/sluice retry", time.Now()))
-		if err := (&commandTask{task: j}).comment(t.Context()); !errors.Is(err, errNoAnswer) || *reviews != executed || r.log() != "" {
+		if err := (&commandTask{task: j}).comment(t.Context()); !errors.Is(err, errNoAnswer) || *reviews != executed ||
+			r.log() != "" {
 			t.Errorf("%d reviews, %v, log %q", *reviews, err, r.log())
 		}
 	}
 	large := newOwnOutcomes()
 	j, _ := roomed(&room{}, large, hint.Hint{Number: 7})
 	for range 2 {
-		out, err := (&commandTask{task: j}).once(t.Context(), &forge.Comment{ID: 1}, func(outcome, func(outcome) error) (outcome, error) {
-			return outcome{Entries: []report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, Refused: true}, nil
-		})
+		out, err := (&commandTask{task: j}).once(t.Context(), &forge.Comment{ID: 1},
+			func(outcome, func(outcome) error) (outcome, error) {
+				return outcome{Entries: []report.CommandEntry{{Outcome: strings.Repeat("x", maxOutcome)}}, Refused: true},
+					nil
+			})
 		if err != nil || !out.Refused {
 			t.Errorf("the refused is %v, the error is %v", out.Refused, err)
 		}
@@ -183,7 +194,8 @@ func TestOutcomesThatFail(t *testing.T) {
 	}
 }
 
-// A command waits a few seconds for one that was written before it, because its webhook may arrive later; a freeze does not.
+// A command waits a few seconds for one that was written before it, because its webhook may arrive later; a freeze does
+// not.
 func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -194,19 +206,31 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 		handled              bool
 		want                 bool
 	}{
-		"an approval after a promotion":      {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
-		"a mistake before it":                {login: "mia", first: "/sluice promot prod", second: "/sluice approve prod", want: true},
-		"after another person's":             {login: "ada", first: "/sluice promote prod", second: "/sluice approve prod", want: true},
-		"after a remark":                     {login: "mia", first: "looks good", second: "/sluice approve prod"},
-		"after an executed one":              {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", handled: true},
-		"after Sluice's own":                 {login: "sluice", first: "/sluice promote prod", second: "/sluice approve prod"},
-		"long after":                         {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", between: time.Hour},
-		"it has waited":                      {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", waited: orderFor},
-		"both have waited for a hydration":   {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", queued: time.Hour, want: true},
-		"from a replica whose clock is late": {login: "mia", first: "/sluice promote prod", second: "/sluice approve prod", queued: -time.Hour, waited: orderFor},
-		"a freeze does not wait":             {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x"},
-		"a freeze and an approval do":        {login: "mia", first: "/sluice promote prod", second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true},
-		"a cancel and a halt do not either":  {login: "mia", first: "/sluice promote prod", second: "/sluice cancel\n/sluice halt prod --reason x"},
+		"an approval after a promotion": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", want: true},
+		"a mistake before it": {login: "mia", first: "/sluice promot prod",
+			second: "/sluice approve prod", want: true},
+		"after another person's": {login: "ada", first: "/sluice promote prod",
+			second: "/sluice approve prod", want: true},
+		"after a remark": {login: "mia", first: "looks good", second: "/sluice approve prod"},
+		"after an executed one": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", handled: true},
+		"after Sluice's own": {login: "sluice", first: "/sluice promote prod",
+			second: "/sluice approve prod"},
+		"long after": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", between: time.Hour},
+		"it has waited": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", waited: orderFor},
+		"both have waited for a hydration": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", queued: time.Hour, want: true},
+		"from a replica whose clock is late": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice approve prod", queued: -time.Hour, waited: orderFor},
+		"a freeze does not wait": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice freeze prod --reason x"},
+		"a freeze and an approval do": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice freeze prod --reason x\n/sluice approve prod", want: true},
+		"a cancel and a halt do not either": {login: "mia", first: "/sluice promote prod",
+			second: "/sluice cancel\n/sluice halt prod --reason x"},
 	} {
 		r, kept := &room{}, newOwnOutcomes()
 		r.say(c.login, c.first, now.Add(-c.between))
@@ -225,12 +249,14 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 		}
 		if c.waited > 0 {
 			j.Clock = func() time.Time { return now.Add(-c.waited) }
-			if err := (&commandTask{task: j}).earlier(t.Context(), said, commands, others{self: forge.User{Login: "sluice"}, all: r.all}); err == nil {
+			if err := (&commandTask{task: j}).earlier(t.Context(), said, commands,
+				others{self: forge.User{Login: "sluice"}, all: r.all}); err == nil {
 				t.Errorf("%s: not at first", name)
 			}
 		}
 		j.Clock = func() time.Time { return now }
-		err = (&commandTask{task: j}).earlier(t.Context(), said, commands, others{self: forge.User{Login: "sluice"}, all: r.all})
+		err = (&commandTask{task: j}).earlier(t.Context(), said, commands,
+			others{self: forge.User{Login: "sluice"}, all: r.all})
 		later, waits := errors.AsType[*Later](err)
 		if waits != c.want || !waits && err != nil || waits && !later.Until.Equal(now.Add(orderAgain)) {
 			t.Errorf("%s: the error is %v", name, err)
@@ -245,21 +271,23 @@ func TestCommandsInTheOrderOfTheirComments(t *testing.T) {
 	}
 }
 
-// A cancelled task keeps the comment until the forge has answered what it sent: the forge may write it at any time, over what the next task
-// writes.
+// A cancelled task keeps the comment until the forge has answered what it sent: the forge may write it at any time,
+// over what the next task writes.
 func TestCancelledWritesAreAwaited(t *testing.T) {
 	t.Parallel()
 	r := &room{}
 	first := r.say("mia", "/sluice retry", time.Now())
 	j, _ := roomed(r, newOwnOutcomes(), first)
-	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 50}, false, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+	if err := (&commandTask{task: j}).answered(t.Context(), &forge.Comment{ID: 50}, false,
+		report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
 		t.Fatal(err)
 	}
 	r.block, r.begun = make(chan struct{}), make(chan struct{}, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	write := func(ctx context.Context, id int64) {
-		ended <- (&commandTask{task: j}).answered(ctx, &forge.Comment{ID: id}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"})
+		ended <- (&commandTask{task: j}).answered(ctx, &forge.Comment{ID: id}, false,
+			report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"})
 	}
 	go write(ctx, 51)
 	<-r.begun
@@ -281,8 +309,8 @@ func TestCancelledWritesAreAwaited(t *testing.T) {
 	}
 }
 
-// A comment whose second command fails for now goes on with that command: the first one is not repeated, because what was refused could be
-// allowed by then.
+// A comment whose second command fails for now goes on with that command: the first one is not repeated, because what
+// was refused could be allowed by then.
 func TestOnlyTheRestIsRepeated(t *testing.T) {
 	t.Parallel()
 	r, own := &room{}, newOwnOutcomes()
@@ -303,10 +331,12 @@ func TestOnlyTheRestIsRepeated(t *testing.T) {
 			t.Errorf("after %d: %v", started, err)
 		}
 	}
-	if started != 2 || strings.Count(r.log(), "a new review starts") != 2 || strings.Count(r.log(), "not understood") != 1 {
+	if started != 2 || strings.Count(r.log(), "a new review starts") != 2 ||
+		strings.Count(r.log(), "not understood") != 1 {
 		t.Errorf("%d reviews started, and the log is\n%s", started, r.log())
 	}
-	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h, place: h.Place}}).executed(t.Context(), h.Comment); done.Open || !known || err != nil {
+	if done, known, err := (&commandTask{task: &task{Bot: &Bot{Config: Config{Outcomes: own}}, hint: h,
+		place: h.Place}}).executed(t.Context(), h.Comment); done.Open || !known || err != nil {
 		t.Errorf("open is %t, known %t, %v", done.Open, known, err)
 	}
 }

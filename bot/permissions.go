@@ -26,7 +26,8 @@ func newPermissions(clock func() time.Time) *permissions {
 	return &permissions{clock: clock, writers: lru.New[time.Time](maxWriters)}
 }
 
-// access returns the permission of a merge request's author. Only write access is remembered, so that a new permission counts at once.
+// access returns the permission of a merge request's author. Only write access is remembered, so that a new permission
+// counts at once.
 func (w *permissions) access(ctx context.Context, f Forge, p hint.Place, login string) (forge.Access, error) {
 	key := p.String() + " " + login
 	now := w.clock()
@@ -57,7 +58,8 @@ func (t *task) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by
 		if access >= forge.AccessWrite || mr.Author.Bot {
 			return true, "", nil
 		}
-	} else if access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
+	} else if access, err := t.permissions.access(ctx, t.forge, t.place, mr.Author.Login); err == nil &&
+		access >= forge.AccessWrite {
 		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
 	}
 	self, err := t.forge.Self(ctx)

@@ -50,7 +50,8 @@ func (brokenVerdicts) Verdict(context.Context, hint.Place, int, string) (string,
 }
 func (brokenVerdicts) Record(context.Context, hint.Place, int, string, string) error { return nil }
 
-// replicas returns two replicas of a service, their forge, and the numbers of the merge requests whose reviews they enqueue.
+// replicas returns two replicas of a service, their forge, and the numbers of the merge requests whose reviews they
+// enqueue.
 func replicas(t *testing.T, verdicts Verdicts, open ...*forge.MergeRequest) (a, b *task, f *oneForge, enqueued *[]int) {
 	t.Helper()
 	enqueued = new([]int)
@@ -75,8 +76,8 @@ func say(t *testing.T, j *task, mr *forge.MergeRequest, state forge.StatusState,
 	}
 }
 
-// Two merge requests have one head. A replica that reviewed one of them long ago must not go by that verdict after another replica
-// reviewed it again.
+// Two merge requests have one head. A replica that reviewed one of them long ago must not go by that verdict after
+// another replica reviewed it again.
 func TestVerdictsOfOtherReplicas(t *testing.T) {
 	t.Parallel()
 	one, two := request(1, "main"), request(2, "main")
@@ -96,7 +97,8 @@ func TestVerdictsOfOtherReplicas(t *testing.T) {
 	}
 }
 
-// A replica knows the statuses that it wrote. One that another replica wrote since must not keep it from writing its own again.
+// A replica knows the statuses that it wrote. One that another replica wrote since must not keep it from writing its
+// own again.
 func TestStatusOfAnotherReplicaIsReplaced(t *testing.T) {
 	t.Parallel()
 	one := request(1, "main")
@@ -109,8 +111,8 @@ func TestStatusOfAnotherReplicaIsReplaced(t *testing.T) {
 	}
 }
 
-// While the green status of a merge request is on its way to the forge, another replica reviews a second one of the same head. The green
-// status arrives last and must not stay.
+// While the green status of a merge request is on its way to the forge, another replica reviews a second one of the
+// same head. The green status arrives last and must not stay.
 func TestStatusesOfReplicasCross(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"known before": true, "opened meanwhile": false} {

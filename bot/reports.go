@@ -19,7 +19,8 @@ func (t *task) note(mr *forge.MergeRequest, why string) {
 func (t *task) store(fleet hint.Place, mr *forge.MergeRequest, review *report.Review) {
 	var err error
 	if review.Links.HTML, err = t.Reports.Keep(t.place, fleet, mr, review); err != nil {
-		t.log.Warn("the page of the report is not stored", "merge_request", mr.Number, "head", mr.Head, "fleet", fleet, "error", err)
+		t.log.Warn("the page of the report is not stored", "merge_request", mr.Number, "head", mr.Head, "fleet", fleet,
+			"error", err)
 	}
 }
 

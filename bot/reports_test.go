@@ -42,7 +42,8 @@ func (f *talkingForge) Comments(context.Context, forge.Repository, int) ([]forge
 	return nil, nil
 }
 
-func (f *talkingForge) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
+func (f *talkingForge) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment,
+	error) {
 	if f.mute {
 		return nil, forge.ErrForbidden
 	}
@@ -104,8 +105,10 @@ type changedSpace struct{ bombSpace }
 
 func (s *changedSpace) Review(_ context.Context, r review.Request) (*review.Result, error) {
 	return &review.Result{Review: &report.Review{
-		Fleet: "demo", Base: r.Base.Hash.String(), Head: r.Head.Hash.String(), Version: "test", Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{},
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning, Message: "m"}}},
+		Fleet: "demo", Base: r.Base.Hash.String(), Head: r.Head.Hash.String(), Version: "test",
+		Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{},
+		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning,
+			Message: "m"}}},
 	}}, nil
 }
 
@@ -141,17 +144,19 @@ func (k *keeper) Closed(_ hint.Place, mr *forge.MergeRequest) error {
 	return k.err
 }
 
-// TestReportIsLinked: the comment and the status of a review link to the page of its report. A report that cannot be kept, because the
-// disk is full, leaves out the link and nothing else.
+// TestReportIsLinked: the comment and the status of a review link to the page of its report. A report that cannot be
+// kept, because the disk is full, leaves out the link and nothing else.
 func TestReportIsLinked(t *testing.T) {
 	t.Parallel()
 	const page = "https://sluice.example.com/f/a/b/-/merge-requests/7/0100.html"
 	for _, k := range []*keeper{{address: page}, {err: errors.New("no space left on device")}} {
 		space := &changedSpace{bombSpace{head: gitstore.Hash{1}}}
-		f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven", URL: "https://f.example.com/7", Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}
+		f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven",
+			URL: "https://f.example.com/7", Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}
 		var log bytes.Buffer
 		b := New(Config{
-			Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.NewTextHandler(&log, nil)), Reports: k,
+			Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Reports:  k,
 			Forges:   func(string) (Forge, bool) { return f, true },
 			Settings: func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true} },
 			Enqueue:  func(context.Context, hint.Hint) error { return nil },
@@ -174,7 +179,8 @@ func TestReportIsLinked(t *testing.T) {
 			t.Fatalf("comments %q, statuses %v", f.comments, f.statuses)
 		}
 		linked, url := strings.Contains(f.comments[0], "](<"+page+">)"), f.statuses[0].URL
-		if k.err == nil && (!linked || url != page) || k.err != nil && (linked || url != f.mr.URL || !strings.Contains(log.String(), "no space left on device")) {
+		if k.err == nil && (!linked || url != page) || k.err != nil &&
+			(linked || url != f.mr.URL || !strings.Contains(log.String(), "no space left on device")) {
 			t.Errorf("linked %v, status %s, comment %s, log %s", linked, url, f.comments[0], log.String())
 		}
 	}
@@ -193,20 +199,23 @@ func (f *goneForge) MergeRequest(ctx context.Context, r forge.Repository, number
 	return f.talkingForge.MergeRequest(ctx, r, number)
 }
 
-func (f *goneForge) OpenMergeRequests(ctx context.Context, r forge.Repository, branch string) ([]*forge.MergeRequest, error) {
+func (f *goneForge) OpenMergeRequests(ctx context.Context, r forge.Repository, branch string) ([]*forge.MergeRequest,
+	error) {
 	if f.gone {
 		return nil, nil
 	}
 	return f.talkingForge.OpenMergeRequests(ctx, r, branch)
 }
 
-// TestMergeRequestThatIsGone: the list of merge requests learns that the forge deleted one, also if the webhook was lost. A merge request
-// that is closed is recorded before its repository is opened, which can fail, and again if recording failed.
+// TestMergeRequestThatIsGone: the list of merge requests learns that the forge deleted one, also if the webhook was
+// lost. A merge request that is closed is recorded before its repository is opened, which can fail, and again if
+// recording failed.
 func TestMergeRequestThatIsGone(t *testing.T) {
 	t.Parallel()
 	k := &keeper{}
 	space := &changedSpace{bombSpace{head: gitstore.Hash{1}}}
-	f := &goneForge{talkingForge: talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven", Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}}
+	f := &goneForge{talkingForge: talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven",
+		Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}}
 	var opened error
 	var waiting []hint.Hint
 	b := New(Config{
@@ -231,7 +240,8 @@ func TestMergeRequestThatIsGone(t *testing.T) {
 	}
 	do("keep Seven warn", false)
 	f.gone, k.open = true, []int{7}
-	if err := (&sweepTask{task: &task{Bot: b, place: review.Place}}).enqueueClosed(t.Context(), nil); err != nil || len(waiting) != 1 || waiting[0] != review {
+	if err := (&sweepTask{task: &task{Bot: b, place: review.Place}}).enqueueClosed(t.Context(), nil); err != nil ||
+		len(waiting) != 1 || waiting[0] != review {
 		t.Errorf("the sweep enqueues %v, %v", waiting, err)
 	}
 	do("gone 7", false)

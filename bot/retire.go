@@ -13,17 +13,18 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// commentID returns the ID of the comments of a fleet in other repositories. Two fleets never have the same: a slash becomes a dot, and a
-// dot of the path %2E.
+// commentID returns the ID of the comments of a fleet in other repositories. Two fleets never have the same: a slash
+// becomes a dot, and a dot of the path %2E.
 func commentID(fleet hint.Place) string {
 	return strings.NewReplacer("%", "%25", ".", "%2E", "/", ".").Replace(fleet.Repo().Path)
 }
 
-// earlierCommentID returns the ID that comments of a fleet had before dots were escaped; "" if it is the same, or another fleet of the
-// repository has it now or had it too.
+// earlierCommentID returns the ID that comments of a fleet had before dots were escaped; "" if it is the same, or
+// another fleet of the repository has it now or had it too.
 func earlierCommentID(fleet hint.Place, uses []companions.Use) string {
 	before := func(p hint.Place) string { return strings.ReplaceAll(p.Repo().Path, "/", ".") }
-	if before(fleet) == commentID(fleet) || slices.ContainsFunc(uses, func(u companions.Use) bool { return u.Fleet != fleet && before(u.Fleet) == before(fleet) }) {
+	if before(fleet) == commentID(fleet) || slices.ContainsFunc(uses,
+		func(u companions.Use) bool { return u.Fleet != fleet && before(u.Fleet) == before(fleet) }) {
 		return ""
 	}
 	return before(fleet)
@@ -38,8 +39,8 @@ func (t *task) retiredState() string {
 	return b.String()
 }
 
-// retire says in the comments of fleets that no longer ask for reviews that nothing updates them. The first comment of a repository without
-// a fleet belongs to the first fleet that still asks.
+// retire says in the comments of fleets that no longer ask for reviews that nothing updates them. The first comment of
+// a repository without a fleet belongs to the first fleet that still asks.
 func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []companions.Use, fleetless bool) error {
 	over, state := t.uses.Over(t.place), t.retiredState()
 	if t.state(mr.Number).retired == state {
@@ -56,7 +57,8 @@ func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []compan
 			if id == "" {
 				continue
 			}
-			if err := why(id, "The fleet %s no longer asks for reviews of merge requests in this repository.", fleet); err != nil {
+			if err := why(id, "The fleet %s no longer asks for reviews of merge requests in this repository.",
+				fleet); err != nil {
 				return err
 			}
 		}
@@ -67,7 +69,8 @@ func (t *task) retire(ctx context.Context, mr *forge.MergeRequest, uses []compan
 	case fleetless && len(uses) == 0:
 		err = why("", "The fleet %s no longer asks for reviews of merge requests in this repository.", over[0])
 	case fleetless:
-		err = why(commentID(uses[0].Fleet), "The review for the fleet %s is in the first comment of Sluice.", uses[0].Fleet)
+		err = why(commentID(uses[0].Fleet), "The review for the fleet %s is in the first comment of Sluice.",
+			uses[0].Fleet)
 	}
 	if err == nil {
 		t.update(mr.Number, func(s *headState) { s.retired = state })

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Comments of two fleets never have the same ID. A comment from the time when they could is taken over if it can be of one fleet only.
+// Comments of two fleets never have the same ID. A comment from the time when they could is taken over if it can be of
+// one fleet only.
 func TestCommentIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[string]hint.Place{}

@@ -19,11 +19,11 @@ import (
 
 // Reviews compares merge requests and manages their previews.
 type Reviews interface {
-	// Reviewer judges the difference of two commits by the policy of the trunk. For an untrusted change it fetches nothing
-	// with credentials.
+	// Reviewer judges the difference of two commits by the policy of the trunk. For an untrusted change it fetches
+	// nothing with credentials.
 	review.Reviewer
-	// Companion compares the trunk of the fleet with another repository of it at two commits. It returns no review if the trunk does not ask
-	// for such reviews.
+	// Companion compares the trunk of the fleet with another repository of it at two commits. It returns no review if
+	// the trunk does not ask for such reviews.
 	Companion(ctx context.Context, r CompanionRequest) (*report.Review, error)
 	// DropPreview deletes the branch of a preview.
 	DropPreview(ctx context.Context, branch string) error
@@ -155,7 +155,8 @@ func (t *task) retryBehind(number int) error {
 		wait = first
 	}
 	t.update(number, func(s *headState) { s.behind = wait })
-	return &Later{Until: t.Clock().Add(wait), Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
+	return &Later{Until: t.Clock().Add(wait),
+		Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
 }
 
 // cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
@@ -168,14 +169,16 @@ func (t *reviewTask) cannot(ctx context.Context, why, basis string) error {
 	t.note(mr, why)
 	status := t.status(mr, verdictOwn)
 	if t.settings.Checks {
-		if failed, err := status.is(ctx, forge.Failure); err != nil || failed && t.state(mr.Number).failure == (failure{mr.Head, why}) {
+		if failed, err := status.is(ctx, forge.Failure); err != nil ||
+			failed && t.state(mr.Number).failure == (failure{mr.Head, why}) {
 			return err
 		}
 		f, unlock, err := status.writer(ctx, basis)
 		if err != nil {
 			return err
 		}
-		err = f.SetCheck(ctx, t.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		err = f.SetCheck(ctx, t.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure,
+			Title: why, Summary: why})
 		unlock()
 		if err == nil {
 			t.update(mr.Number, func(s *headState) { s.failure = failure{mr.Head, why} })
@@ -192,7 +195,8 @@ func (t *reviewTask) cannot(ctx context.Context, why, basis string) error {
 // reason, then in the status. Without the comment, an earlier review would stand there as if it were that of this head.
 func (t *reviewTask) exceeded(ctx context.Context, why string) error {
 	mr := t.mr
-	r := &report.Review{Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError, Errors: []string{why}}
+	r := &report.Review{Repository: t.place.Repo().Path, Head: mr.Head, Verdict: report.VerdictError,
+		Errors: []string{why}}
 	r.MergeRequest.Number, r.MergeRequest.URL, r.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	t.deps.Show(r, t.place)
 	var outcome publish.Outcome
@@ -204,14 +208,16 @@ func (t *reviewTask) exceeded(ctx context.Context, why string) error {
 	case ctx.Err() != nil: // the status is missing, also if the comment was written all the same: the queue repeats the task
 		return errors.Join(ctx.Err(), err)
 	case err != nil: // the review is too expensive to be repeated for a comment: the status has the beginning of the reason
-		t.log.Warn("the comment does not say why the review was stopped", "merge_request", mr.Number, "head", mr.Head, "why", why, "error", err)
+		t.log.Warn("the comment does not say why the review was stopped", "merge_request", mr.Number, "head", mr.Head,
+			"why", why, "error", err)
 	case outcome == publish.Superseded:
 		return t.retryBehind(mr.Number)
 	}
 	if err := t.cannot(ctx, why, basisOf(mr, t.identity)); err != nil {
 		return err
 	}
-	t.update(mr.Number, func(s *headState) { s.own.limit = t.limit() }) // no further review until the head changes or somebody comments /sluice retry
+	// no further review until the head changes or somebody comments /sluice retry
+	t.update(mr.Number, func(s *headState) { s.own.limit = t.limit() })
 	return nil
 }
 
@@ -244,7 +250,8 @@ func (t *reviewTask) reviewHead(ctx context.Context) (publish.Outcome, error) {
 	}
 	base, err := t.space.Commits.MergeBase(ctx, target, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
-		return publish.None, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch), "")
+		return publish.None, t.cannot(ctx, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch",
+			mr.TargetBranch), "")
 	}
 	if err != nil {
 		return "", err
@@ -312,7 +319,8 @@ func (t *reviewTask) closed(ctx context.Context) error {
 	if err != nil || !recorded && !t.hint.Force && t.state(mr.Number).ended == mr.State {
 		return err
 	}
-	t.update(mr.Number, func(s *headState) { s.reviewedOwn(input{}) }) // the merge request may be reopened with the same head before the cleanup ends
+	// the merge request may be reopened with the same head before the cleanup ends
+	t.update(mr.Number, func(s *headState) { s.reviewedOwn(input{}) })
 	if err := t.open(ctx); err != nil {
 		return err
 	}

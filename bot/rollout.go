@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// reporter shows what environments run: in statuses of commits, in the comments of merged merge requests and in the log.
+// reporter shows what environments run: in statuses of commits, in the comments of merged merge requests and in the
+// log.
 type reporter struct {
 	*task
 	tip gitstore.Commit // of the trunk, or an earlier commit that was hydrated after the fact
@@ -31,7 +32,8 @@ const maxRollouts = 30
 
 // rollouts updates the rollout in the comments of merged merge requests, from the tip back to the first commits that
 // every environment runs. It sends no request for a commit whose rollout did not change.
-func (r reporter) rollouts(ctx context.Context, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) error {
+func (r reporter) rollouts(ctx context.Context, f *fleet.Fleet, result *hydrate.Result,
+	promotions []promote.Status) error {
 	const key = "rollouts"
 	state := stateOf(r.tip, result, promotions)
 	if r.seen(key, state) {
@@ -78,7 +80,8 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promote.S
 	}
 	for i := range promotions {
 		p := &promotions[i]
-		fmt.Fprint(&b, " ", p.Environment, p.Tip, p.Source, p.Foreign, p.Decision.WaitsFor, p.Decision.LeftOut, waves(p))
+		fmt.Fprint(&b, " ", p.Environment, p.Tip, p.Source, p.Foreign, p.Decision.WaitsFor, p.Decision.LeftOut,
+			waves(p))
 	}
 	return b.String()
 }
@@ -109,7 +112,8 @@ func (r reporter) publishRollout(ctx context.Context, c gitstore.Commit, rows []
 
 // rolloutRows returns the state of a commit in each environment, and whether all environments run it. place maps the
 // trunk's commits to their position, the newest at 0: an environment that runs a newer commit runs this one too.
-func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []promote.Running, f *fleet.Fleet, result *hydrate.Result, promotions []promote.Status) (rows []report.RolloutRow, everywhere bool) {
+func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []promote.Running, f *fleet.Fleet,
+	result *hydrate.Result, promotions []promote.Status) (rows []report.RolloutRow, everywhere bool) {
 	out := make([]report.RolloutRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -125,7 +129,8 @@ func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []pr
 	for _, r := range running {
 		row := report.RolloutRow{Environment: r.Environment, State: "not rendered yet"}
 		if !r.Source.IsZero() {
-			row.Commit, row.Since, row.State = r.Source.String(), r.Since.UTC().Truncate(time.Second), "runs another commit"
+			row.Commit, row.Since, row.State = r.Source.String(), r.Since.UTC().Truncate(time.Second),
+				"runs another commit"
 		}
 		p := promoted[r.Environment]
 		if p != nil && rolledBack(p, commit.String()) != "" {
@@ -155,8 +160,8 @@ func rolloutRows(commit gitstore.Hash, place map[gitstore.Hash]int, running []pr
 	return out, everywhere
 }
 
-// without names the workspaces that an environment left out of a commit, in words that follow a state; "" if there is none. newer is the position
-// of the commit in place.
+// without names the workspaces that an environment left out of a commit, in words that follow a state; "" if there is
+// none. newer is the position of the commit in place.
 func without(p *promote.Status, newer int, place map[gitstore.Hash]int) string {
 	var out []string
 	for _, w := range p.Decision.LeftOut {
@@ -177,8 +182,8 @@ func without(p *promote.Status, newer int, place map[gitstore.Hash]int) string {
 	return " without " + rollout.Few(out)
 }
 
-// rolledBack describes the rollback of an environment from a commit: the restored commit, the person and the reason. It returns "" if
-// there was none.
+// rolledBack describes the rollback of an environment from a commit: the restored commit, the person and the reason. It
+// returns "" if there was none.
 func rolledBack(p *promote.Status, commit string) string {
 	for _, h := range p.Decision.Record.Holds {
 		if h.Source.Commit != commit || h.Cause == rollout.CauseStopped {
@@ -238,7 +243,8 @@ func (r reporter) hydrated(ctx context.Context, result *hydrate.Result) error {
 	var failed []error
 	name := r.context() + "/hydrate" // red if an earlier task could not hydrate the commit
 	if state := r.forge.state(ctx, r.place.Repo(), r.tip.Hash.String(), name); state == forge.Failure {
-		failed = append(failed, r.setStatus(ctx, forge.Status{Context: name, State: forge.Success, Description: "hydrated"}, false, r.tip.Hash.String()))
+		failed = append(failed, r.setStatus(ctx, forge.Status{Context: name, State: forge.Success,
+			Description: "hydrated"}, false, r.tip.Hash.String()))
 	}
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
@@ -298,7 +304,8 @@ func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
 	add := func(commit, text string) {
 		if commit != "" && !red[commit] {
 			red[commit] = true
-			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + text}, []string{commit}})
+			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure,
+				Description: e.Environment + ": " + text}, []string{commit}})
 		}
 	}
 	r := &e.Decision.Record
@@ -320,10 +327,12 @@ func promotedStatuses(prefix string, e *promote.Status) []promotedStatus {
 	commits := []string{e.Source.Commit, e.Tip}
 	switch state := wavesState(e); {
 	case e.Foreign != "":
-		s.State, s.Description = forge.Failure, fmt.Sprintf("`sluice status %s` says what to do: %s", e.Environment, e.Foreign)
+		s.State, s.Description = forge.Failure, fmt.Sprintf("`sluice status %s` says what to do: %s", e.Environment,
+			e.Foreign)
 		commits = commits[:1] // Sluice did not make the branch's tip
 	case r.Halt != nil:
-		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
+		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment,
+			cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
 	case state == rollout.WaveFailed:
 		s.State = forge.Failure
 	case state != rollout.WaveDone:
@@ -384,7 +393,8 @@ func (r reporter) logSilent(e *promote.Status) {
 		if now = append(now, line); slices.Contains(before, line) {
 			continue
 		}
-		r.log.Warn("apps posted no commit status since their cluster moved", "environment", e.Environment, "cluster", s.Cluster,
+		r.log.Warn("apps posted no commit status since their cluster moved", "environment", e.Environment, "cluster",
+			s.Cluster,
 			"apps", s.Apps, "status", s.Status, "since", s.Since, "command", s.Command())
 	}
 	if text := strings.Join(now, "\n"); !r.seen(key, text) {

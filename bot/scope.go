@@ -15,17 +15,19 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// A review compares a merge request with its merge base and judges it by the policy of the trunk. A new commit of the trunk concerns a
-// merge request if it changes
+// A review compares a merge request with its merge base and judges it by the policy of the trunk. A new commit of the
+// trunk concerns a merge request if it changes
 //
 //   - policy, sluice.yaml, sluice.lock, or the file of a cluster or a workspace;
 //   - a file that the merge request changes too: they may conflict, or the merge base moved;
 //   - a target that the merge request can affect, for example by a layer that both read.
 //
-// Other commits cannot change the effect of merging it. If the effect of a commit is unknown, the commit concerns every merge request.
+// Other commits cannot change the effect of merging it. If the effect of a commit is unknown, the commit concerns every
+// merge request.
 //
-// A review for a fleet renders the fleet's trunk. A new commit of the trunk does not concern the review if it changes only values and
-// Markdown files, and no target that the review compares. Every other file may decide which targets read the changed repository.
+// A review for a fleet renders the fleet's trunk. A new commit of the trunk does not concern the review if it changes
+// only values and Markdown files, and no target that the review compares. Every other file may decide which targets
+// read the changed repository.
 
 const (
 	maxScopes    = 500
@@ -68,7 +70,8 @@ func fleetScopeKey(p hint.Place, number int, fleetPlace hint.Place) string {
 func (t *reviewTask) rememberScope(ctx context.Context, r *report.Review, s scope) {
 	key := headKey(t.place, t.mr.Number)
 	t.scopes.Remove(key)
-	if len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Changes.Unclaimed() > 0 || len(r.Scope) > maxScopeSize {
+	if len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Changes.Unclaimed() > 0 ||
+		len(r.Scope) > maxScopeSize {
 		return
 	}
 	files, err := t.space.Fleets.Changed(ctx, s.base.Tree, s.head.Tree)
@@ -100,7 +103,8 @@ func (t *reviewTask) current(ctx context.Context) bool {
 	next.target = t.target
 	t.scopes.Add(key, &next)
 	t.update(t.mr.Number, func(s *headState) { s.reviewedOwn(now) })
-	t.log.Debug("the trunk's new commits do not concern the merge request", "merge_request", t.mr.Number, "trunk", t.target.Hash.String())
+	t.log.Debug("the trunk's new commits do not concern the merge request", "merge_request", t.mr.Number, "trunk",
+		t.target.Hash.String())
 	return true
 }
 
@@ -109,7 +113,8 @@ func (t *reviewTask) current(ctx context.Context) bool {
 func (t *reviewTask) rememberFleetScope(u companions.Use, r *report.Review) {
 	_, change, _ := t.deps.In(u.Fleet)
 	s := &fleetScope{trunk: u.Trunk, targets: r.Scope}
-	if change != nil || len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Scope == nil || len(r.Scope) > maxScopeSize {
+	if change != nil || len(r.Errors) > 0 || r.Changes == nil || len(r.Changes.Withheld) > 0 || r.Scope == nil ||
+		len(r.Scope) > maxScopeSize {
 		s.all, s.targets = true, nil
 	}
 	t.fleetScopes.Add(fleetScopeKey(t.place, t.mr.Number, u.Fleet), s)
@@ -138,7 +143,8 @@ func (t *reviewTask) currentForFleets(ctx context.Context) bool {
 
 // currentFor reports whether no commit of a fleet's trunk since the last review for the fleet concerns that review.
 func (t *reviewTask) currentFor(ctx context.Context, u companions.Use) bool {
-	if last, ok := t.state(t.mr.Number).trunks[u.Fleet.Fold()]; ok && last == u.Trunk { // also without the scope, which may have been evicted
+	// also without the scope, which may have been evicted
+	if last, ok := t.state(t.mr.Number).trunks[u.Fleet.Fold()]; ok && last == u.Trunk {
 		return true
 	}
 	key := fleetScopeKey(t.place, t.mr.Number, u.Fleet)
@@ -163,7 +169,8 @@ func (t *reviewTask) currentFor(ctx context.Context, u companions.Use) bool {
 	next.trunk = u.Trunk
 	t.fleetScopes.Add(key, &next)
 	t.update(t.mr.Number, func(s *headState) { s.trunks[u.Fleet.Fold()] = u.Trunk })
-	t.log.Debug("the new commits of a fleet's trunk do not concern the merge request", "merge_request", t.mr.Number, "fleet", u.Fleet.String(), "trunk", u.Trunk.String())
+	t.log.Debug("the new commits of a fleet's trunk do not concern the merge request", "merge_request", t.mr.Number,
+		"fleet", u.Fleet.String(), "trunk", u.Trunk.String())
 	return true
 }
 
@@ -195,7 +202,10 @@ func effectOf(ctx context.Context, fleets Fleets, m move) *effect {
 	}
 	for _, tree := range []gitstore.Hash{m.from, m.to} {
 		f, _, err := fleets.Fleet(ctx, tree)
-		if err != nil || slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return slices.Contains(files, c.File) }) ||
+		if err != nil || slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool {
+			return slices.Contains(files,
+				c.File)
+		}) ||
 			slices.ContainsFunc(f.Workspaces, func(w *fleet.Workspace) bool { return slices.Contains(files, w.File) }) {
 			return all
 		}
@@ -239,8 +249,8 @@ func prefixes(file string) []string {
 	return out
 }
 
-// shares reports whether two changes affect the same target. If one of them adds or removes targets, a common app or cluster
-// suffices, because the other change may affect an added target.
+// shares reports whether two changes affect the same target. If one of them adds or removes targets, a common app or
+// cluster suffices, because the other change may affect an added target.
 func shares(a, b []fleet.AffectedTarget) bool {
 	exists := func(t fleet.AffectedTarget) bool { return t.Effect != fleet.EffectChanged }
 	wide := slices.ContainsFunc(a, exists) || slices.ContainsFunc(b, exists)
@@ -253,7 +263,8 @@ func shares(a, b []fleet.AffectedTarget) bool {
 	})
 }
 
-// decidesReads reports whether a file of a fleet can decide which other files a target reads. Values and Markdown files cannot.
+// decidesReads reports whether a file of a fleet can decide which other files a target reads. Values and Markdown files
+// cannot.
 func decidesReads(file string) bool {
 	name := path.Base(file)
 	switch path.Ext(name) {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// movingFleets is a repository whose trees 1 and 2 are the trunk before and after a commit, and 3 and 4 the base and the head of a merge
-// request.
+// movingFleets is a repository whose trees 1 and 2 are the trunk before and after a commit, and 3 and 4 the base and
+// the head of a merge request.
 type movingFleets struct {
 	Fleets
 	Commits
@@ -36,7 +36,8 @@ func (m *movingFleets) Affected(context.Context, gitstore.Hash, gitstore.Hash) (
 }
 
 func (m *movingFleets) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.Problems, error) {
-	f := &fleet.Fleet{Clusters: []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}}, Workspaces: []*fleet.Workspace{{Name: "team", File: "workspaces/team.yaml"}}}
+	f := &fleet.Fleet{Clusters: []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}},
+		Workspaces: []*fleet.Workspace{{Name: "team", File: "workspaces/team.yaml"}}}
 	f.Spec.Trunk = "main"
 	return f, nil, nil
 }
@@ -45,7 +46,8 @@ func (m *movingFleets) Revision(context.Context, string, ...string) (gitstore.Co
 	return gitstore.Commit{}, nil
 }
 
-func (m *movingFleets) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit, error) {
+func (m *movingFleets) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit,
+	error) {
 	return trunkOf(ctx, m, named)
 }
 
@@ -68,8 +70,10 @@ func TestTrunkCommits(t *testing.T) {
 	}{
 		{"a file that no target reads", []string{"README.md"}, nil, own, false},
 		{"another app", []string{"apps/web/app.yaml"}, []fleet.AffectedTarget{changed("c1", "web")}, own, false},
-		{"the app on another cluster", []string{"apps/shop/layers/cluster/c2/values.yaml"}, []fleet.AffectedTarget{changed("c2", "shop")}, own, false},
-		{"a shared layer", []string{"apps/shop/layers/global/values.yaml"}, []fleet.AffectedTarget{changed("c1", "shop"), changed("c2", "shop")}, own, true},
+		{"the app on another cluster", []string{"apps/shop/layers/cluster/c2/values.yaml"},
+			[]fleet.AffectedTarget{changed("c2", "shop")}, own, false},
+		{"a shared layer", []string{"apps/shop/layers/global/values.yaml"},
+			[]fleet.AffectedTarget{changed("c1", "shop"), changed("c2", "shop")}, own, true},
 		{"the same file", []string{"a/values.yaml"}, nil, own, true},
 		{"a file in place of a folder", []string{"a"}, nil, own, true},
 		{"a folder in place of a file", []string{"a/values.yaml/x"}, nil, own, true},
@@ -79,16 +83,20 @@ func TestTrunkCommits(t *testing.T) {
 		{"sluice.lock", []string{"sluice.lock"}, nil, own, true},
 		{"a cluster", []string{"clusters/c1.yaml"}, nil, own, true},
 		{"a workspace", []string{"workspaces/team.yaml"}, nil, own, true},
-		{"a new app on the cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c1", "new")}, own, true},
-		{"a new app on another cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c2", "new")}, own, false},
-		{"the app, which the merge request adds to a cluster", []string{"charts/shop/x"}, []fleet.AffectedTarget{changed("c2", "shop")}, []fleet.AffectedTarget{added("c1", "shop")}, true},
+		{"a new app on the cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c1", "new")}, own,
+			true},
+		{"a new app on another cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c2", "new")}, own,
+			false},
+		{"the app, which the merge request adds to a cluster", []string{"charts/shop/x"},
+			[]fleet.AffectedTarget{changed("c2", "shop")}, []fleet.AffectedTarget{added("c1", "shop")}, true},
 	} {
 		space := &movingFleets{trunk: c.trunk, change: []string{"a/values.yaml", "b/values.yaml"}, affected: c.affected}
 		now := time.Unix(0, 0)
 		j := listingJob(nil, &now)
 		j.log = slog.New(slog.DiscardHandler)
 		j.space = &Workspace{Fleets: space, Commits: space}
-		before, after := gitstore.Commit{Hash: gitstore.Hash{1}, Tree: gitstore.Hash{1}}, gitstore.Commit{Hash: gitstore.Hash{2}, Tree: gitstore.Hash{2}}
+		before, after := gitstore.Commit{Hash: gitstore.Hash{1}, Tree: gitstore.Hash{1}},
+			gitstore.Commit{Hash: gitstore.Hash{2}, Tree: gitstore.Hash{2}}
 		mr := &forge.MergeRequest{Number: 7, Head: "head", TargetBranch: "main"}
 		base, head := gitstore.Commit{Tree: gitstore.Hash{3}}, gitstore.Commit{Tree: gitstore.Hash{4}}
 		current := func(mr *forge.MergeRequest, target gitstore.Commit) bool {
@@ -128,7 +136,8 @@ func TestTrunkCommits(t *testing.T) {
 		}
 		space.broken, j.moves = nil, nil
 		for name, partial := range map[string]*report.Review{
-			"errors": {Changes: &diff.ChangeSet{}, Scope: c.scope, Errors: []string{"broken"}}, "no comparison": {Scope: c.scope},
+			"errors":           {Changes: &diff.ChangeSet{}, Scope: c.scope, Errors: []string{"broken"}},
+			"no comparison":    {Scope: c.scope},
 			"too many targets": {Changes: &diff.ChangeSet{}, Scope: make([]fleet.AffectedTarget, maxScopeSize+1)},
 		} {
 			if review(partial); current(mr, after) {

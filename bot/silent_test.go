@@ -32,15 +32,17 @@ func TestSilentAppsAreReported(t *testing.T) {
 	f := &sharedHead{}
 	b := New(Config{Clock: clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	j := &task{
-		Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: Settings{Context: "sluice"},
-		log: b.Log, space: &Workspace{Branches: sameRepository{}},
+		Bot: b, forge: statusForge{f, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet",
+		settings: Settings{Context: "sluice"},
+		log:      b.Log, space: &Workspace{Branches: sameRepository{}},
 	}
 	posted := map[string]bool{}
 	report := func(later time.Duration) (description string, logged []string) {
 		t.Helper()
 		now = moved.Add(later)
 		log.Reset()
-		if err := (reporter{task: j}).promoted(t.Context(), []promote.Status{rolling(t, now, moved, posted)}); err != nil {
+		if err := (reporter{task: j}).promoted(t.Context(), []promote.Status{rolling(t, now, moved,
+			posted)}); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.TrimSpace(log.String()); text != "" {
@@ -59,9 +61,11 @@ func TestSilentAppsAreReported(t *testing.T) {
 		clusters    []string // of the log's lines
 	}{
 		{10 * time.Minute, "", "prod wave all, 1 of 1: baking (health: ", nil},
-		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " + rollout.Stamp(moved), []string{"eu-1", "eu-2"}},
+		{15 * time.Minute, "", "prod waits: shop, web on eu-1 posted no status argocd/shop/* since " +
+			rollout.Stamp(moved), []string{"eu-1", "eu-2"}},
 		{20 * time.Minute, "", "prod waits: shop, web on eu-1 ", nil},
-		{25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ", []string{"eu-1"}},
+		{25 * time.Minute, "eu-1/shop", "prod waits: web on eu-1 posted no status argocd/web/* since ",
+			[]string{"eu-1"}},
 		{30 * time.Minute, "eu-1/web", "prod waits: shop, web on eu-2 ", nil},
 		{35 * time.Minute, "eu-2/web", "prod waits: shop on eu-2 ", []string{"eu-2"}},
 	} {
@@ -75,7 +79,8 @@ func TestSilentAppsAreReported(t *testing.T) {
 			continue
 		}
 		for i, cluster := range c.clusters {
-			for _, part := range []string{"level=WARN", "environment=prod", "cluster=" + cluster, "kubectl --context " + cluster + " -n argocd annotate application "} {
+			for _, part := range []string{"level=WARN", "environment=prod", "cluster=" + cluster, "kubectl --context " +
+				cluster + " -n argocd annotate application "} {
 				if !strings.Contains(logged[i], part) {
 					t.Errorf("after %s: %q lacks %q", c.later, logged[i], part)
 				}
@@ -90,10 +95,12 @@ func rolling(t *testing.T, now, moved time.Time, posted map[string]bool) promote
 	t.Helper()
 	source := rollout.Source{Commit: "c1"}
 	record := rollout.NewRecord("prod")
-	record.Progress = &rollout.Progress{Source: source, Tree: "t", Started: moved, LastMove: moved, Changed: []string{"eu-1", "eu-2"}, Current: 2}
+	record.Progress = &rollout.Progress{Source: source, Tree: "t", Started: moved, LastMove: moved,
+		Changed: []string{"eu-1", "eu-2"}, Current: 2}
 	var clusters []rollout.ClusterState
 	for _, name := range record.Progress.Changed {
-		c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "t", Desired: "t", Apps: []string{"shop", "web"}}
+		c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "t", Desired: "t",
+			Apps: []string{"shop", "web"}}
 		for _, app := range c.Apps {
 			if posted[name+"/"+app] {
 				c.Statuses = append(c.Statuses, rollout.Status{Name: "argocd/" + app + "/" + name, State: "success"})

@@ -39,11 +39,13 @@ type knownStatus struct {
 }
 
 const (
-	statusesFresh   = 5 * time.Minute  // age at which they are read again, because another replica or tool may have written one
-	statusesLong    = 40 * time.Minute // limit of the interval, which doubles with each read as long as nothing is written
-	statusesKept    = 2000             // commits in the cache
-	maxRewrites     = 20               // writes that change only the description; further ones are delayed
-	rewriteInterval = time.Hour        // interval of further ones
+	// age at which they are read again, because another replica or tool may have written one
+	statusesFresh = 5 * time.Minute
+	// limit of the interval, which doubles with each read as long as nothing is written
+	statusesLong    = 40 * time.Minute
+	statusesKept    = 2000      // commits in the cache
+	maxRewrites     = 20        // writes that change only the description; further ones are delayed
+	rewriteInterval = time.Hour // interval of further ones
 )
 
 // statusForge is a forge that skips statuses that the commit already has.
@@ -114,7 +116,8 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 		return have, nil
 	}
 	list, err := q.Forge.CommitStatuses(ctx, repo, commit)
-	if _, limited := errors.AsType[*forge.RateLimitError](err); limited || errors.Is(err, forge.ErrNotFound) || ctx.Err() != nil {
+	if _, limited := errors.AsType[*forge.RateLimitError](err); limited || errors.Is(err, forge.ErrNotFound) ||
+		ctx.Err() != nil {
 		return nil, err
 	}
 	return q.read(key, now, list, err), nil

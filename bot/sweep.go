@@ -22,7 +22,8 @@ type sweepTask struct {
 	tips map[string]gitstore.Commit // of target branches
 }
 
-// reviewOpen enqueues the reviews of the open merge requests into the trunk, except those that the trunk's new commits do not concern.
+// reviewOpen enqueues the reviews of the open merge requests into the trunk, except those that the trunk's new commits
+// do not concern.
 func (t *sweepTask) reviewOpen(ctx context.Context, trunk string) error {
 	open, err := t.forge.OpenMergeRequests(ctx, t.place.Repo(), trunk)
 	if err != nil {
@@ -39,9 +40,9 @@ func (t *sweepTask) reviewOpen(ctx context.Context, trunk string) error {
 	return nil
 }
 
-// run enqueues hints for events whose webhooks may be lost: open merge requests that changed since their last
-// review, the trunk, closed merge requests that are listed as open or have a preview, and commands. It continues after errors. A sweep that
-// finds no change sends two requests to the forge, whatever the number of merge requests.
+// run enqueues hints for events whose webhooks may be lost: open merge requests that changed since their last review,
+// the trunk, closed merge requests that are listed as open or have a preview, and commands. It continues after errors.
+// A sweep that finds no change sends two requests to the forge, whatever the number of merge requests.
 func (t *sweepTask) run(ctx context.Context) error {
 	began := t.Clock()
 	open, err := t.forge.OpenMergeRequests(ctx, t.place.Repo(), "")
@@ -53,12 +54,15 @@ func (t *sweepTask) run(ctx context.Context) error {
 		if t.unchanged(ctx, mr) {
 			continue
 		}
-		// A review that takes longer than the time between sweeps has not finished yet: another hint would begin it again, for ever.
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number, Unless: true}); err != nil {
+		// A review that takes longer than the time between sweeps has not finished yet: another hint would begin it
+		// again, for ever.
+		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: mr.Number,
+			Unless: true}); err != nil {
 			return err
 		}
 	}
-	if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Trunk, Force: true}); err != nil { // also what the fleet follows
+	// also what the fleet follows
+	if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Trunk, Force: true}); err != nil {
 		return err
 	}
 	if err := errors.Join(t.enqueueClosed(ctx, open), t.enqueueSweeps(ctx, t.uses.SweptWith(t.place))); err != nil {
@@ -120,7 +124,8 @@ func (t *sweepTask) tipOf(ctx context.Context, branch string) (gitstore.Commit, 
 	return tip, nil
 }
 
-// enqueueClosed enqueues merge requests that the reports list as open although they are not, because the webhook of their closing was lost.
+// enqueueClosed enqueues merge requests that the reports list as open although they are not, because the webhook of
+// their closing was lost.
 func (t *sweepTask) enqueueClosed(ctx context.Context, open []*forge.MergeRequest) error {
 	for _, number := range t.Reports.OpenRequests(t.place) {
 		if numbered(open, number) != nil {
@@ -148,10 +153,12 @@ func (t *sweepTask) enqueueClosedPreviews(ctx context.Context, open []*forge.Mer
 	}
 	for _, branch := range branches {
 		number, err := strconv.Atoi(strings.TrimPrefix(branch, previewPrefix))
-		if err != nil || number <= 0 || slices.ContainsFunc(open, func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
+		if err != nil || number <= 0 || slices.ContainsFunc(open,
+			func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
 			continue
 		}
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number,
+			Force: true}); err != nil {
 			return err
 		}
 	}
@@ -183,13 +190,15 @@ func (t *sweepTask) recoverCommands(ctx context.Context) error {
 		}
 		handled := publish.Handled(self, all)
 		for _, c := range all {
-			if now.Sub(c.Created) > fresh || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) || slices.Contains(handled, c.ID) {
+			if now.Sub(c.Created) > fresh || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) ||
+				slices.Contains(handled, c.ID) {
 				continue
 			}
 			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
 				continue
 			}
-			if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Comment, Number: mr.Number, Comment: c.ID}); err != nil {
+			if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Comment, Number: mr.Number,
+				Comment: c.ID}); err != nil {
 				return err
 			}
 		}

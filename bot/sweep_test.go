@@ -40,7 +40,8 @@ func (s *quietSpace) Revision(_ context.Context, rev string, _ ...string) (gitst
 	return gitstore.Commit{Hash: s.tips[rev]}, nil
 }
 
-func (s *quietSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit, error) {
+func (s *quietSpace) Trunk(ctx context.Context, named func(context.Context, gitstore.Commit) string) (gitstore.Commit,
+	error) {
 	return trunkOf(ctx, s, named)
 }
 
@@ -48,7 +49,8 @@ func (s *quietSpace) Previews(context.Context, string) ([]string, error) { retur
 
 // A sweep over 100 unchanged reviewed merge requests sends two requests and enqueues no review. It enqueues merge
 // requests with another head, other labels, another target branch or another tip of it, those that were never reviewed,
-// and those that are closed although the list of reports has them as open. It does not begin running reviews of open ones again.
+// and those that are closed although the list of reports has them as open. It does not begin running reviews of open
+// ones again.
 func TestIdleSweep(t *testing.T) {
 	t.Parallel()
 	f := &quietForge{}

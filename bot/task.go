@@ -93,8 +93,8 @@ func (t *task) subject(name string) string { return t.place.String() + " " + nam
 // trunkKey is the subject under which a Bot caches the name of a repository's trunk.
 const trunkKey = "trunk branch"
 
-// trunkBranch returns the name of the trunk; "" if it is unknown. In a repository without a fleet, it is the branch that fleets take content
-// from.
+// trunkBranch returns the name of the trunk; "" if it is unknown. In a repository without a fleet, it is the branch
+// that fleets take content from.
 func (t *task) trunkBranch(ctx context.Context) string {
 	name := t.ownTrunk(ctx)
 	if uses := t.uses.Of(t.place); name == "" && len(uses) > 0 {
@@ -138,8 +138,8 @@ func (t *task) context() string {
 	return "sluice"
 }
 
-// statusContext returns the context of the status with a verdict for merge requests into a branch. A repository that is a
-// fleet itself has a status of its own beside that of other fleets.
+// statusContext returns the context of the status with a verdict for merge requests into a branch. A repository that is
+// a fleet itself has a status of its own beside that of other fleets.
 func (t *task) statusContext(ctx context.Context, target, verdict string) string {
 	if verdict == verdictOwn {
 		return t.contextFor(ctx, target)

@@ -57,8 +57,8 @@ func (t *trunkTask) run(ctx context.Context) error {
 	return nil
 }
 
-// work hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests that brought
-// them. If the tip is new, it reviews the open merge requests again, because their base moved.
+// work hydrates the tip of the trunk, evaluates promotions, and reports both on the commits and on the merge requests
+// that brought them. If the tip is new, it reviews the open merge requests again, because their base moved.
 func (t *trunkTask) work(ctx context.Context) error {
 	tip, f, err := t.tip(ctx)
 	if errors.Is(err, ErrNoFleet) {
@@ -71,13 +71,15 @@ func (t *trunkTask) work(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{trunkTask: trunkTask{task: t.task}, tip: tip, fleet: f}).enqueue(ctx)); err != nil {
+	if err := errors.Join(t.learnUses(ctx, f, tip.Tree), (&follower{trunkTask: trunkTask{task: t.task}, tip: tip,
+		fleet: f}).enqueue(ctx)); err != nil {
 		return err
 	}
 	earlier, err := t.backfill(ctx, tip)
 	var result *hydrate.Result
 	if err == nil {
-		result, err = t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: t.settings.PerPush})
+		result, err = t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true,
+			PerPush: t.settings.PerPush})
 	}
 	if errors.Is(err, ErrRefused) {
 		return errors.Join(earlier, t.refused(ctx, tip, err))
@@ -96,7 +98,8 @@ func (t *trunkTask) work(ctx context.Context) error {
 	}
 	t.unsettled = t.unsettled || err != nil || !quiet(result, promotions)
 	for _, e := range promotions {
-		t.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
+		t.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits",
+			e.Decision.WaitsFor)
 	}
 	report := reporter{t.task, tip}
 	reported := errors.Join(earlier,
@@ -121,11 +124,12 @@ func (t *trunkTask) work(ctx context.Context) error {
 func (t *trunkTask) refused(ctx context.Context, c gitstore.Commit, why error) error {
 	t.unsettled = true
 	t.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
-	return t.forge.SetStatus(ctx, t.place.Repo(), c.Hash.String(), forge.Status{Context: t.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
+	return t.forge.SetStatus(ctx, t.place.Repo(), c.Hash.String(),
+		forge.Status{Context: t.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
 }
 
-// tolerate returns an error from writing statuses if a retry may help. It logs other errors and returns nil, because the next task of
-// the trunk writes the statuses again.
+// tolerate returns an error from writing statuses if a retry may help. It logs other errors and returns nil, because
+// the next task of the trunk writes the statuses again.
 func (t *trunkTask) tolerate(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, forge.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -155,7 +159,8 @@ func (t *trunkTask) backfill(ctx context.Context, tip gitstore.Commit) (reported
 		if f == nil {
 			continue
 		}
-		result, err := t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: t.settings.PerPush})
+		result, err := t.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true,
+			PerPush: t.settings.PerPush})
 		if errors.Is(err, ErrRefused) {
 			reported = errors.Join(reported, t.tolerate(ctx, t.refused(ctx, c, err)))
 			continue
@@ -191,7 +196,8 @@ func (t *trunkTask) tip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, err
 	return t.readable(ctx, tip, f, broken)
 }
 
-func (t *trunkTask) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit, *fleet.Fleet, error) {
+func (t *trunkTask) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit,
+	*fleet.Fleet, error) {
 	if err == nil {
 		return tip, f, nil
 	}
@@ -216,16 +222,18 @@ func (t *trunkTask) brokenFleet(ctx context.Context, tip gitstore.Commit, err er
 	}
 	t.unsettled = true
 	return t.tolerate(ctx, t.forge.SetStatus(ctx, t.place.Repo(), tip.Hash.String(), forge.Status{
-		Context: t.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
+		Context: t.context() + "/hydrate", State: forge.Failure,
+		Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
 	}))
 }
 
-// Most checks of promotions find what the last one found. Such a check ends after a listing of the refs. It must not if anything but a branch
-// can change its result: the time, the forge, a check, or an error that a retry may mend. Every sweep makes a whole check, so that a status that
-// somebody else overwrote, or another configuration, is noticed as before.
+// Most checks of promotions find what the last one found. Such a check ends after a listing of the refs. It must not if
+// anything but a branch can change its result: the time, the forge, a check, or an error that a retry may mend. Every
+// sweep makes a whole check, so that a status that somebody else overwrote, or another configuration, is noticed as
+// before.
 
-// settledKey is the subject under which a Bot remembers the refs of a repository in which only a move of a branch gives the trunk's task something
-// to do.
+// settledKey is the subject under which a Bot remembers the refs of a repository in which only a move of a branch gives
+// the trunk's task something to do.
 const settledKey = "settled"
 
 // settledRefs identifies the refs that the task reads and the settings that apply.
@@ -237,8 +245,8 @@ func (t *trunkTask) settledRefs(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s %+v", refs, t.settings), nil
 }
 
-// settle remembers the refs if the task, which has succeeded, left nothing to do. refs are those of the source repository, so it remembers none
-// where the rendered branches are elsewhere.
+// settle remembers the refs if the task, which has succeeded, left nothing to do. refs are those of the source
+// repository, so it remembers none where the rendered branches are elsewhere.
 func (t *trunkTask) settle(ctx context.Context, refs string) {
 	if t.unsettled {
 		return

@@ -17,11 +17,14 @@ import (
 type Urgency struct {
 	Cancels bool // it cancels the review of its merge request, which may run
 	Stops   bool // it freezes, halts or rolls back: it waits for no hydration of its repository
-	First   bool // it only freezes or halts: it goes before other commands that wait. A rollback does not: what it restores depends on them
+	// it only freezes or halts: it goes before other commands that wait. A rollback does not: what it restores depends
+	// on them
+	First bool
 }
 
-// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. A command that was refused
-// to its author for lack of a right a short time ago stops nothing. It changes nothing: processing the comment executes its commands.
+// Urgency reports what a comment may interrupt. It is the zero Urgency unless the author has write access. A command
+// that was refused to its author for lack of a right a short time ago stops nothing. It changes nothing: processing the
+// comment executes its commands.
 func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
@@ -52,7 +55,8 @@ func (b *Bot) Urgency(ctx context.Context, t hint.Hint) (Urgency, error) {
 	return out, nil
 }
 
-// NoRightError means that the trunk's sluice.yaml does not give the author of a command the right to it. It is an ErrRefused.
+// NoRightError means that the trunk's sluice.yaml does not give the author of a command the right to it. It is an
+// ErrRefused.
 type NoRightError struct{ Reason string }
 
 // Error returns the reason.
@@ -61,8 +65,8 @@ func (e *NoRightError) Error() string { return ErrRefused.Error() + ": " + e.Rea
 // Unwrap returns ErrRefused.
 func (e *NoRightError) Unwrap() error { return ErrRefused }
 
-// noUrgency is how long a command waits like others after its author was refused the same one for lack of a right. The rights are known only once
-// the fleet is read, so the first one goes first, and the next ones do not.
+// noUrgency is how long a command waits like others after its author was refused the same one for lack of a right. The
+// rights are known only once the fleet is read, so the first one goes first, and the next ones do not.
 const noUrgency = 10 * time.Minute
 
 // noUrgencyKey names a stop by verb and target: who may not freeze prod may still be allowed to freeze dev.

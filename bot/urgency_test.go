@@ -35,8 +35,8 @@ func (s *saying) Access(_ context.Context, _ forge.Repository, login string) (fo
 	return forge.AccessNone, forge.ErrNotFound
 }
 
-// Only the unchanged comment of a person with write access interrupts anything. Only freezes and halts alone go before other commands: what
-// another command does may depend on those before it.
+// Only the unchanged comment of a person with write access interrupts anything. Only freezes and halts alone go before
+// other commands: what another command does may depend on those before it.
 func TestUrgency(t *testing.T) {
 	t.Parallel()
 	const freeze = "/sluice freeze prod --reason fire"
@@ -45,22 +45,25 @@ func TestUrgency(t *testing.T) {
 		bot, edited bool
 		want        Urgency
 	}{
-		"freeze":                   {freeze, "mia", false, false, Urgency{Stops: true, First: true}},
-		"freeze and halt":          {freeze + "\n/sluice halt dev", "mia", false, false, Urgency{Stops: true, First: true}},
+		"freeze": {freeze, "mia", false, false, Urgency{Stops: true, First: true}},
+		"freeze and halt": {freeze + "\n/sluice halt dev", "mia", false, false,
+			Urgency{Stops: true, First: true}},
 		"rollback":                 {"/sluice rollback prod", "mia", false, false, Urgency{Stops: true}},
 		"freeze after an unfreeze": {"/sluice unfreeze dev\n" + freeze, "mia", false, false, Urgency{Stops: true}},
-		"freeze and cancel":        {freeze + "\n/sluice cancel", "mia", false, false, Urgency{Stops: true, Cancels: true}},
-		"unfreeze":                 {"/sluice unfreeze prod", "mia", false, false, Urgency{}},
-		"a reader":                 {freeze, "zoe", false, false, Urgency{}},
-		"a stranger":               {freeze, "eve", false, false, Urgency{}},
-		"a bot":                    {freeze, "mia", true, false, Urgency{}},
-		"edited":                   {freeze, "mia", false, true, Urgency{}},
+		"freeze and cancel": {freeze + "\n/sluice cancel", "mia", false, false,
+			Urgency{Stops: true, Cancels: true}},
+		"unfreeze":   {"/sluice unfreeze prod", "mia", false, false, Urgency{}},
+		"a reader":   {freeze, "zoe", false, false, Urgency{}},
+		"a stranger": {freeze, "eve", false, false, Urgency{}},
+		"a bot":      {freeze, "mia", true, false, Urgency{}},
+		"edited":     {freeze, "mia", false, true, Urgency{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := &saying{access: map[string]forge.Access{"mia": forge.AccessWrite, "zoe": forge.AccessRead}}
 			f.comment = forge.Comment{Body: c.text, Author: forge.User{Login: c.login, Bot: c.bot}}
-			h := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 1, Comment: 2, Text: forge.TextDigest(c.text)}
+			h := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 1, Comment: 2,
+				Text: forge.TextDigest(c.text)}
 			if c.edited {
 				f.comment.Body += "\n/sluice halt prod"
 			}
@@ -72,8 +75,8 @@ func TestUrgency(t *testing.T) {
 	}
 }
 
-// A freeze that was refused to somebody for lack of a right stops nothing when it is repeated. Another refusal, such as of a misspelt name or of a
-// promotion, costs nothing.
+// A freeze that was refused to somebody for lack of a right stops nothing when it is repeated. Another refusal, such as
+// of a misspelt name or of a promotion, costs nothing.
 func TestUrgencyWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	const freeze, place = "/sluice freeze prod --reason fire\n/sluice cancel", hint.Place("hub:acme/fleet")
@@ -83,7 +86,8 @@ func TestUrgencyWithoutTheRight(t *testing.T) {
 	b := New(Config{Forges: func(string) (Forge, bool) { return f, true }, Clock: func() time.Time { return now }})
 	stops := func(want bool) {
 		t.Helper()
-		got, err := b.Urgency(t.Context(), hint.Hint{Place: place, Kind: hint.Comment, Number: 1, Comment: 2, Text: forge.TextDigest(freeze)})
+		got, err := b.Urgency(t.Context(), hint.Hint{Place: place, Kind: hint.Comment, Number: 1, Comment: 2,
+			Text: forge.TextDigest(freeze)})
 		if err != nil || got.Stops != want || !got.Cancels {
 			t.Errorf("the result of Urgency is %+v, the error is %v, want %t", got, err, want)
 		}
@@ -140,20 +144,24 @@ func (c *cutOff) Promotions(ctx context.Context, _ gitstore.Commit) ([]promote.S
 
 func (c *cutOff) Order(context.Context, Order) (string, error) { return "", nil }
 
-// A task of the trunk that is interrupted during its promotions is not done, even if nothing is left to report: the queue would forget it, and
-// with it the promotions.
+// A task of the trunk that is interrupted during its promotions is not done, even if nothing is left to report: the
+// queue would forget it, and with it the promotions.
 func TestInterruptedPromotionsAreNotDone(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	space := &cutOff{interrupt: cancel}
 	f := &sharedHead{}
 	b := New(Config{
-		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context, hint.Hint) error { return nil },
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context,
+			hint.Hint) error {
+			return nil
+		},
 		Forges:   func(string) (Forge, bool) { return f, true },
 		Settings: func(hint.Place) Settings { return Settings{Context: "sluice"} },
 		Observe:  func(string, string, time.Duration) {},
 		Open: func(context.Context, hint.Place) (*Workspace, error) {
-			return &Workspace{Commits: space, Fleets: space, Branches: space, Environments: space, Close: func() {}}, nil
+			return &Workspace{Commits: space, Fleets: space, Branches: space, Environments: space, Close: func() {}},
+				nil
 		},
 	})
 	if err := b.Do(ctx, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Trunk}); !errors.Is(err, errCut) {

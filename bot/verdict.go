@@ -56,13 +56,15 @@ func (s headStatus) say(ctx context.Context, state forge.StatusState, text, basi
 		return err
 	}
 	status := forge.Status{State: state, Description: text}
-	return publish.Say(ctx, f, s.place.Repo(), s.mr.Head, status, publish.Options{Context: f.context, URL: s.mr.URL, Checks: s.settings.Checks})
+	return publish.Say(ctx, f, s.place.Repo(), s.mr.Head, status,
+		publish.Options{Context: f.context, URL: s.mr.URL, Checks: s.settings.Checks})
 }
 
-// record records the state that the review of the merge request alone gives its head. basis is the basisOf a review that
-// need not be repeated; "" for other states.
+// record records the state that the review of the merge request alone gives its head. basis is the basisOf a review
+// that need not be repeated; "" for other states.
 func (s headStatus) record(ctx context.Context, state forge.StatusState, basis string) error {
-	if err := s.Verdicts.Record(ctx, s.place, s.mr.Number, s.name, verdict{s.mr.Head, state, basis}.String()); err != nil {
+	if err := s.Verdicts.Record(ctx, s.place, s.mr.Number, s.name,
+		verdict{s.mr.Head, state, basis}.String()); err != nil {
 		return fmt.Errorf("record the verdict of merge request %d: %w", s.mr.Number, err)
 	}
 	return nil
@@ -118,7 +120,10 @@ func (s headStatus) sameHead(ctx context.Context) ([]*forge.MergeRequest, error)
 		return nil, err
 	}
 	own := s.contextFor(ctx, s.mr.TargetBranch)
-	return slices.DeleteFunc(all, func(other *forge.MergeRequest) bool { return s.contextFor(ctx, other.TargetBranch) != own }), nil
+	return slices.DeleteFunc(all, func(other *forge.MergeRequest) bool {
+		return s.contextFor(ctx,
+			other.TargetBranch) != own
+	}), nil
 }
 
 // withHead returns the open merge requests with a head, other than the one of a number.
@@ -143,9 +148,10 @@ type floor struct {
 	instead bool // the state replaces that of the own merge request, which somebody without write access opened
 }
 
-// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not
-// reviewed counts as pending. Without others, the state is Success. If people with write access opened some of them,
-// those of others do not count: anybody can open a merge request with a head that is public, and describe it at will.
+// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was
+// not reviewed counts as pending. Without others, the state is Success. If people with write access opened some of
+// them, those of others do not count: anybody can open a merge request with a head that is public, and describe it at
+// will.
 func (s headStatus) worstOther(ctx context.Context) (worst floor, unknown []int, err error) {
 	worst.state = forge.Success
 	others, err := s.sameHead(ctx)
@@ -187,7 +193,8 @@ func (s headStatus) worstOther(ctx context.Context) (worst floor, unknown []int,
 	return worst, unknown, nil
 }
 
-// mayDecide reports whether the author of a merge request has write access. It asks nobody if there is nothing to decide.
+// mayDecide reports whether the author of a merge request has write access. It asks nobody if there is nothing to
+// decide.
 func (t *task) mayDecide(ctx context.Context, mr *forge.MergeRequest, shared bool) (bool, error) {
 	if !shared || mr.Author.Bot && !mr.Fork { // only people with write access push to branches of the repository
 		return true, nil
@@ -214,11 +221,13 @@ func (s headStatus) writer(ctx context.Context, basis string) (f verdictForge, u
 	if unlock, err = s.statusLocks.lock(ctx, s.subject(s.mr.Head)); err != nil {
 		return verdictForge{}, nil, err
 	}
-	return verdictForge{statusForge: s.forge, status: s, context: s.statusContext(ctx, s.mr.TargetBranch, s.name), basis: basis}, unlock, nil
+	return verdictForge{statusForge: s.forge, status: s, context: s.statusContext(ctx, s.mr.TargetBranch, s.name),
+		basis: basis}, unlock, nil
 }
 
 // MergeRequest implements forge.MergeRequests: an open merge request comes from the listing, without its text.
-func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
+func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest,
+	error) {
 	all, err := v.status.listings.open(ctx, v.statusForge, v.place)
 	if err != nil {
 		return nil, err
@@ -251,10 +260,11 @@ func (v verdictForge) SetCheck(ctx context.Context, repo forge.Repository, c for
 	})
 }
 
-// write records the state of the merge request, and writes the worst one of its head. Another replica may do the same for
-// another merge request at the same time. Each records its own verdict before it reads those of the others, and reads
-// them again after it wrote the status. So whoever writes the status last has seen every verdict.
-func (v verdictForge) write(ctx context.Context, state forge.StatusState, text string, set func(forge.StatusState, string) error) error {
+// write records the state of the merge request, and writes the worst one of its head. Another replica may do the same
+// for another merge request at the same time. Each records its own verdict before it reads those of the others, and
+// reads them again after it wrote the status. So whoever writes the status last has seen every verdict.
+func (v verdictForge) write(ctx context.Context, state forge.StatusState, text string,
+	set func(forge.StatusState, string) error) error {
 	s := v.status
 	if err := s.record(ctx, state, v.basis); err != nil {
 		return err
@@ -304,7 +314,8 @@ func (f floor) combined(s forge.StatusState, text string) (forge.StatusState, st
 // enqueueReviews enqueues reviews of merge requests, also where they were reviewed before.
 func (t *task) enqueueReviews(ctx context.Context, numbers []int) error {
 	for _, number := range numbers {
-		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
+		if err := t.Enqueue(ctx, hint.Hint{Place: t.place, Kind: hint.Review, Number: number,
+			Force: true}); err != nil {
 			return err
 		}
 	}

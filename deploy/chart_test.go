@@ -19,8 +19,10 @@ import (
 // typed are the kinds of the chart's objects as Kubernetes' own types: an unknown field is an error.
 func typed(kind string) any {
 	return map[string]any{
-		"StatefulSet": &appsv1.StatefulSet{}, "Deployment": &appsv1.Deployment{}, "ConfigMap": &corev1.ConfigMap{}, "Service": &corev1.Service{}, "ServiceAccount": &corev1.ServiceAccount{},
-		"Ingress": &networkingv1.Ingress{}, "NetworkPolicy": &networkingv1.NetworkPolicy{}, "PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
+		"StatefulSet": &appsv1.StatefulSet{}, "Deployment": &appsv1.Deployment{}, "ConfigMap": &corev1.ConfigMap{},
+		"Service": &corev1.Service{}, "ServiceAccount": &corev1.ServiceAccount{},
+		"Ingress": &networkingv1.Ingress{}, "NetworkPolicy": &networkingv1.NetworkPolicy{},
+		"PodDisruptionBudget":     &policyv1.PodDisruptionBudget{},
 		"HorizontalPodAutoscaler": &autoscalingv2.HorizontalPodAutoscaler{},
 	}[kind]
 }
@@ -72,8 +74,10 @@ func TestChart(t *testing.T) {
 		t.Errorf("sluice check: %v\n%s%s", err, out, problems)
 	}
 	want := map[string][]string{
-		"single":   {"ConfigMap", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount", "ServiceMonitor", "StatefulSet"},
-		"replicas": {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"},
+		"single": {"ConfigMap", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount",
+			"ServiceMonitor", "StatefulSet"},
+		"replicas": {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "NetworkPolicy", "PodDisruptionBudget",
+			"Service", "ServiceAccount"},
 	}
 	for _, mode := range modes() {
 		objects := rendered(t, fleet, mode)
@@ -83,7 +87,8 @@ func TestChart(t *testing.T) {
 		var pod corev1.PodSpec
 		if mode == "single" {
 			s := get[appsv1.StatefulSet](t, objects, "StatefulSet").Spec
-			if pod = s.Template.Spec; *s.Replicas != 1 || len(s.VolumeClaimTemplates) != 1 || s.VolumeClaimTemplates[0].Name != "data" {
+			if pod = s.Template.Spec; *s.Replicas != 1 || len(s.VolumeClaimTemplates) != 1 ||
+				s.VolumeClaimTemplates[0].Name != "data" {
 				t.Errorf("single: %+v", s)
 			}
 		} else {
@@ -96,7 +101,8 @@ func TestChart(t *testing.T) {
 		restricted(t, mode, &pod)
 		probed(t, mode, &pod)
 		configured(t, mode, &pod, get[corev1.ConfigMap](t, objects, "ConfigMap").Data["config.yaml"])
-		if account := get[corev1.ServiceAccount](t, objects, "ServiceAccount"); account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+		if account := get[corev1.ServiceAccount](t, objects,
+			"ServiceAccount"); account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
 			t.Errorf("%s: the service account has a token", mode)
 		}
 		network(t, mode, get[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy"))
@@ -107,11 +113,13 @@ func TestChart(t *testing.T) {
 func restricted(t *testing.T, mode string, pod *corev1.PodSpec) {
 	t.Helper()
 	s := pod.SecurityContext
-	if s == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.FSGroup != 65532 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.AutomountServiceAccountToken {
+	if s == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.FSGroup != 65532 ||
+		s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.AutomountServiceAccountToken {
 		t.Errorf("%s: the pod is %+v", mode, pod)
 	}
 	c := pod.Containers[0]
-	if x := c.SecurityContext; *x.AllowPrivilegeEscalation || !*x.ReadOnlyRootFilesystem || fmt.Sprint(x.Capabilities.Drop, x.Capabilities.Add) != "[ALL] []" {
+	if x := c.SecurityContext; *x.AllowPrivilegeEscalation || !*x.ReadOnlyRootFilesystem ||
+		fmt.Sprint(x.Capabilities.Drop, x.Capabilities.Add) != "[ALL] []" {
 		t.Errorf("%s: the security context is %+v", mode, x)
 	}
 	writable := []string{}
@@ -124,7 +132,8 @@ func restricted(t *testing.T, mode string, pod *corev1.PodSpec) {
 		t.Errorf("%s: writable: %v", mode, writable)
 	}
 	for _, v := range pod.Volumes {
-		if v.HostPath != nil || v.Name == "tmp" && v.EmptyDir == nil || v.Secret != nil && *v.Secret.DefaultMode != 0o440 {
+		if v.HostPath != nil || v.Name == "tmp" && v.EmptyDir == nil ||
+			v.Secret != nil && *v.Secret.DefaultMode != 0o440 {
 			t.Errorf("%s: volume %+v", mode, v)
 		}
 	}
@@ -133,12 +142,14 @@ func restricted(t *testing.T, mode string, pod *corev1.PodSpec) {
 func probed(t *testing.T, mode string, pod *corev1.PodSpec) {
 	t.Helper()
 	c := pod.Containers[0]
-	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.StartupProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.StartupProbe.HTTPGet.Path != "/healthz" ||
+		c.ReadinessProbe.HTTPGet.Path != "/readyz" {
 		t.Errorf("%s: probes %+v", mode, c)
 	}
 	const drain = 120 // seconds, the default
 	if *pod.TerminationGracePeriodSeconds <= drain {
-		t.Errorf("%s: the pod is killed after %d seconds, while the service may drain for %d", mode, *pod.TerminationGracePeriodSeconds, drain)
+		t.Errorf("%s: the pod is killed after %d seconds, while the service may drain for %d", mode,
+			*pod.TerminationGracePeriodSeconds, drain)
 	}
 }
 
@@ -156,7 +167,8 @@ func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 		}
 		files++
 		folder := mounted + filepath.Dir(name)
-		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == folder }) {
+		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.MountPath == folder }) {
 			t.Errorf("%s: nothing is mounted at %s", mode, folder)
 		}
 	}
@@ -164,7 +176,8 @@ func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 		t.Errorf("%s: the configuration names %d files below %s, want %d:\n%s", mode, files, mounted, want, config)
 	}
 	cluster := strings.Contains(config, "url: nats://nats.nats.svc:4222")
-	if cluster != (mode == "replicas") || !strings.Contains(config, "listen: :8080") || !strings.Contains(config, "metrics: :9090") {
+	if cluster != (mode == "replicas") || !strings.Contains(config, "listen: :8080") ||
+		!strings.Contains(config, "metrics: :9090") {
 		t.Errorf("%s: the config is %s", mode, config)
 	}
 }
@@ -172,7 +185,8 @@ func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 func autoscaled(t *testing.T, h *autoscalingv2.HorizontalPodAutoscaler) {
 	t.Helper()
 	m := h.Spec.Metrics[0]
-	if h.Spec.ScaleTargetRef.Kind != "Deployment" || h.Spec.MaxReplicas != 5 || m.External == nil || m.External.Metric.Name != "sluice_queue_oldest_seconds" || m.External.Target.Value.String() != "60" {
+	if h.Spec.ScaleTargetRef.Kind != "Deployment" || h.Spec.MaxReplicas != 5 || m.External == nil ||
+		m.External.Metric.Name != "sluice_queue_oldest_seconds" || m.External.Target.Value.String() != "60" {
 		t.Errorf("autoscaler: %+v", h.Spec)
 	}
 }
@@ -190,7 +204,8 @@ func network(t *testing.T, mode string, p *networkingv1.NetworkPolicy) {
 			out = append(out, port.Port.String())
 		}
 	}
-	want := map[string]string{"single": "[http metrics] [53 53 443]", "replicas": "[http metrics] [53 53 443 4222 4318]"}[mode]
+	want := map[string]string{"single": "[http metrics] [53 53 443]",
+		"replicas": "[http metrics] [53 53 443 4222 4318]"}[mode]
 	if got := fmt.Sprint(in, out); got != want || len(p.Spec.PolicyTypes) != 2 {
 		t.Errorf("%s: network policy %s, want %s", mode, got, want)
 	}
@@ -201,19 +216,23 @@ func TestChartOptions(t *testing.T) {
 	t.Parallel()
 	fleet := newFleet(t)
 	base := read(t, "chart/sluice/ci/replicas-values.yaml")
-	write(t, values(fleet, "replicas"), strings.NewReplacer("autoscaling: {enabled: true", "replicas: 4\nautoscaling: {enabled: false").Replace(base)+
+	write(t, values(fleet, "replicas"), strings.NewReplacer("autoscaling: {enabled: true",
+		"replicas: 4\nautoscaling: {enabled: false").Replace(base)+
 		"serviceAccount: {create: false, name: mine}\npodDisruptionBudget: {enabled: false}\nnodeSelector: {pool: x}\ntolerations: [{key: a, operator: Exists}]\n")
 	objects := rendered(t, fleet, "replicas")
 	d := get[appsv1.Deployment](t, objects, "Deployment").Spec
-	if *d.Replicas != 4 || d.Template.Spec.ServiceAccountName != "mine" || d.Template.Spec.NodeSelector["pool"] != "x" || len(d.Template.Spec.Tolerations) != 1 {
+	if *d.Replicas != 4 || d.Template.Spec.ServiceAccountName != "mine" ||
+		d.Template.Spec.NodeSelector["pool"] != "x" || len(d.Template.Spec.Tolerations) != 1 {
 		t.Errorf("the spec is %+v", d)
 	}
-	if objects["HorizontalPodAutoscaler"] != nil || objects["PodDisruptionBudget"] != nil || objects["ServiceAccount"] != nil {
+	if objects["HorizontalPodAutoscaler"] != nil || objects["PodDisruptionBudget"] != nil ||
+		objects["ServiceAccount"] != nil {
 		t.Errorf("the objects are %v", slices.Sorted(maps.Keys(objects)))
 	}
 	write(t, values(fleet, "replicas"), strings.Replace(base, "maxReplicas: 5", "maxReplicas: 5, metric: Pods", 1))
 	h := get[autoscalingv2.HorizontalPodAutoscaler](t, rendered(t, fleet, "replicas"), "HorizontalPodAutoscaler")
-	if m := h.Spec.Metrics[0]; m.Pods == nil || m.Pods.Metric.Name != "sluice_queue_oldest_seconds" || m.Pods.Target.AverageValue.String() != "60" {
+	if m := h.Spec.Metrics[0]; m.Pods == nil || m.Pods.Metric.Name != "sluice_queue_oldest_seconds" ||
+		m.Pods.Target.AverageValue.String() != "60" {
 		t.Errorf("the spec is %+v", h.Spec)
 	}
 }
@@ -224,12 +243,18 @@ func TestChartRefuses(t *testing.T) {
 	fleet := newFleet(t)
 	single, replicas := read(t, "chart/sluice/ci/single-values.yaml"), read(t, "chart/sluice/ci/replicas-values.yaml")
 	for name, c := range map[string]struct{ mode, text, want string }{
-		"no NATS":          {"replicas", strings.Replace(replicas, `url: "nats://nats.nats.svc:4222"`, `url: ""`, 1), "nats.url is needed"},
-		"no tag":           {"single", strings.Replace(single, ", tag: 1.2.3", "", 1), "image.tag or image.digest is needed"},
-		"no registry":      {"single", strings.Replace(single, "repository: registry.example.com/sluice, ", "", 1), "image.repository is needed"},
-		"the chart's key":  {"single", strings.Replace(single, "sweep: 1m", "listen: :9", 1), "config.listen is the chart"},
-		"autoscaled":       {"single", single + "autoscaling: {enabled: true}\n", "autoscaling needs the mode replicas"},
-		"no host":          {"single", strings.Replace(single, "host: sluice.example.com", "host: \"\"", 1), "ingress.host is needed"},
+		"no NATS": {"replicas", strings.Replace(replicas, `url: "nats://nats.nats.svc:4222"`, `url: ""`, 1),
+			"nats.url is needed"},
+		"no tag": {"single", strings.Replace(single, ", tag: 1.2.3", "", 1),
+			"image.tag or image.digest is needed"},
+		"no registry": {"single", strings.Replace(single, "repository: registry.example.com/sluice, ", "", 1),
+			"image.repository is needed"},
+		"the chart's key": {"single", strings.Replace(single, "sweep: 1m", "listen: :9", 1),
+			"config.listen is the chart"},
+		"autoscaled": {"single", single + "autoscaling: {enabled: true}\n",
+			"autoscaling needs the mode replicas"},
+		"no host": {"single", strings.Replace(single, "host: sluice.example.com", "host: \"\"", 1),
+			"ingress.host is needed"},
 		"no such mode":     {"single", single + "mode: many\n", "mode"},
 		"a typing error":   {"single", single + "replcias: 3\n", "replcias"},
 		"a path that goes": {"single", strings.Replace(single, "path: service", "path: ../etc", 1), "path"},

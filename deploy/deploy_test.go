@@ -96,10 +96,13 @@ func newFleet(t *testing.T) string {
 		t.Fatal(err)
 	}
 	const api = "apiVersion: sluice.dev/v1alpha1\n"
-	write(t, filepath.Join(dir, "sluice.yaml"), api+"kind: Fleet\nmetadata: {name: deploy}\nspec: {layers: [cluster], environments: [{name: test}]}\n")
-	write(t, filepath.Join(dir, "apps/sluice/app.yaml"), api+"kind: App\nmetadata: {name: sluice}\nspec: {namespace: sluice, placement: {}, source: {helm: {path: charts/sluice}}}\n")
+	write(t, filepath.Join(dir, "sluice.yaml"), api+
+		"kind: Fleet\nmetadata: {name: deploy}\nspec: {layers: [cluster], environments: [{name: test}]}\n")
+	write(t, filepath.Join(dir, "apps/sluice/app.yaml"), api+
+		"kind: App\nmetadata: {name: sluice}\nspec: {namespace: sluice, placement: {}, source: {helm: {path: charts/sluice}}}\n")
 	for _, mode := range modes() {
-		write(t, filepath.Join(dir, "clusters", mode+".yaml"), api+"kind: Cluster\nmetadata: {name: "+mode+"}\nspec: {environment: test, kubeVersion: 1.33.2, apiVersions: [monitoring.coreos.com/v1]}\n")
+		write(t, filepath.Join(dir, "clusters", mode+".yaml"), api+"kind: Cluster\nmetadata: {name: "+mode+
+			"}\nspec: {environment: test, kubeVersion: 1.33.2, apiVersions: [monitoring.coreos.com/v1]}\n")
 		write(t, values(dir, mode), read(t, filepath.Join("chart/sluice/ci", mode+"-values.yaml")))
 	}
 	commit(t, dir)
@@ -113,7 +116,8 @@ func values(dir, mode string) string {
 func commit(t *testing.T, dir string) {
 	t.Helper()
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "chart"}} {
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=Ada", "-c",
+			"user.email=ada@example.com"}, args...)...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -166,10 +170,12 @@ func serveCheck(t *testing.T, config string) error {
 
 func TestServeCheckFails(t *testing.T) {
 	t.Parallel()
-	if err := serveCheck(t, "data: /var/lib/sluice\nforges: []\n"); err == nil || !strings.Contains(err.Error(), "at least one forge") {
+	if err := serveCheck(t, "data: /var/lib/sluice\nforges: []\n"); err == nil ||
+		!strings.Contains(err.Error(), "at least one forge") {
 		t.Errorf("a configuration without forges: %v", err)
 	}
-	if err := serveCheck(t, strings.Replace(read(t, "config.yaml"), "kind: github", "knid: github", 1)); err == nil || !strings.Contains(err.Error(), "knid") {
+	if err := serveCheck(t, strings.Replace(read(t, "config.yaml"), "kind: github", "knid: github", 1)); err == nil ||
+		!strings.Contains(err.Error(), "knid") {
 		t.Errorf("a configuration with an unknown key: %v", err)
 	}
 }
@@ -202,7 +208,8 @@ func TestCompose(t *testing.T) {
 	if !ok || len(c.Services) != 1 {
 		t.Fatalf("services: %+v", c.Services)
 	}
-	if !strings.Contains(s.Image, "sluice") || s.User != "65532:65532" || !s.ReadOnly || fmt.Sprint(s.CapDrop, s.SecurityOpt) != "[ALL] [no-new-privileges:true]" || s.StopGracePeriod != "150s" {
+	if !strings.Contains(s.Image, "sluice") || s.User != "65532:65532" || !s.ReadOnly ||
+		fmt.Sprint(s.CapDrop, s.SecurityOpt) != "[ALL] [no-new-privileges:true]" || s.StopGracePeriod != "150s" {
 		t.Errorf("service: %+v", s)
 	}
 	at := map[string]string{}
@@ -218,7 +225,8 @@ func TestCompose(t *testing.T) {
 	config := read(t, "config.yaml")
 	for _, name := range s.Secrets {
 		if c.Secrets[name].File == "" || !strings.Contains(config, "/run/secrets/"+name+"}") {
-			t.Errorf("the secret %s has the file %q, and config.yaml names it: %v", name, c.Secrets[name].File, strings.Contains(config, name))
+			t.Errorf("the secret %s has the file %q, and config.yaml names it: %v", name, c.Secrets[name].File,
+				strings.Contains(config, name))
 		}
 	}
 	if n := strings.Count(config, "{file: /run/secrets/"); n != len(s.Secrets) {
@@ -237,16 +245,20 @@ func TestUnit(t *testing.T) {
 		lines[strings.TrimSpace(line)] = true
 	}
 	for _, want := range []string{
-		"DynamicUser=yes", "StateDirectory=sluice", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "PrivateDevices=yes", "NoNewPrivileges=yes",
-		"CapabilityBoundingSet=", "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "RestrictNamespaces=yes", "SystemCallFilter=@system-service",
-		"MemoryDenyWriteExecute=yes", "ProtectKernelTunables=yes", "ProtectControlGroups=yes", "ExecReload=/bin/kill -HUP $MAINPID", "KillMode=mixed", "TimeoutStopSec=150s",
+		"DynamicUser=yes", "StateDirectory=sluice", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes",
+		"PrivateDevices=yes", "NoNewPrivileges=yes",
+		"CapabilityBoundingSet=", "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "RestrictNamespaces=yes",
+		"SystemCallFilter=@system-service",
+		"MemoryDenyWriteExecute=yes", "ProtectKernelTunables=yes", "ProtectControlGroups=yes",
+		"ExecReload=/bin/kill -HUP $MAINPID", "KillMode=mixed", "TimeoutStopSec=150s",
 		"ExecStart=/usr/local/bin/sluice serve --config /etc/sluice/config.yaml --log json",
 	} {
 		if !lines[want] {
 			t.Errorf("sluice.service lacks the line %s", want)
 		}
 	}
-	for _, name := range regexp.MustCompile(`/run/secrets/([\w.]+)}`).FindAllStringSubmatch(read(t, "config.yaml"), -1) {
+	for _, name := range regexp.MustCompile(`/run/secrets/([\w.]+)}`).FindAllStringSubmatch(read(t, "config.yaml"),
+		-1) {
 		if want := fmt.Sprintf("LoadCredential=%s:/etc/sluice/secrets/%s", name[1], name[1]); !lines[want] {
 			t.Errorf("sluice.service lacks the line %s", want)
 		}

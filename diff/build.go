@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Compare returns the change set of targets whose objects are in memory. environments defines their order in the result.
+// Compare returns the change set of targets whose objects are in memory. environments defines their order in the
+// result.
 func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
 	b := NewBuilder()
 	for _, same := range alike(targets) {
@@ -39,8 +40,8 @@ func alike(targets []Target) [][]Target {
 	return out
 }
 
-// Builder makes a change set from the targets of one app after the other, so that not all of their objects must be in memory: it keeps of a
-// group only the changes that the set shows. It is not safe for concurrent use.
+// Builder makes a change set from the targets of one app after the other, so that not all of their objects must be in
+// memory: it keeps of a group only the changes that the set shows. It is not safe for concurrent use.
 type Builder struct {
 	known    map[pairKey]*ObjectChange // nil: no change
 	lines    int                       // in known
@@ -56,7 +57,8 @@ func NewBuilder() *Builder {
 	return &Builder{known: map[pairKey]*ObjectChange{}, groups: map[string]*mergedGroup{}}
 }
 
-// mergedGroup is a group that is being built. Its targets have changes that differ only in values that the registry defines for each cluster.
+// mergedGroup is a group that is being built. Its targets have changes that differ only in values that the registry
+// defines for each cluster.
 type mergedGroup struct {
 	id, app  string
 	places   []place
@@ -74,8 +76,9 @@ type place struct{ cluster, environment string }
 // maxKnown is the number of lines in the changes of object pairs that a Builder remembers, about 50 bytes each.
 const maxKnown = 1 << 20
 
-// Add adds targets of one app whose objects are equal, with equal Sync, Keeps and Force: the objects of the first count. All targets with
-// these objects must be added at once. Targets of one app should follow each other, since they share work.
+// Add adds targets of one app whose objects are equal, with equal Sync, Keeps and Force: the objects of the first
+// count. All targets with these objects must be added at once. Targets of one app should follow each other, since they
+// share work.
 func (b *Builder) Add(same []Target) {
 	b.compared += len(same)
 	changes := b.changes(&same[0])
@@ -143,7 +146,10 @@ func (b *Builder) ChangeSet(withheld []Withheld, environments []string, f Fleet)
 		out.Groups = append(out.Groups, m.group(environments, f))
 	}
 	slices.SortStableFunc(out.Groups, compareGroups)
-	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster)) })
+	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int {
+		return cmp.Or(cmp.Compare(a.App, b.App),
+			cmp.Compare(a.Cluster, b.Cluster))
+	})
 	out.sum()
 	return out
 }
@@ -205,7 +211,8 @@ func shortID(parts ...string) string {
 // commonFacts returns the facts that have the same value on the clusters of all targets.
 func commonFacts(targets []Target) map[string]string {
 	shared := maps.Clone(targets[0].facts())
-	for i := 1; i < len(targets) && len(shared) > 0; i++ { // most changes of a whole fleet: the facts of the other targets do not matter
+	// most changes of a whole fleet: the facts of the other targets do not matter
+	for i := 1; i < len(targets) && len(shared) > 0; i++ {
 		own := targets[i].facts()
 		maps.DeleteFunc(shared, func(reference, value string) bool {
 			have, ok := own[reference]

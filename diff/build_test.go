@@ -19,17 +19,20 @@ func varied(app string, n, size int) Target {
 	object := func(value string) []Object {
 		o := manifest.Object{
 			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"},
-			"data": map[string]any{"cluster": fmt.Sprintf("c-%03d", n), "value": value, "size": strings.Repeat("x", size)},
+			"data": map[string]any{"cluster": fmt.Sprintf("c-%03d", n), "value": value,
+				"size": strings.Repeat("x", size)},
 		}
 		return []Object{{Key: fmt.Sprint(app, n, value, size), Object: o}}
 	}
 	return Target{
-		App: app, Cluster: fmt.Sprintf("c-%03d", n), Environment: "prod", Before: object("old"), After: object(fmt.Sprintf("new on c-%03d", n)),
+		App: app, Cluster: fmt.Sprintf("c-%03d", n), Environment: "prod", Before: object("old"),
+		After: object(fmt.Sprintf("new on c-%03d", n)),
 		Facts: func() map[string]string { return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", n)} },
 	}
 }
 
-// The order in which targets are added does not change the result, and neither does what the builder forgets between them.
+// The order in which targets are added does not change the result, and neither does what the builder forgets between
+// them.
 func TestBuilderForgets(t *testing.T) {
 	t.Parallel()
 	var targets []Target
@@ -39,7 +42,8 @@ func TestBuilderForgets(t *testing.T) {
 		}
 	}
 	want := Compare(targets, nil, []string{"prod"}, allPlaced{})
-	if len(want.Groups) != 2 || want.Compared != len(targets) || want.Groups[0].Example != "c-000" || len(want.Groups[0].Clusters) != 60 || !reflect.DeepEqual(want.Groups[0].Varies, []string{"cluster.name"}) {
+	if len(want.Groups) != 2 || want.Compared != len(targets) || want.Groups[0].Example != "c-000" ||
+		len(want.Groups[0].Clusters) != 60 || !reflect.DeepEqual(want.Groups[0].Varies, []string{"cluster.name"}) {
 		t.Fatalf("%d groups: %+v", len(want.Groups), want.Groups)
 	}
 	b := NewBuilder()

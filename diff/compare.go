@@ -57,7 +57,8 @@ func compare(before, after manifest.Object, by applying) *ObjectChange {
 	return finish(out, before, after, by, stored)
 }
 
-// finish counts the lines and judges the change. stored has the changes of fields that reach the cluster, those of noise among them.
+// finish counts the lines and judges the change. stored has the changes of fields that reach the cluster, those of
+// noise among them.
 func finish(out *ObjectChange, before, after manifest.Object, by applying, stored []FieldChange) *ObjectChange {
 	for _, h := range out.Hunks {
 		out.Lines += len(h.Lines)

@@ -19,9 +19,10 @@ import (
 )
 
 // setDefaults sets the fields that the API server sets in a new object that lacks them. The source is Kubernetes 1.36,
-// pkg/apis/*/v1/defaults.go. A default that is missing here shows as a change; one that the API server does not have would hide a change.
-// So fields whose default depends on feature gates or on the cluster are not here, and neither are replicas and suspend: where Git does not set
-// them, an autoscaler or a person usually does, and writing the default takes them over.
+// pkg/apis/*/v1/defaults.go. A default that is missing here shows as a change; one that the API server does not have
+// would hide a change. So fields whose default depends on feature gates or on the cluster are not here, and neither are
+// replicas and suspend: where Git does not set them, an autoscaler or a person usually does, and writing the default
+// takes them over.
 func setDefaults(o runtime.Object) {
 	switch x := o.(type) {
 	case *appsv1.Deployment:
@@ -38,7 +39,8 @@ func setDefaults(o runtime.Object) {
 		empty(&x.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
 		unset(&x.Spec.SuccessfulJobsHistoryLimit, 3)
 		unset(&x.Spec.FailedJobsHistoryLimit, 1)
-		// The API server fills in a Job when the controller creates it; of the template it stores only the pod's defaults.
+		// The API server fills in a Job when the controller creates it; of the template it stores only the pod's
+		// defaults.
 		defaultPod(&x.Spec.JobTemplate.Spec.Template.Spec)
 	case *corev1.Pod:
 		defaultPod(&x.Spec)
@@ -101,12 +103,14 @@ func setOtherDefaults(o runtime.Object) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		for i := range x.Webhooks {
 			w := &x.Webhooks[i]
-			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.TimeoutSeconds, &w.NamespaceSelector, &w.ObjectSelector, w.ClientConfig.Service, w.Rules)
+			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.TimeoutSeconds, &w.NamespaceSelector, &w.ObjectSelector,
+				w.ClientConfig.Service, w.Rules)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		for i := range x.Webhooks {
 			w := &x.Webhooks[i]
-			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.TimeoutSeconds, &w.NamespaceSelector, &w.ObjectSelector, w.ClientConfig.Service, w.Rules)
+			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.TimeoutSeconds, &w.NamespaceSelector, &w.ObjectSelector,
+				w.ClientConfig.Service, w.Rules)
 			unset(&w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 		}
 	}
@@ -200,7 +204,8 @@ func defaultPod(s *corev1.PodSpec) {
 	}
 }
 
-// defaultHostPorts sets the ports of a Pod in the network of its node. The API server does not do it in templates of pods.
+// defaultHostPorts sets the ports of a Pod in the network of its node. The API server does not do it in templates of
+// pods.
 func defaultHostPorts(containers []corev1.Container) {
 	for _, c := range containers {
 		for i := range c.Ports {
@@ -250,7 +255,8 @@ func defaultHTTP(a *corev1.HTTPGetAction) {
 	}
 }
 
-// pullPolicy returns the policy for an image without one: Always for the tag latest, which is also that of an image without tag and digest.
+// pullPolicy returns the policy for an image without one: Always for the tag latest, which is also that of an image
+// without tag and digest.
 func pullPolicy(image string) corev1.PullPolicy {
 	tag := SplitImage(image).Tag
 	if tag == "latest" || tag == "" && !strings.Contains(image, "@") {
@@ -353,7 +359,8 @@ func defaultSubjects(list []rbacv1.Subject) {
 }
 
 func defaultWebhook(failure **admissionv1.FailurePolicyType, match **admissionv1.MatchPolicyType, timeout **int32,
-	namespaces, objects **metav1.LabelSelector, service *admissionv1.ServiceReference, rules []admissionv1.RuleWithOperations,
+	namespaces, objects **metav1.LabelSelector, service *admissionv1.ServiceReference,
+	rules []admissionv1.RuleWithOperations,
 ) {
 	unset(failure, admissionv1.Fail)
 	unset(match, admissionv1.Equivalent)

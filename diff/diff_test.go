@@ -35,7 +35,8 @@ func (p placed) Placed(_, environment string) int { return p[environment] }
 // one compares one target.
 func one(tb testing.TB, before, after string) *diff.ChangeSet {
 	tb.Helper()
-	t := diff.Target{App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(tb, before), After: objects(tb, after)}
+	t := diff.Target{App: "shop", Cluster: "prod-1", Environment: "prod", Before: objects(tb, before),
+		After: objects(tb, after)}
 	return diff.Compare([]diff.Target{t}, nil, []string{"prod"}, placed{"prod": 1})
 }
 
@@ -83,7 +84,8 @@ func TestOrderAndFormattingAreNoChange(t *testing.T) {
 }
 
 func TestFieldsHavePathsWithMergeKeys(t *testing.T) {
-	after := strings.NewReplacer("web:1.2.0", "web:1.3.0", `{name: B, value: "2"}`, `{name: B, value: "3"}`, "replicas: 2", "replicas: 3").Replace(deployment)
+	after := strings.NewReplacer("web:1.2.0", "web:1.3.0", `{name: B, value: "2"}`, `{name: B, value: "3"}`,
+		"replicas: 2", "replicas: 3").Replace(deployment)
 	c := change(t, deployment, after)
 	var got []string
 	for _, f := range c.Fields {
@@ -97,7 +99,8 @@ func TestFieldsHavePathsWithMergeKeys(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("fields:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !c.Rolls || len(c.Images) != 1 || c.Images[0] != (diff.Image{Container: "web", Old: "registry.example.com/web:1.2.0", New: "registry.example.com/web:1.3.0"}) {
+	if !c.Rolls || len(c.Images) != 1 || c.Images[0] != (diff.Image{Container: "web",
+		Old: "registry.example.com/web:1.2.0", New: "registry.example.com/web:1.3.0"}) {
 		t.Errorf("rolls %v, images %v", c.Rolls, c.Images)
 	}
 	set := one(t, deployment, after)
@@ -111,7 +114,8 @@ func TestFieldsHavePathsWithMergeKeys(t *testing.T) {
 }
 
 func TestNoiseIsFoldedAndStillRolls(t *testing.T) {
-	after := strings.NewReplacer("web-1.0.0", "web-1.1.0", "checksum/config: aaa", "checksum/config: bbb").Replace(deployment)
+	after := strings.NewReplacer("web-1.0.0", "web-1.1.0", "checksum/config: aaa",
+		"checksum/config: bbb").Replace(deployment)
 	c := change(t, deployment, after)
 	if !c.OnlyNoise() || len(c.Noise) != 2 || !c.Rolls || len(c.Hunks) != 0 {
 		t.Fatalf("the result of change is %+v", c)
@@ -123,7 +127,8 @@ func TestNoiseIsFoldedAndStillRolls(t *testing.T) {
 	// If another field changes too, noise is not in the hunks.
 	c = change(t, deployment, strings.Replace(after, "replicas: 2", "replicas: 4", 1))
 	text := fmt.Sprint(c.Hunks)
-	if strings.Contains(text, "+  "+"    checksum") || strings.Contains(text, "bbb") || !strings.Contains(text, "replicas: 4") {
+	if strings.Contains(text, "+  "+"    checksum") || strings.Contains(text, "bbb") ||
+		!strings.Contains(text, "replicas: 4") {
 		t.Errorf("hunks %s", text)
 	}
 }
@@ -135,10 +140,13 @@ func TestRenames(t *testing.T) {
 		want          diff.Verb
 		changes       int
 	}{
-		"generated suffix": {fmt.Sprintf(config, "web-5f7c9d8b6k", "x"), fmt.Sprintf(config, "web-7h2m4t9c8d", "y"), diff.Renamed, 1},
-		"same content":     {fmt.Sprintf(config, "web", "x"), fmt.Sprintf(config, "front", "x"), diff.Renamed, 1},
+		"generated suffix": {fmt.Sprintf(config, "web-5f7c9d8b6k", "x"), fmt.Sprintf(config, "web-7h2m4t9c8d", "y"),
+			diff.Renamed, 1},
+		"same content": {fmt.Sprintf(config, "web", "x"), fmt.Sprintf(config, "front", "x"), diff.Renamed, 1},
 		"other content": {
-			fmt.Sprintf(config, "web", "x"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: shop}\ndata: {z: z}\n", diff.Added, 2,
+			fmt.Sprintf(config, "web", "x"),
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: shop}\ndata: {z: z}\n", diff.Added,
+			2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +154,8 @@ func TestRenames(t *testing.T) {
 			if n := len(set.Groups[0].Objects); n != tc.changes {
 				t.Fatalf("%d changes: %+v", n, set.Groups[0].Objects)
 			}
-			if !slices.ContainsFunc(set.Groups[0].Objects, func(o diff.ObjectChange) bool { return o.Verb == tc.want }) {
+			if !slices.ContainsFunc(set.Groups[0].Objects,
+				func(o diff.ObjectChange) bool { return o.Verb == tc.want }) {
 				t.Errorf("no %s in %+v", tc.want, set.Groups[0].Objects)
 			}
 		})
@@ -162,21 +171,29 @@ func TestEffects(t *testing.T) {
 		want          diff.EffectName
 		risk          diff.Risk
 	}{
-		"selector": {deployment, strings.Replace(deployment, "matchLabels: {app: web}", "matchLabels: {app: shop}", 1), diff.EffectImmutable, diff.RiskCritical},
-		"zero":     {deployment, strings.Replace(deployment, "replicas: 2", "replicas: 0", 1), diff.EffectZeroReplicas, diff.RiskHigh},
-		"shrink":   {claim, strings.Replace(claim, "10Gi", "9Gi", 1), diff.EffectStorageShrinks, diff.RiskCritical},
-		"class":    {claim, strings.Replace(claim, "fast", "slow", 1), diff.EffectImmutable, diff.RiskCritical},
-		"claim":    {claim, "", diff.EffectDataLoss, diff.RiskCritical},
-		"crd":      {crd, "", diff.EffectCRDRemoved, diff.RiskCritical},
-		"version":  {crd, strings.Replace(crd, ", {name: v1beta1, served: true}", "", 1), diff.EffectCRDVersion, diff.RiskCritical},
-		"rights":   {role, strings.Replace(role, "verbs: [get]", "verbs: [get, delete]", 1), diff.EffectRBACWidened, diff.RiskHigh},
+		"selector": {deployment, strings.Replace(deployment, "matchLabels: {app: web}", "matchLabels: {app: shop}", 1),
+			diff.EffectImmutable, diff.RiskCritical},
+		"zero": {deployment, strings.Replace(deployment, "replicas: 2", "replicas: 0", 1), diff.EffectZeroReplicas,
+			diff.RiskHigh},
+		"shrink": {claim, strings.Replace(claim, "10Gi", "9Gi", 1), diff.EffectStorageShrinks, diff.RiskCritical},
+		"class":  {claim, strings.Replace(claim, "fast", "slow", 1), diff.EffectImmutable, diff.RiskCritical},
+		"claim":  {claim, "", diff.EffectDataLoss, diff.RiskCritical},
+		"crd":    {crd, "", diff.EffectCRDRemoved, diff.RiskCritical},
+		"version": {crd, strings.Replace(crd, ", {name: v1beta1, served: true}", "", 1), diff.EffectCRDVersion,
+			diff.RiskCritical},
+		"rights": {role, strings.Replace(role, "verbs: [get]", "verbs: [get, delete]", 1), diff.EffectRBACWidened,
+			diff.RiskHigh},
 		"new role": {"", role, diff.EffectRBACWidened, diff.RiskHigh},
 		"rolls":    {deployment, strings.Replace(deployment, "side:1", "side:2", 1), diff.EffectRolls, diff.RiskMedium},
-		"hook":     {deployment, strings.Replace(deployment, "app: web}\nspec", "app: web}\n  annotations: {helm.sh/hook: pre-install}\nspec", 1), diff.EffectHook, diff.RiskMedium},
+		"hook": {deployment, strings.Replace(deployment, "app: web}\nspec",
+			"app: web}\n  annotations: {helm.sh/hook: pre-install}\nspec", 1), diff.EffectHook, diff.RiskMedium},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := change(t, tc.before, tc.after)
-			if !slices.ContainsFunc(c.Effects, func(e diff.Effect) bool { return e.Name == tc.want && e.Risk == tc.risk }) || c.Risk.Rank() > tc.risk.Rank() {
+			if !slices.ContainsFunc(c.Effects, func(e diff.Effect) bool {
+				return e.Name == tc.want &&
+					e.Risk == tc.risk
+			}) || c.Risk.Rank() > tc.risk.Rank() {
 				t.Errorf("no %s of %s in %+v (%s)", tc.want, tc.risk, c.Effects, c.Risk)
 			}
 		})
@@ -216,7 +233,8 @@ func TestAlignedListsShowNoMovedElements(t *testing.T) {
 		return strings.Replace(config, "LIST", strings.Join(items, ", "), 1)
 	}
 	for _, tc := range []struct{ before, after, want string }{
-		{"abc", "xabc", "+x"}, {"abc", "czba", "+z"}, {"abc", "xzb", "+x+z-a-c"}, {"a", "bxaz", "+b+x+z"}, {"abc", "bxcza", "+x+z"},
+		{"abc", "xabc", "+x"}, {"abc", "czba", "+z"}, {"abc", "xzb", "+x+z-a-c"}, {"a", "bxaz", "+b+x+z"},
+		{"abc", "bxcza", "+x+z"},
 	} {
 		c := change(t, list(tc.before), list(tc.after))
 		var got []string
@@ -254,7 +272,8 @@ func TestSplitImage(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0123456789abcdef", 4)
 	for image, want := range map[string]string{
 		"web": "web (none)", "web:1.2": "web 1.2", "r.example.com:5000/web": "r.example.com:5000/web (none)",
-		"r.example.com:5000/a/web:1.2" + digest: "r.example.com:5000/a/web 1.2@sha256:0123456789ab", "web" + digest: "web sha256:0123456789ab",
+		"r.example.com:5000/a/web:1.2" + digest: "r.example.com:5000/a/web 1.2@sha256:0123456789ab",
+		"web" + digest:                          "web sha256:0123456789ab",
 	} {
 		p := diff.SplitImage(image)
 		if got := p.Repository + " " + p.Version(); got != want {
@@ -275,7 +294,8 @@ func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target
 		out = append(out, diff.Target{
 			App: "shop", Cluster: fmt.Sprintf("c-%03d", i), Environment: environment,
 			Facts: func() map[string]string {
-				return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", i), "cluster.vars.domain": fmt.Sprintf("d%03d.example.com", i)}
+				return map[string]string{"cluster.name": fmt.Sprintf("c-%03d", i),
+					"cluster.vars.domain": fmt.Sprintf("d%03d.example.com", i)}
 			},
 			Before: objects(tb, before(i)), After: objects(tb, after(i)),
 		})
@@ -321,7 +341,8 @@ func TestTargetsThatShareLists(t *testing.T) {
 
 // As soon as two clusters with the same change have no fact in common, the facts of the others do not matter.
 func TestFewFactsOfAnIdenticalChange(t *testing.T) {
-	targets := fleet(t, 50, func(int) string { return deployment }, func(int) string { return strings.Replace(deployment, "1.2.0", "1.3.0", 1) })
+	targets := fleet(t, 50, func(int) string { return deployment },
+		func(int) string { return strings.Replace(deployment, "1.2.0", "1.3.0", 1) })
 	asked := 0
 	for i := range targets {
 		facts := targets[i].Facts
@@ -354,7 +375,10 @@ func TestValuesOfTheClusterDoNotSplitAGroup(t *testing.T) {
 		t.Errorf("%d groups without facts", len(set.Groups))
 	}
 	// A value that is not a fact of the cluster splits the group.
-	targets = fleet(t, 6, text(1), func(i int) string { return strings.Replace(text(2)(i), ":2/", fmt.Sprintf(":%d/", 10+i%2), 1) })
+	targets = fleet(t, 6, text(1), func(i int) string {
+		return strings.Replace(text(2)(i), ":2/",
+			fmt.Sprintf(":%d/", 10+i%2), 1)
+	})
 	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 2 {
 		t.Errorf("%d groups with two ports", len(set.Groups))
 	}
@@ -394,17 +418,20 @@ data:
 	// fingerprints.
 	other := objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\ndata: {password: aHVudGVyM2h1bnRlcjM=}\n")[0].Object
 	data := func(m *diff.Masker, o manifest.Object) string { return fmt.Sprint(m.Mask(o)["data"]) }
-	if data(m, secret) == data(m, other) || data(m, secret) != data(diff.NewMasker([]byte("key")), secret) || data(m, secret) == data(diff.NewMasker([]byte("x")), secret) {
+	if data(m, secret) == data(m, other) || data(m, secret) != data(diff.NewMasker([]byte("key")), secret) ||
+		data(m, secret) == data(diff.NewMasker([]byte("x")), secret) {
 		t.Error("fingerprints do not tell values apart")
 	}
-	if fmt.Sprint(secret) != fmt.Sprint(objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\ndata: {password: aHVudGVyMmh1bnRlcjI=}\nstringData: {user: administrator}\n")[0].Object) {
+	if fmt.Sprint(secret) != fmt.Sprint(objects(t,
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\ndata: {password: aHVudGVyMmh1bnRlcjI=}\nstringData: {user: administrator}\n")[0].Object) {
 		t.Error("Mask changed its argument")
 	}
 }
 
 func FuzzCompare(f *testing.F) {
 	f.Add(deployment, strings.Replace(deployment, "1.2.0", "1.3.0", 1))
-	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: [{name: 1}, 2]", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: [{name: 1}, {name: 1}]")
+	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: [{name: 1}, 2]",
+		"apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: [{name: 1}, {name: 1}]")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		budget := manifest.DefaultBudget()
 		x, err1 := manifest.Decode([]byte(a), budget)
@@ -433,7 +460,8 @@ func FuzzCompare(f *testing.F) {
 			}
 		}
 		target.After = target.Before
-		if set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, placed{}); len(set.Groups) != 0 && distinct(x) {
+		if set := diff.Compare([]diff.Target{target}, nil, []string{"e"}, placed{}); len(set.Groups) != 0 &&
+			distinct(x) {
 			t.Errorf("an equal target changes: %+v", set.Groups)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// judge sets the effects, the images, the rights and the risk of a change. by says how it is applied, stored which changes of fields reach
-// the cluster.
+// judge sets the effects, the images, the rights and the risk of a change. by says how it is applied, stored which
+// changes of fields reach the cluster.
 func judge(c *ObjectChange, before, after manifest.Object, by applying, stored []FieldChange) {
 	j := &judgement{change: c, before: before, after: after, applying: by, stored: stored}
 	switch c.Verb {
@@ -47,7 +47,8 @@ type judgement struct {
 	change        *ObjectChange
 	before, after manifest.Object
 	applying
-	stored []FieldChange // changes of fields that reach the cluster; noise counts, another form of the same value does not
+	// changes of fields that reach the cluster; noise counts, another form of the same value does not
+	stored []FieldChange
 }
 
 // applying is how a tool applies the objects of a target.
@@ -58,7 +59,8 @@ type applying struct {
 }
 
 func (j *judgement) add(name EffectName, risk Risk, path, format string, args ...any) {
-	j.change.Effects = append(j.change.Effects, Effect{Name: name, Risk: risk, Path: path, Message: fmt.Sprintf(format, args...)})
+	j.change.Effects = append(j.change.Effects, Effect{Name: name, Risk: risk, Path: path,
+		Message: fmt.Sprintf(format, args...)})
 }
 
 func (j *judgement) is(group string, kinds ...string) bool {
@@ -110,12 +112,14 @@ func (j *judgement) renamed() {
 		return
 	}
 	if j.is("", "PersistentVolumeClaim", "Namespace") || j.is("apps", "StatefulSet") {
-		j.add(EffectDataLoss, RiskCritical, "metadata.name", "%s is removed with its data; %s starts empty", Title(j.change.OldID), Title(j.change.ID))
+		j.add(EffectDataLoss, RiskCritical, "metadata.name", "%s is removed with its data; %s starts empty",
+			Title(j.change.OldID), Title(j.change.ID))
 		return
 	}
 	// A Job under another name is the usual way to run it again.
 	if workload(j.change.ID) && !j.is("batch", "Job") {
-		j.add(EffectRecreated, RiskHigh, "metadata.name", "%s is removed and %s is created", Title(j.change.OldID), Title(j.change.ID))
+		j.add(EffectRecreated, RiskHigh, "metadata.name", "%s is removed and %s is created", Title(j.change.OldID),
+			Title(j.change.ID))
 	}
 }
 
@@ -139,7 +143,8 @@ func (j *judgement) versions() {
 	now := servedVersions(j.after)
 	for _, v := range servedVersions(j.before) {
 		if !slices.Contains(now, v) {
-			j.add(EffectCRDVersion, RiskCritical, "spec.versions[name="+v+"]", "version %s is no longer served; objects and clients that use it fail", v)
+			j.add(EffectCRDVersion, RiskCritical, "spec.versions[name="+v+"]",
+				"version %s is no longer served; objects and clients that use it fail", v)
 		}
 	}
 }
@@ -250,7 +255,8 @@ func images(o manifest.Object) map[string]string {
 }
 
 func workload(id manifest.Identity) bool {
-	return id.Group == "apps" && slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, id.Kind) ||
+	return id.Group == "apps" && slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"},
+		id.Kind) ||
 		id.Group == "batch" && (id.Kind == "Job" || id.Kind == "CronJob") ||
 		id.Group == "argoproj.io" && id.Kind == "Rollout"
 }

@@ -45,7 +45,8 @@ func ExampleCompare() {
 
 // A target that could not be read is withheld: the change set is not empty, although no object changes.
 func ExampleCompare_withheld() {
-	changes := diff.Compare(nil, []diff.Withheld{{App: "shop", Cluster: "eu", Environment: "prod"}}, []string{"prod"}, everywhere{})
+	changes := diff.Compare(nil, []diff.Withheld{{App: "shop", Cluster: "eu", Environment: "prod"}}, []string{"prod"},
+		everywhere{})
 	fmt.Println("empty:", changes.Empty())
 	for _, w := range changes.Withheld {
 		fmt.Println(w.App, w.Cluster)

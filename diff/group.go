@@ -15,7 +15,8 @@ func compareGroups(a, b Group) int {
 }
 
 func (m *mergedGroup) group(environments []string, f Fleet) Group {
-	out := Group{ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone, BaseUnknown: m.baseUnknown}
+	out := Group{ID: m.id, App: m.app, Example: m.example, Objects: m.objects, Risk: RiskNone,
+		BaseUnknown: m.baseUnknown}
 	if m.variants > 1 {
 		out.Varies = m.varies
 	}
@@ -105,7 +106,8 @@ func addReach(list []Reach, r Reach) []Reach {
 	}
 	old := &list[i]
 	prefix := common([]string{trimPattern(old), trimPattern(&r)})
-	*old = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + prefix + "*", Clusters: old.Clusters + r.Clusters}
+	*old = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + prefix + "*", Clusters: old.Clusters +
+		r.Clusters}
 	return list
 }
 
@@ -133,7 +135,8 @@ func gravest(objects []ObjectChange) []Effect {
 	var out []Effect
 	for _, o := range objects {
 		for _, e := range o.Effects {
-			if e.Risk.Rank() > RiskHigh.Rank() || slices.ContainsFunc(out, func(other Effect) bool { return other.Name == e.Name }) {
+			if e.Risk.Rank() > RiskHigh.Rank() || slices.ContainsFunc(out,
+				func(other Effect) bool { return other.Name == e.Name }) {
 				continue
 			}
 			e.Message = o.Title() + ": " + e.Message

@@ -14,8 +14,9 @@ type immutableFields struct {
 	images bool     // the images of containers can change
 }
 
-// immutableOf returns the immutable fields of the built-in kinds in which they do not depend on the object, by group and kind. The source is
-// the validation of updates in Kubernetes 1.36 (pkg/apis/*/validation) and, for resource.k8s.io, the markers in k8s.io/api.
+// immutableOf returns the immutable fields of the built-in kinds in which they do not depend on the object, by group
+// and kind. The source is the validation of updates in Kubernetes 1.36 (pkg/apis/*/validation) and, for
+// resource.k8s.io, the markers in k8s.io/api.
 func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
 	i, ok := map[manifest.GroupKind]immutableFields{
 		{Group: "apps", Kind: "Deployment"}:         {fields: []string{"spec.selector"}},
@@ -30,28 +31,36 @@ func immutableOf(k manifest.GroupKind) (immutableFields, bool) {
 			"spec.template", "spec.selector", "spec.completions", "spec.completionMode", "spec.podFailurePolicy",
 			"spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy",
 		}},
-		{Kind: "PersistentVolumeClaim"}:                                     {except: []string{"spec.resources", "spec.volumeAttributesClassName"}},
-		{Kind: "ResourceQuota"}:                                             {fields: []string{"spec.scopes"}},
-		{Group: "storage.k8s.io", Kind: "StorageClass"}:                     {fields: []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"}},
-		{Group: "storage.k8s.io", Kind: "CSIDriver"}:                        {fields: []string{"spec.attachRequired", "spec.volumeLifecycleModes"}},
-		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}:               {fields: []string{"nodeTopology", "storageClassName"}},
-		{Group: "storage.k8s.io", Kind: "VolumeAttachment"}:                 {fields: []string{"spec"}},
-		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:            {fields: []string{"driverName", "parameters"}},
-		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:           {fields: []string{"roleRef"}},
-		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:    {fields: []string{"roleRef"}},
-		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:                 {fields: []string{"value", "preemptionPolicy"}},
-		{Group: "node.k8s.io", Kind: "RuntimeClass"}:                        {fields: []string{"handler"}},
-		{Group: "networking.k8s.io", Kind: "IngressClass"}:                  {fields: []string{"spec.controller"}},
-		{Group: "networking.k8s.io", Kind: "IPAddress"}:                     {fields: []string{"spec.parentRef"}},
-		{Group: "networking.k8s.io", Kind: "ServiceCIDR"}:                   {fields: []string{"spec.cidrs[0]"}},
-		{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:                  {fields: []string{"addressType"}},
-		{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:   {fields: []string{"spec"}},
-		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:          {fields: []string{"spec.signerName"}},
-		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                   {fields: []string{"spec"}},
-		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:           {fields: []string{"spec"}},
-		{Group: "resource.k8s.io", Kind: "ResourceSlice"}:                   {fields: []string{"spec.pool.name", "spec.driver", "spec.nodeName"}},
+		{Kind: "PersistentVolumeClaim"}: {except: []string{"spec.resources",
+			"spec.volumeAttributesClassName"}},
+		{Kind: "ResourceQuota"}: {fields: []string{"spec.scopes"}},
+		{Group: "storage.k8s.io", Kind: "StorageClass"}: {fields: []string{"provisioner",
+			"parameters", "reclaimPolicy", "volumeBindingMode"}},
+		{Group: "storage.k8s.io", Kind: "CSIDriver"}: {fields: []string{"spec.attachRequired",
+			"spec.volumeLifecycleModes"}},
+		{Group: "storage.k8s.io", Kind: "CSIStorageCapacity"}: {fields: []string{"nodeTopology",
+			"storageClassName"}},
+		{Group: "storage.k8s.io", Kind: "VolumeAttachment"}: {fields: []string{"spec"}},
+		{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}: {fields: []string{"driverName",
+			"parameters"}},
+		{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        {fields: []string{"roleRef"}},
+		{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: {fields: []string{"roleRef"}},
+		{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: {fields: []string{"value",
+			"preemptionPolicy"}},
+		{Group: "node.k8s.io", Kind: "RuntimeClass"}:                      {fields: []string{"handler"}},
+		{Group: "networking.k8s.io", Kind: "IngressClass"}:                {fields: []string{"spec.controller"}},
+		{Group: "networking.k8s.io", Kind: "IPAddress"}:                   {fields: []string{"spec.parentRef"}},
+		{Group: "networking.k8s.io", Kind: "ServiceCIDR"}:                 {fields: []string{"spec.cidrs[0]"}},
+		{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:                {fields: []string{"addressType"}},
+		{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: {fields: []string{"spec"}},
+		{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}:        {fields: []string{"spec.signerName"}},
+		{Group: "resource.k8s.io", Kind: "ResourceClaim"}:                 {fields: []string{"spec"}},
+		{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:         {fields: []string{"spec"}},
+		{Group: "resource.k8s.io", Kind: "ResourceSlice"}: {fields: []string{"spec.pool.name",
+			"spec.driver", "spec.nodeName"}},
 		{Group: "storagemigration.k8s.io", Kind: "StorageVersionMigration"}: {fields: []string{"spec"}},
-		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:   {fields: []string{"spec.scope", "spec.group", "spec.names.kind", "spec.names.plural"}},
+		{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {fields: []string{"spec.scope",
+			"spec.group", "spec.names.kind", "spec.names.plural"}},
 	}[k]
 	return i, ok
 }
@@ -75,7 +84,8 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 	case j.is("", "PersistentVolume"):
 		return j.volumeFields()
 	case j.is("", "Pod"):
-		return immutableFields{images: true, except: []string{"spec.activeDeadlineSeconds", "spec.terminationGracePeriodSeconds", "spec.tolerations"}}
+		return immutableFields{images: true, except: []string{"spec.activeDeadlineSeconds",
+			"spec.terminationGracePeriodSeconds", "spec.tolerations"}}
 	case j.is("", "Secret") && frozen:
 		return immutableFields{fields: []string{"type", "data", "stringData", "immutable"}}
 	case j.is("", "Secret"):
@@ -90,16 +100,19 @@ func (j *judgement) conditionallyImmutable() immutableFields {
 func (j *judgement) serviceFields() []string {
 	out := []string{"spec.clusterIP", "spec.clusterIPs"}
 	t, _ := get(j.before, "spec", "type").(string)
-	if now, _ := get(j.after, "spec", "type").(string); t == "LoadBalancer" && now == t { // another type drops both fields
+	// another type drops both fields
+	if now, _ := get(j.after, "spec", "type").(string); t == "LoadBalancer" && now == t {
 		out = append(out, "spec.loadBalancerClass", "spec.healthCheckNodePort")
 	}
 	return out
 }
 
-// volumeFields returns the immutable fields of a PersistentVolume: its source, its mode, and a node affinity that it has.
+// volumeFields returns the immutable fields of a PersistentVolume: its source, its mode, and a node affinity that it
+// has.
 func (j *judgement) volumeFields() immutableFields {
 	out := immutableFields{except: []string{
-		"spec.capacity", "spec.accessModes", "spec.claimRef", "spec.persistentVolumeReclaimPolicy", "spec.storageClassName", "spec.mountOptions",
+		"spec.capacity", "spec.accessModes", "spec.claimRef", "spec.persistentVolumeReclaimPolicy",
+		"spec.storageClassName", "spec.mountOptions",
 		"spec.volumeAttributesClassName",
 	}}
 	if get(j.before, "spec", "nodeAffinity") == nil {
@@ -148,7 +161,8 @@ func (j *judgement) immutable() {
 	switch {
 	case all(outcomes, outcomeRefused):
 		for _, p := range paths {
-			j.add(EffectImmutable, RiskCritical, p, "%s is immutable: the API server refuses the change; delete the object so that it is created again", p)
+			j.add(EffectImmutable, RiskCritical, p,
+				"%s is immutable: the API server refuses the change; delete the object so that it is created again", p)
 		}
 	case all(outcomes, outcomeRecreated):
 		j.recreated(path, reasons(outcomes))
@@ -163,7 +177,8 @@ func (j *judgement) immutable() {
 func (j *judgement) recreated(path, why string) {
 	switch {
 	case j.is("", "PersistentVolumeClaim") || j.is("apiextensions.k8s.io", "CustomResourceDefinition"):
-		j.add(EffectDataLoss, RiskCritical, path, "the object is deleted and created again, and its data is lost: %s", why)
+		j.add(EffectDataLoss, RiskCritical, path, "the object is deleted and created again, and its data is lost: %s",
+			why)
 	case j.is("batch", "Job"):
 		j.add(EffectRerun, RiskMedium, path, "the Job runs again: %s", why)
 	case workload(j.change.ID):

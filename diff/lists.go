@@ -11,7 +11,8 @@ import (
 // x-kubernetes-list-map-keys) and those of widely used kinds.
 func mergeKeys(list string) [][]string {
 	switch list {
-	case "containers", "initContainers", "ephemeralContainers", "env", "volumes", "imagePullSecrets", "secrets", "webhooks", "versions",
+	case "containers", "initContainers", "ephemeralContainers", "env", "volumes", "imagePullSecrets", "secrets",
+		"webhooks", "versions",
 		"resourceClaims", "validations", "matchConditions", "schedulingGates", "sources", "metrics":
 		return [][]string{{"name"}}
 	case "ports":

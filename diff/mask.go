@@ -42,8 +42,10 @@ var tokenShapes = regexp.MustCompile(strings.Join([]string{
 	`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
 	`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
 	`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
-	`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`, `\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
-	`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`, `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
+	`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`,
+	`\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
+	`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`,
+	`\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
 	`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{1,100}):[^/\s:@]{1,200}@`,
 }, "|"))
 
@@ -246,7 +248,8 @@ func (m *Masker) text(s string, all *strings.Replacer) string {
 // hinted reports whether a text can match tokenShapes. It looks for their fixed parts, which is faster.
 func hinted(s string) bool {
 	for _, hint := range []string{
-		"PRIVATE KEY", "gh", "gl", "xox", "AKIA", "ASIA", "AIza", "k_live_", "k_test_", "npm_", "dop_v1_", "hvs.", "hvb.", "eyJ", "SG.", "AGE-SECRET-KEY-1", "@",
+		"PRIVATE KEY", "gh", "gl", "xox", "AKIA", "ASIA", "AIza", "k_live_", "k_test_", "npm_", "dop_v1_", "hvs.",
+		"hvb.", "eyJ", "SG.", "AGE-SECRET-KEY-1", "@",
 	} {
 		if strings.Contains(s, hint) {
 			return true

@@ -10,9 +10,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// stored returns an object of a built-in kind as the API server stores it: quantities and durations in canonical form, without empty fields
-// that its type omits, and with the API's defaults. It is nil for other kinds, and for an object that does not fit its type or has fields
-// that the type does not know, because nothing can be said about the meaning of these.
+// stored returns an object of a built-in kind as the API server stores it: quantities and durations in canonical form,
+// without empty fields that its type omits, and with the API's defaults. It is nil for other kinds, and for an object
+// that does not fit its type or has fields that the type does not know, because nothing can be said about the meaning
+// of these.
 func stored(o manifest.Object) map[string]any {
 	gv, err := schema.ParseGroupVersion(o.APIVersion())
 	if err != nil {
@@ -33,8 +34,8 @@ func stored(o manifest.Object) map[string]any {
 	return out
 }
 
-// settled returns after with the parts of before where the API server stores the same for both. What differs between before and the result
-// is what changes in the cluster.
+// settled returns after with the parts of before where the API server stores the same for both. What differs between
+// before and the result is what changes in the cluster.
 func settled(before, after manifest.Object) manifest.Object {
 	if before.APIVersion() != after.APIVersion() || before.Kind() != after.Kind() {
 		return after
@@ -46,7 +47,8 @@ func settled(before, after manifest.Object) manifest.Object {
 	return settleMap(before, after, was, is)
 }
 
-// settle settles one value: before and after as written, was and is as stored. name is the key of a list, which decides how elements pair.
+// settle settles one value: before and after as written, was and is as stored. name is the key of a list, which decides
+// how elements pair.
 func settle(name string, before, after, was, is any) any {
 	if reflect.DeepEqual(was, is) {
 		return before

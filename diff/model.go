@@ -16,12 +16,13 @@ import (
 // of keys once for the whole fleet.
 type Target struct {
 	App, Cluster, Environment string
-	Sync                      Sync     // the tool that applies the cluster's branch
-	Keeps                     string   // why the tool leaves objects of a removed target in the cluster; "" if it does not
-	Force                     bool     // Flux applies the objects with spec.force
-	Facts                     Facts    // nil: none
-	Before, After             []Object // objects that are equal on both sides may be omitted
-	BaseUnknown               bool     // Before is not known, and empty
+	Sync                      Sync // the tool that applies the cluster's branch
+	// why the tool leaves objects of a removed target in the cluster; "" if it does not
+	Keeps         string
+	Force         bool     // Flux applies the objects with spec.force
+	Facts         Facts    // nil: none
+	Before, After []Object // objects that are equal on both sides may be omitted
+	BaseUnknown   bool     // Before is not known, and empty
 }
 
 func (t *Target) facts() map[string]string {
@@ -41,7 +42,8 @@ type Object struct {
 	Object manifest.Object
 }
 
-// Withheld is a target that could not be rendered on one side or on both. The change set contains none of its objects, except with Before.
+// Withheld is a target that could not be rendered on one side or on both. The change set contains none of its objects,
+// except with Before.
 type Withheld struct {
 	App         string `json:"app"`
 	Cluster     string `json:"cluster"` // "" if it is not known, and Environment too
@@ -50,7 +52,8 @@ type Withheld struct {
 	Line        int    `json:"line,omitempty"` // 0 if unknown
 	Column      int    `json:"column,omitempty"`
 	Message     string `json:"message"`
-	// Before says that the base cannot be rendered, but the head can: the change set has the objects of the head, in a group with BaseUnknown.
+	// Before says that the base cannot be rendered, but the head can: the change set has the objects of the head, in a
+	// group with BaseUnknown.
 	Before bool `json:"before,omitempty"`
 }
 
@@ -60,20 +63,23 @@ type ChangeSet struct {
 	Apps     []App      `json:"apps"`     // in the order of their first group
 	Withheld []Withheld `json:"withheld"` // by app and cluster
 	Compared int        `json:"compared"` // number of targets, without the withheld ones
-	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is not compared.
+	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is
+	// not compared.
 	Unread []string `json:"unread,omitempty"`
-	// Declarations are changes of the objects of Flux or Argo CD that declare targets, where the report shows no rendered object instead: the
-	// target is withheld, or renders the same. They are in no count, except that of Empty.
+	// Declarations are changes of the objects of Flux or Argo CD that declare targets, where the report shows no
+	// rendered object instead: the target is withheld, or renders the same. They are in no count, except that of Empty.
 	Declarations []Group `json:"declarations,omitempty"`
 	// Files are changed files that the report shows nowhere else.
 	Files  []File `json:"files,omitempty"`
 	Totals Counts `json:"totals"`
 }
 
-// File is a changed file that no change of the set shows, although it looks like a manifest, values, a chart or a kustomization.
+// File is a changed file that no change of the set shows, although it looks like a manifest, values, a chart or a
+// kustomization.
 type File struct {
 	Path string `json:"path"`
-	// Read says that a target or a setting of Sluice reads the file, and that no rendered object changes. Otherwise no known target reads it.
+	// Read says that a target or a setting of Sluice reads the file, and that no rendered object changes. Otherwise no
+	// known target reads it.
 	Read   bool   `json:"read,omitempty"`
 	Reason string `json:"reason"` // why it has no effect, or probably is not read
 }
@@ -141,7 +147,8 @@ type Group struct {
 	Varies   []string       `json:"varies,omitempty"` // references whose values differ between the clusters
 	Example  string         `json:"example"`          // the cluster whose objects and values Objects shows
 	Summary  string         `json:"summary"`
-	// BaseUnknown says that the targets cannot be rendered at the base: the objects of the head are all shown, as added, and are new or changed.
+	// BaseUnknown says that the targets cannot be rendered at the base: the objects of the head are all shown, as
+	// added, and are new or changed.
 	BaseUnknown bool `json:"baseUnknown,omitempty"`
 }
 
@@ -171,15 +178,18 @@ type ObjectChange struct {
 	OldID      manifest.Identity `json:"oldId,omitzero"` // of a renamed object
 	APIVersion string            `json:"apiVersion"`
 	Fields     []FieldChange     `json:"fields,omitempty"` // of a changed or renamed object, by path
-	Noise      []FieldChange     `json:"noise,omitempty"`  // changed version labels and checksums, and fields that the API server stores as before
-	Effects    []Effect          `json:"effects,omitempty"`
-	Images     []Image           `json:"images,omitempty"`
-	Risk       Risk              `json:"risk"`
-	Rights     []Right           `json:"rights,omitempty"` // of a Role or ClusterRole, by resource and verb
-	Hunks      []Hunk            `json:"hunks,omitempty"`  // canonical YAML without noise; an added or removed object completely
-	Lines      int               `json:"lines"`            // number of lines in Hunks
-	Rolls      bool              `json:"rolls,omitempty"`  // the pods are replaced
-	Context    []string          `json:"-"`                // the complete object before, for readers that expand hunks; may be nil
+	// changed version labels and checksums, and fields that the API server stores as before
+	Noise   []FieldChange `json:"noise,omitempty"`
+	Effects []Effect      `json:"effects,omitempty"`
+	Images  []Image       `json:"images,omitempty"`
+	Risk    Risk          `json:"risk"`
+	Rights  []Right       `json:"rights,omitempty"` // of a Role or ClusterRole, by resource and verb
+	// canonical YAML without noise; an added or removed object completely
+	Hunks []Hunk `json:"hunks,omitempty"`
+	Lines int    `json:"lines"`           // number of lines in Hunks
+	Rolls bool   `json:"rolls,omitempty"` // the pods are replaced
+	// the complete object before, for readers that expand hunks; may be nil
+	Context []string `json:"-"`
 }
 
 // OnlyNoise reports whether nothing but noise changes.
@@ -234,10 +244,11 @@ type Risk string
 // The risks, highest first.
 const (
 	RiskCritical Risk = "critical" // data or a service is lost, or the cluster refuses the change
-	RiskHigh     Risk = "high"     // an object is removed, rights are widened, no replica is left, the effect depends on the sync tool
-	RiskMedium   Risk = "medium"   // an object is added, pods are replaced, a Job runs again
-	RiskLow      Risk = "low"      // only data or metadata changes
-	RiskNone     Risk = "none"     // only noise changes
+	// an object is removed, rights are widened, no replica is left, the effect depends on the sync tool
+	RiskHigh   Risk = "high"
+	RiskMedium Risk = "medium" // an object is added, pods are replaced, a Job runs again
+	RiskLow    Risk = "low"    // only data or metadata changes
+	RiskNone   Risk = "none"   // only noise changes
 )
 
 // Rank returns 0 for the highest risk.

@@ -76,7 +76,8 @@ func (b *Builder) renames(gone, added []*Object) []pair {
 	if len(gone) == 0 || len(added) == 0 {
 		return unpaired(gone, added)
 	}
-	m := &renamer{taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{}, leaves: map[*Object]map[string]bool{}, work: &b.work}
+	m := &renamer{taken: map[*Object]bool{}, contents: map[*Object][sha256.Size]byte{},
+		leaves: map[*Object]map[string]bool{}, work: &b.work}
 	gone = m.match(gone, added, func(o *Object) (any, bool) {
 		base, ok := baseName(o)
 		return [2]any{nameIn{kindOf(o), base}, m.content(o)}, ok
@@ -312,5 +313,6 @@ func likeness(a, b map[string]bool) float64 {
 
 // byRisk orders the changes of a target.
 func byRisk(a, b *ObjectChange) int {
-	return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), manifest.Compare(a.ID, b.ID), manifest.Compare(a.OldID, b.OldID))
+	return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), manifest.Compare(a.ID, b.ID),
+		manifest.Compare(a.OldID, b.OldID))
 }

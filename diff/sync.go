@@ -85,7 +85,8 @@ func pruneOutcomes(o manifest.Object, sync Sync) []outcome {
 	return []outcome{argo, flux}
 }
 
-// Stays reports whether a sync tool, or both if it is not known, leaves an object in the cluster that the branch no longer has.
+// Stays reports whether a sync tool, or both if it is not known, leaves an object in the cluster that the branch no
+// longer has.
 func Stays(o manifest.Object, sync Sync) bool { return all(pruneOutcomes(o, sync), outcomeKept) }
 
 // argoApply follows Argo CD 3: pkg/sync of gitops-engine for hooks and their delete policies, and kubectl's --force
@@ -105,12 +106,15 @@ func fluxApply(o manifest.Object, force bool) outcome {
 	switch {
 	case o.Annotation("kustomize.toolkit.fluxcd.io/ssa") == "IfNotPresent":
 		return outcome{outcomeKept, "Flux only creates the object (kustomize.toolkit.fluxcd.io/ssa: IfNotPresent)"}
-	case o.Annotation("kustomize.toolkit.fluxcd.io/ssa") == "Ignore", fluxOff(o, "kustomize.toolkit.fluxcd.io/reconcile"):
+	case o.Annotation("kustomize.toolkit.fluxcd.io/ssa") == "Ignore",
+		fluxOff(o, "kustomize.toolkit.fluxcd.io/reconcile"):
 		return outcome{outcomeKept, "Flux ignores the object (annotation kustomize.toolkit.fluxcd.io)"}
 	case strings.EqualFold(o.Annotation("kustomize.toolkit.fluxcd.io/force"), "enabled"):
-		return outcome{outcomeRecreated, "Flux deletes the object and creates it again (kustomize.toolkit.fluxcd.io/force: enabled)"}
+		return outcome{outcomeRecreated,
+			"Flux deletes the object and creates it again (kustomize.toolkit.fluxcd.io/force: enabled)"}
 	case force:
-		return outcome{outcomeRecreated, "Flux deletes the object and creates it again (spec.force of its Kustomization)"}
+		return outcome{outcomeRecreated,
+			"Flux deletes the object and creates it again (spec.force of its Kustomization)"}
 	}
 	return outcome{outcomeRefused, "Flux updates the object and the API server refuses that"}
 }
@@ -147,7 +151,8 @@ type hook struct {
 func argoHook(o manifest.Object) (hook, bool) {
 	const argoKey, helmKey = "argocd.argoproj.io/hook", "helm.sh/hook"
 	if types := annotationList(o, argoKey); len(types) > 0 {
-		out := hook{annotation: argoKey + "=" + strings.Join(types, ","), policies: annotationList(o, "argocd.argoproj.io/hook-delete-policy")}
+		out := hook{annotation: argoKey + "=" + strings.Join(types, ","),
+			policies: annotationList(o, "argocd.argoproj.io/hook-delete-policy")}
 		out.skipped = !slices.ContainsFunc(types, func(t string) bool { return t != "Skip" })
 		return out.withDefault(), true
 	}
@@ -157,9 +162,11 @@ func argoHook(o manifest.Object) (hook, bool) {
 	}
 	out := hook{annotation: helmKey + "=" + strings.Join(types, ",")}
 	out.skipped = !slices.ContainsFunc(types, func(t string) bool {
-		return slices.Contains([]string{"pre-install", "pre-upgrade", "post-install", "post-upgrade", "pre-delete", "post-delete"}, t)
+		return slices.Contains([]string{"pre-install", "pre-upgrade", "post-install", "post-upgrade", "pre-delete",
+			"post-delete"}, t)
 	})
-	names := map[string]string{"before-hook-creation": "BeforeHookCreation", "hook-succeeded": "HookSucceeded", "hook-failed": "HookFailed"}
+	names := map[string]string{"before-hook-creation": "BeforeHookCreation", "hook-succeeded": "HookSucceeded",
+		"hook-failed": "HookFailed"}
 	for _, p := range annotationList(o, "helm.sh/hook-delete-policy") {
 		if name := names[p]; name != "" {
 			out.policies = append(out.policies, name)
@@ -184,9 +191,11 @@ func (h hook) apply() outcome {
 	case slices.Contains(h.policies, "HookSucceeded") && slices.Contains(h.policies, "HookFailed"):
 		return outcome{outcomeRecreated, "Argo CD deletes the hook after each run"}
 	case slices.Contains(h.policies, "HookSucceeded"):
-		return outcome{outcomeDepends, "Argo CD deletes the hook when it succeeds; if its last run failed, the API server refuses the change"}
+		return outcome{outcomeDepends,
+			"Argo CD deletes the hook when it succeeds; if its last run failed, the API server refuses the change"}
 	}
-	return outcome{outcomeDepends, "Argo CD deletes the hook when it fails; if its last run succeeded, the API server refuses the change"}
+	return outcome{outcomeDepends,
+		"Argo CD deletes the hook when it fails; if its last run succeeded, the API server refuses the change"}
 }
 
 // hooks reports a hook that is new or runs at another time. Only Argo CD runs hooks.
@@ -202,10 +211,12 @@ func (j *judgement) hooks() {
 	}
 	switch j.sync {
 	case SyncFlux:
-		j.add(EffectHook, RiskMedium, "metadata.annotations", "Flux applies this hook as any other object (%s)", now.annotation)
+		j.add(EffectHook, RiskMedium, "metadata.annotations", "Flux applies this hook as any other object (%s)",
+			now.annotation)
 	case SyncArgoCD:
 		j.add(EffectHook, RiskMedium, "metadata.annotations", "Argo CD runs it as a hook (%s)", now.annotation)
 	default:
-		j.add(EffectHook, RiskMedium, "metadata.annotations", "Argo CD runs it as a hook, Flux applies it as any other object (%s)", now.annotation)
+		j.add(EffectHook, RiskMedium, "metadata.annotations",
+			"Argo CD runs it as a hook, Flux applies it as any other object (%s)", now.annotation)
 	}
 }

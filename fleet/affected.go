@@ -25,14 +25,14 @@ type AffectedTarget struct {
 	Effect       Effect
 }
 
-// Reach lists the files and directories that a resolved source reads: a change of any other file does not touch the source.
-// Affected calls it once for each source that several targets share, and for the directory of each component as if it were a
-// Kustomize root. For a source that cannot be walked it returns ".", and every change touches the source.
+// Reach lists the files and directories that a resolved source reads: a change of any other file does not touch the
+// source. Affected calls it once for each source that several targets share, and for the directory of each component as
+// if it were a Kustomize root. For a source that cannot be walked it returns ".", and every change touches the source.
 type Reach func(f *Fleet, s Source) []string
 
-// Affected lists the targets that a change of the given paths can touch. Every target whose output changes is in the list; some
-// whose output does not change may be, too. If base is nil, the list has all targets. The cost grows with the number of changed
-// paths and of clusters, not with the number of targets. Affected renders nothing.
+// Affected lists the targets that a change of the given paths can touch. Every target whose output changes is in the
+// list; some whose output does not change may be, too. If base is nil, the list has all targets. The cost grows with
+// the number of changed paths and of clusters, not with the number of targets. Affected renders nothing.
 func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 	if base != nil {
@@ -76,18 +76,23 @@ func (a *affected) addApp(f *Fleet, app *App) {
 // specChanged reports a change in the parts of sluice.yaml that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
-	return b.Helm != h.Helm || !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
+	return b.Helm != h.Helm || !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) ||
+		!reflect.DeepEqual(b.Kinds, h.Kinds) ||
 		!reflect.DeepEqual(b.Strict, h.Strict) || !reflect.DeepEqual(b.Charts, h.Charts) || a.forcesOtherJobs()
 }
 
 // keysChanged reports a change in a file that the signatures of charts are held against.
 func (a *affected) keysChanged(paths []string) bool {
-	return slices.ContainsFunc(a.head.Spec.Charts.Signers, func(s ChartSigner) bool { return slices.Contains(paths, s.File()) })
+	return slices.ContainsFunc(a.head.Spec.Charts.Signers, func(s ChartSigner) bool {
+		return slices.Contains(paths,
+			s.File())
+	})
 }
 
 // forcesOtherJobs reports whether an environment starts or stops annotating the Jobs of hooks.
 func (a *affected) forcesOtherJobs() bool {
-	return slices.ContainsFunc(a.head.environmentNames(), func(name string) bool { return a.base.ForceHookJobs(name) != a.head.ForceHookJobs(name) })
+	return slices.ContainsFunc(a.head.environmentNames(),
+		func(name string) bool { return a.base.ForceHookJobs(name) != a.head.ForceHookJobs(name) })
 }
 
 // registry finds clusters and apps whose files changed in meaning.
@@ -114,7 +119,8 @@ func (a *affected) registry() {
 	}
 }
 
-// ChangedClusters returns the names of the clusters of head that base has in another state, or with other labels, variables and the like.
+// ChangedClusters returns the names of the clusters of head that base has in another state, or with other labels,
+// variables and the like.
 func ChangedClusters(base, head *Fleet) []string {
 	var out []string
 	for _, c := range head.Clusters {
@@ -132,14 +138,16 @@ func sameCluster(x, y *Cluster) bool {
 	if x.doc.root == y.doc.root && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets
 	}
-	return x.Environment == y.Environment && x.State == y.State && x.Helm == y.Helm && maps.Equal(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
+	return x.Environment == y.Environment && x.State == y.State && x.Helm == y.Helm && maps.Equal(x.Labels, y.Labels) &&
+		reflect.DeepEqual(x.Vars, y.Vars)
 }
 
 func sameApp(x, y *App) bool {
 	if x.imported != nil && y.imported != nil {
 		return true // imports compares them cluster by cluster
 	}
-	return sameWorkspace(x, y) && (x.doc.root == y.doc.root || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
+	return sameWorkspace(x, y) && (x.doc.root == y.doc.root ||
+		x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
 }
 
 // rendered returns the part of the spec that rendering depends on.
@@ -148,9 +156,9 @@ func (s AppSpec) rendered() AppSpec {
 	return s
 }
 
-// appsNear returns the apps that can read one of some paths, and maybe more. An app of a workspace reads only the workspace's folder, the
-// repositories that the workspace may take files from, and the layers of the fleet: a change of one workspace is not looked for in the apps
-// of the others.
+// appsNear returns the apps that can read one of some paths, and maybe more. An app of a workspace reads only the
+// workspace's folder, the repositories that the workspace may take files from, and the layers of the fleet: a change of
+// one workspace is not looked for in the apps of the others.
 func appsNear(f *Fleet, paths []string) []*App {
 	workspaces, repositories := map[*Workspace]bool{}, map[string]bool{}
 	for _, p := range paths {
@@ -165,7 +173,8 @@ func appsNear(f *Fleet, paths []string) []*App {
 		}
 	}
 	for _, w := range f.Workspaces {
-		workspaces[w] = workspaces[w] || slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool { return repositories[r] })
+		workspaces[w] = workspaces[w] || slices.ContainsFunc(w.Spec.Sources.Repositories,
+			func(r string) bool { return repositories[r] })
 	}
 	var out []*App
 	for _, app := range f.Apps {
@@ -257,7 +266,8 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 func (a *affected) customLayers(f *Fleet, changed *changes) {
 	for _, l := range f.layers {
 		for _, v := range l.Values {
-			a.template(f, cmp.Or(v.Repository, l.Repository), v.Path, changed.paths, func(p string) bool { return changed.touchFile(p) || changed.touchFile(stem(p)) })
+			a.template(f, cmp.Or(v.Repository, l.Repository), v.Path, changed.paths,
+				func(p string) bool { return changed.touchFile(p) || changed.touchFile(stem(p)) })
 		}
 		for _, template := range l.Components {
 			a.template(f, l.Repository, template, changed.paths, func(p string) bool { return changed.touch(p) })
@@ -342,7 +352,8 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 func (s Source) key() string {
 	switch {
 	case s.Helm != nil:
-		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version, strings.Join(s.Helm.Verify, " ")}, "\x00")
+		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version,
+			strings.Join(s.Helm.Verify, " ")}, "\x00")
 	case s.Kustomize != nil:
 		return "kustomize\x00" + s.Kustomize.Key()
 	case s.Manifests != nil:

@@ -46,7 +46,8 @@ func (a *affected) list() []AffectedTarget {
 	return out
 }
 
-// mayHave reports whether a commit may have a target that its fleet does not list, because what declares it cannot be read. other has it.
+// mayHave reports whether a commit may have a target that its fleet does not list, because what declares it cannot be
+// read. other has it.
 func mayHave(f, other *Fleet, key [2]string) bool {
 	return f != nil && (Unknown(f, key[1]) != nil || f.Uncertain() && f.Lost(other, key[0], key[1]) != nil)
 }

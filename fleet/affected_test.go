@@ -35,16 +35,19 @@ spec:
 		if i%2 == 0 {
 			vars = "file: f"
 		}
-		files[fmt.Sprintf("infra/z%d/c%d.yaml", i%2, i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {example.com/zone: z%d}}\nspec: {environment: %s, vars: {%s}}\n",
+		files[fmt.Sprintf("infra/z%d/c%d.yaml", i%2,
+			i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {example.com/zone: z%d}}\nspec: {environment: %s, vars: {%s}}\n",
 			base, i, i%3, []string{"dev", "prod"}[i%2], vars)
 	}
 	for _, app := range []string{"one", "two"} {
-		files["fleet/"+app+".yaml"] = base + "kind: App\nmetadata: {name: " + app + "}\nspec:\n  namespace: n\n  placement: {}\n  sources:\n" +
+		files["fleet/"+app+".yaml"] = base + "kind: App\nmetadata: {name: " + app +
+			"}\nspec:\n  namespace: n\n  placement: {}\n  sources:\n" +
 			"  - name: main\n    helm: {path: \"charts/${app}\"}\n  - kustomize: {path: \"k/${environment}\"}\n"
 		for _, environment := range []string{"dev", "prod"} {
 			files["charts/"+app+"/values-"+environment+".yaml"] = "a: 1\n"
 			files["charts/"+app+"/values-"+environment+".main.yaml"] = "b: ${cluster.name}\n"
-			files["overlays/"+environment+"/"+app+"/kustomization.yaml"] = "kind: Component\ncomponents: [../../../shared]\n"
+			files["overlays/"+environment+"/"+app+
+				"/kustomization.yaml"] = "kind: Component\ncomponents: [../../../shared]\n"
 			files["k/"+environment+"/kustomization.yaml"] = "resources: []\n"
 		}
 	}
@@ -61,7 +64,8 @@ func foreignReach(_ *Fleet, s Source) []string {
 	return []string{p}
 }
 
-// fingerprints returns everything that the rendering of each target reads. Sources and components read what reach returns.
+// fingerprints returns everything that the rendering of each target reads. Sources and components read what reach
+// returns.
 func fingerprints(t *testing.T, f *Fleet, files map[string]string, reach Reach) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -100,12 +104,17 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 		before := foreignFleet()
 		if seed%2 == 1 {
 			maps.Copy(before, map[string]string{
-				"env/c1.yaml": linkTo + "../common/one.yaml", "env/c2.yaml": linkTo + "c1.yaml", "env/c3.yaml": linkTo + "../common/deep/three.yaml",
-				"common/one.yaml": "a: 1\n", "common/two.yaml": "a: 7\n", "common/deep": linkTo + "../elsewhere", "elsewhere/three.yaml": "a: 1\n", "other/three.yaml": "a: 9\n",
-				"charts/two": linkTo + "../linked/two", "linked/two/values-dev.yaml": "a: 1\n", "linked/two/values-dev.main.yaml": "b: 1\n",
-				"overlays/dev/two": linkTo + "../../shared",
+				"env/c1.yaml": linkTo + "../common/one.yaml", "env/c2.yaml": linkTo + "c1.yaml",
+				"env/c3.yaml":     linkTo + "../common/deep/three.yaml",
+				"common/one.yaml": "a: 1\n", "common/two.yaml": "a: 7\n", "common/deep": linkTo + "../elsewhere",
+				"elsewhere/three.yaml": "a: 1\n", "other/three.yaml": "a: 9\n",
+				"charts/two": linkTo + "../linked/two", "linked/two/values-dev.yaml": "a: 1\n",
+				"linked/two/values-dev.main.yaml": "b: 1\n",
+				"overlays/dev/two":                linkTo + "../../shared",
 			})
-			for _, name := range []string{"charts/two/values-dev.yaml", "charts/two/values-dev.main.yaml", "charts/two/values-prod.yaml", "charts/two/values-prod.main.yaml", "overlays/dev/two/kustomization.yaml"} {
+			for _, name := range []string{"charts/two/values-dev.yaml", "charts/two/values-dev.main.yaml",
+				"charts/two/values-prod.yaml", "charts/two/values-prod.main.yaml",
+				"overlays/dev/two/kustomization.yaml"} {
 				delete(before, name)
 			}
 		}
@@ -123,15 +132,18 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 				name = fmt.Sprintf("env/c%d.main.yaml", r.IntN(6))
 				after[name] = "n: 1\n"
 			case 2:
-				name = []string{"common/one.yaml", "elsewhere/three.yaml", "linked/two/values-dev.yaml", "common/deep", "env/c1.yaml", "charts/two", "overlays/dev/two"}[r.IntN(7)]
+				name = []string{"common/one.yaml", "elsewhere/three.yaml", "linked/two/values-dev.yaml", "common/deep",
+					"env/c1.yaml", "charts/two", "overlays/dev/two"}[r.IntN(7)]
 				if seed%2 == 1 {
-					after[name] = strings.NewReplacer("one.yaml", "two.yaml", "../elsewhere", "../other", "linked/two", "charts/one", "../../shared", "../../k/dev", "a: 1", "a: 3").Replace(before[name])
+					after[name] = strings.NewReplacer("one.yaml", "two.yaml", "../elsewhere", "../other", "linked/two",
+						"charts/one", "../../shared", "../../k/dev", "a: 1", "a: 3").Replace(before[name])
 				}
 			default:
 				if strings.HasPrefix(before[name], linkTo) {
 					continue
 				}
-				after[name] = strings.NewReplacer("zone: z1", "zone: z2", "file: f", "file: g", "environment: dev", "environment: prod", "a: 1", "a: 2").Replace(before[name]) + "# edited\n"
+				after[name] = strings.NewReplacer("zone: z1", "zone: z2", "file: f", "file: g", "environment: dev",
+					"environment: prod", "a: 1", "a: 2").Replace(before[name]) + "# edited\n"
 			}
 			changed = append(changed, name)
 		}

@@ -16,7 +16,8 @@ type appLayers struct {
 }
 
 func newAppLayers(layers int) *appLayers {
-	return &appLayers{dirs: make([][]layerDir, layers), found: map[layerKey]*layerFiles{}, resolved: map[*variant]resolved{}}
+	return &appLayers{dirs: make([][]layerDir, layers), found: map[layerKey]*layerFiles{},
+		resolved: map[*variant]resolved{}}
 }
 
 // layerKey identifies the files of a layer.
@@ -44,7 +45,8 @@ func (c *combined) with(files *layerFiles) *combined {
 	}
 	out, ok := c.more[files]
 	if !ok {
-		out = &combined{layerFiles: layerFiles{slices.Clip(slices.Concat(c.values, files.values)), slices.Clip(slices.Concat(c.components, files.components))}}
+		out = &combined{layerFiles: layerFiles{slices.Clip(slices.Concat(c.values, files.values)),
+			slices.Clip(slices.Concat(c.components, files.components))}}
 		if c.more == nil {
 			c.more = map[*layerFiles]*combined{}
 		}
@@ -53,8 +55,8 @@ func (c *combined) with(files *layerFiles) *combined {
 	return out
 }
 
-// dirsOf returns the folders that have something of a layer without path templates, for any value. Most layers of most apps have none, and
-// every cluster asks.
+// dirsOf returns the folders that have something of a layer without path templates, for any value. Most layers of most
+// apps have none, and every cluster asks.
 func (m *appLayers) dirsOf(f *Fleet, index int, a *App, skipped bool) []layerDir {
 	if m.dirs[index] != nil {
 		return m.dirs[index]

@@ -21,8 +21,10 @@ spec:
     - cluster
   environments: [{name: dev}, {name: prod}]
 `,
-		"workspaces/team.yaml":                 base + "kind: Workspace\nmetadata: {name: team}\nspec:\n  path: teams/team\n  clusters: {}\n  namespaces: [team, team-*]\n",
-		"teams/team/apps/web/app.yaml":         base + "kind: App\nmetadata: {name: web}\nspec:\n  placement: {}\n  namespace: team\n  skipLayers: [region]\n  source: {helm: {path: chart}}\n",
+		"workspaces/team.yaml": base +
+			"kind: Workspace\nmetadata: {name: team}\nspec:\n  path: teams/team\n  clusters: {}\n  namespaces: [team, team-*]\n",
+		"teams/team/apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec:\n  placement: {}\n  namespace: team\n  skipLayers: [region]\n  source: {helm: {path: chart}}\n",
 		"teams/team/layers/region/r1/x":        "",
 		"layers/region/r0/values.yaml":         "a: 0\n",
 		"layers/region/r1/values.yaml":         "a: 1\n",
@@ -37,7 +39,8 @@ spec:
 		"apps/plain/layers/global/values.yaml": "x: ${cluster.vars.n}\n",
 	}
 	app := func(name, rest string) {
-		files["apps/"+name+"/app.yaml"] = base + "kind: App\nmetadata: {name: " + name + "}\nspec:\n  placement: {}\n  namespace: " + rest + "\n"
+		files["apps/"+name+"/app.yaml"] = base + "kind: App\nmetadata: {name: " + name +
+			"}\nspec:\n  placement: {}\n  namespace: " + rest + "\n"
 	}
 	app("plain", "plain\n  source: {helm: {path: charts/a}}")
 	app("named", "${cluster.name}\n  source: {helm: {path: charts/a}}")
@@ -47,9 +50,11 @@ spec:
 	app("file", "file\n  source: {helm: {chart: x, repo: \"https://charts.example.com\", versionFrom: {file: \"versions/${cluster.name}.yaml\", key: version}}}")
 	app("valued", "valued\n  source: {helm: {chart: x, repo: \"https://charts.example.com\", versionFrom: {value: chart.version}}}")
 	for i := range 4 {
-		files[fmt.Sprintf("clusters/c%d.yaml", i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {region: r%d, tier: %s}}\nspec: {environment: %s, vars: {n: %d}}\n",
+		files[fmt.Sprintf("clusters/c%d.yaml",
+			i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {region: r%d, tier: %s}}\nspec: {environment: %s, vars: {n: %d}}\n",
 			base, i, i%2, []string{"gold", "iron"}[i/2], []string{"dev", "prod"}[i%2], i)
-		files[fmt.Sprintf("apps/valued/layers/cluster/c%d/values.yaml", i)] = fmt.Sprintf("chart: {version: %d.0.0}\n", i+1)
+		files[fmt.Sprintf("apps/valued/layers/cluster/c%d/values.yaml", i)] = fmt.Sprintf("chart: {version: %d.0.0}\n",
+			i+1)
 		files[fmt.Sprintf("layers/region/r%d/values.b.yaml", i%2)] = "b: 1\n"
 	}
 	return files
@@ -68,8 +73,10 @@ func TestTargetsShareWhatIsEqual(t *testing.T) {
 			app, _ := alone.App(target.App.Name)
 			want, wantErr := alone.Select(Target{App: app, Cluster: cluster})
 			got, gotErr := all.Select(target)
-			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got.Values, want.Values) && len(got.Values)+len(want.Values) > 0 || !reflect.DeepEqual(got.Resolved, want.Resolved) {
-				t.Fatalf("%s: the resolved is %+v, the got err is %v\nwant %+v, want %v", target, got.Resolved, gotErr, want.Resolved, wantErr)
+			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got.Values, want.Values) &&
+				len(got.Values)+len(want.Values) > 0 || !reflect.DeepEqual(got.Resolved, want.Resolved) {
+				t.Fatalf("%s: the resolved is %+v, the got err is %v\nwant %+v, want %v", target, got.Resolved, gotErr,
+					want.Resolved, wantErr)
 			}
 			x, err := all.AppendKey(nil, target)
 			y, second := alone.AppendKey(nil, Target{App: app, Cluster: cluster})
@@ -86,7 +93,8 @@ func TestTargetsShareWhatIsEqual(t *testing.T) {
 	for app, keys := range differ {
 		got[app] = len(keys)
 	}
-	if want := map[string]int{"plain": 4, "named": 4, "refers": 2, "skips": 1, "varied": 2, "file": 3, "valued": 4, "team/web": 2}; !maps.Equal(got, want) {
+	if want := map[string]int{"plain": 4, "named": 4, "refers": 2, "skips": 1, "varied": 2, "file": 3, "valued": 4,
+		"team/web": 2}; !maps.Equal(got, want) {
 		t.Errorf("different keys: %v, want %v", got, want)
 	}
 	plain, _ := all.App("skips")

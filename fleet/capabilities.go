@@ -22,7 +22,8 @@ type Capabilities struct {
 	APIVersions []string // as group/version or group/version/Kind
 }
 
-// CapabilitiesDir has a file for each cluster whose capabilities a user wrote with the command of `sluice capabilities`.
+// CapabilitiesDir has a file for each cluster whose capabilities a user wrote with the command of `sluice
+// capabilities`.
 const CapabilitiesDir = "capabilities"
 
 // CapabilitiesFile returns the path of the file that has the capabilities of a cluster.
@@ -44,9 +45,9 @@ var (
 	apiVersion    = regexp.MustCompile(`^(?:[a-z0-9][a-z0-9.-]*/)?v[0-9][a-z0-9]*$`)
 )
 
-// ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after the other. Lines of
-// another form are an error, as is a text that lacks the output of one of them: a command that failed must not look like a cluster that serves
-// less.
+// ParseCapabilities reads what `kubectl version`, `kubectl api-versions` and `kubectl api-resources` print, one after
+// the other. Lines of another form are an error, as is a text that lacks the output of one of them: a command that
+// failed must not look like a cluster that serves less.
 func ParseCapabilities(text string) (Capabilities, error) {
 	var out Capabilities
 	n, resources := 0, false
@@ -56,17 +57,20 @@ func ParseCapabilities(text string) (Capabilities, error) {
 		words := strings.Fields(line)
 		version := serverVersion.FindStringSubmatch(line)
 		switch {
-		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{"Client Version:", "Kustomize Version:", "WARNING:"}, func(p string) bool { return strings.HasPrefix(line, p) }):
+		case line == "" || strings.HasPrefix(line, "#") || slices.ContainsFunc([]string{"Client Version:",
+			"Kustomize Version:", "WARNING:"}, func(p string) bool { return strings.HasPrefix(line, p) }):
 		case version != nil:
 			out.KubeVersion = version[1]
 		case len(words) == 1 && apiVersion.MatchString(line):
 			out.APIVersions = append(out.APIVersions, line)
 		case words[0] == "NAME": // the header of api-resources
 			resources = true
-		case len(words) >= 4 && apiVersion.MatchString(words[len(words)-3]) && slices.Contains([]string{"true", "false"}, words[len(words)-2]):
+		case len(words) >= 4 && apiVersion.MatchString(words[len(words)-3]) &&
+			slices.Contains([]string{"true", "false"}, words[len(words)-2]):
 			out.APIVersions = append(out.APIVersions, words[len(words)-3]+"/"+words[len(words)-1])
 		default:
-			return Capabilities{}, &lineError{n, fmt.Sprintf("%.60q is no line of kubectl version, api-versions or api-resources", line)}
+			return Capabilities{}, &lineError{n,
+				fmt.Sprintf("%.60q is no line of kubectl version, api-versions or api-resources", line)}
 		}
 	}
 	switch {
@@ -92,8 +96,8 @@ type lineError struct {
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.message) }
 
-// capabilities gives a cluster those of its file, and then those that the loader's caller assumes. own is the version that the declaration
-// at a place in doc names itself.
+// capabilities gives a cluster those of its file, and then those that the loader's caller assumes. own is the version
+// that the declaration at a place in doc names itself.
 func (l *loader) capabilities(c *Cluster, own string, doc document, at ...string) {
 	l.readCapabilities(c, own, doc, at...)
 	c.KubeVersion = cmp.Or(l.assumed.KubeVersion, c.KubeVersion)
@@ -107,7 +111,8 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 	if !l.hasCapabilities(c.Name) {
 		return
 	}
-	problem := Problem{File: name, Severity: SeverityError, Hint: fmt.Sprintf("write the file again with the command that `sluice capabilities %s` prints", c.Name)}
+	problem := Problem{File: name, Severity: SeverityError,
+		Hint: fmt.Sprintf("write the file again with the command that `sluice capabilities %s` prints", c.Name)}
 	data, err := readBounded(l.tree, name)
 	if err != nil {
 		problem.Message = readError(err)
@@ -124,7 +129,8 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 		return
 	}
 	if own = strings.TrimPrefix(own, "v"); own != "" && !beginsWith(found.KubeVersion, own) {
-		l.errorf(doc, at, "remove it here, or "+problem.Hint, "the cluster %s has kubeVersion %s, and %s says %s", c.Name, own, name, found.KubeVersion)
+		l.errorf(doc, at, "remove it here, or "+problem.Hint, "the cluster %s has kubeVersion %s, and %s says %s",
+			c.Name, own, name, found.KubeVersion)
 	}
 	c.KubeVersion = found.KubeVersion
 	c.APIVersions = slices.Concat(c.APIVersions, found.APIVersions)
@@ -132,7 +138,8 @@ func (l *loader) readCapabilities(c *Cluster, own string, doc document, at ...st
 	c.APIVersions = slices.Compact(c.APIVersions)
 }
 
-// beginsWith reports whether a version begins with the whole numbers of another one, as 1.33.2 does with 1.33, and not with 1.3.
+// beginsWith reports whether a version begins with the whole numbers of another one, as 1.33.2 does with 1.33, and not
+// with 1.3.
 func beginsWith(version, other string) bool {
 	rest, ok := strings.CutPrefix(version, other)
 	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')

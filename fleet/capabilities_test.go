@@ -26,7 +26,8 @@ const header = "NAME SHORTNAMES APIVERSION NAMESPACED KIND\n"
 func TestParseCapabilities(t *testing.T) {
 	t.Parallel()
 	got, err := ParseCapabilities(kubectlOutput)
-	want := []string{"apps/v1", "apps/v1/Deployment", "monitoring.coreos.com/v1", "monitoring.coreos.com/v1/ServiceMonitor", "rbac.authorization.k8s.io/v1/ClusterRole", "v1", "v1/Binding"}
+	want := []string{"apps/v1", "apps/v1/Deployment", "monitoring.coreos.com/v1",
+		"monitoring.coreos.com/v1/ServiceMonitor", "rbac.authorization.k8s.io/v1/ClusterRole", "v1", "v1/Binding"}
 	if err != nil || got.KubeVersion != "1.34.2+k3s1" || !slices.Equal(got.APIVersions, want) {
 		t.Errorf("capabilities: got %+v, %v, want 1.34.2+k3s1 with %q", got, err, want)
 	}
@@ -58,7 +59,8 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 	f := load(t, files)
 	a, b := f.clusters["a"], f.clusters["b"]
 	if a.KubeVersion != "1.34.2+k3s1" || !slices.Contains(a.APIVersions, "monitoring.coreos.com/v1/ServiceMonitor") {
-		t.Errorf("cluster with a file: got %s and %q, want the file's version, not the class's, and its APIs", a.KubeVersion, a.APIVersions)
+		t.Errorf("cluster with a file: got %s and %q, want the file's version, not the class's, and its APIs",
+			a.KubeVersion, a.APIVersions)
 	}
 	if b.KubeVersion != "1.33.2" || len(b.APIVersions) != 0 {
 		t.Errorf("cluster without a file: got %s and %q, want those of its class", b.KubeVersion, b.APIVersions)
@@ -73,11 +75,15 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 		if len(got) != 1 || got[0].Cluster != "a" {
 			t.Errorf("%s file: affected targets: got %+v, want those of cluster a", what, got)
 		}
-		if claim := Claims(load(t, base), f, changed, func(*Fleet, Source) []string { return nil })[changed[0]]; claim != ClaimedByDeclaration {
+		if claim := Claims(load(t, base), f, changed, func(*Fleet,
+			Source) []string {
+			return nil
+		})[changed[0]]; claim != ClaimedByDeclaration {
 			t.Errorf("%s file: got claim %q, want %q", what, claim, ClaimedByDeclaration)
 		}
 	}
-	if moved, _ := Moved(load(t, without), mapFS(files), NewCache(), nil, []string{"capabilities/a.txt"}); moved != nil {
+	if moved, _ := Moved(load(t, without), mapFS(files), NewCache(), nil,
+		[]string{"capabilities/a.txt"}); moved != nil {
 		t.Error("a fleet was taken from a commit without the file of capabilities")
 	}
 
@@ -90,17 +96,21 @@ func TestCapabilitiesOfAFile(t *testing.T) {
 	declared := files["clusters/a.yaml"]
 	files["clusters/a.yaml"] = strings.Replace(declared, `"1.34"`, `"1.3"`, 1)
 	_, problems := Load(t.Context(), mapFS(files), NewCache())
-	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "the cluster a has kubeVersion 1.3, and capabilities/a.txt says 1.34.2+k3s1") {
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(),
+		"the cluster a has kubeVersion 1.3, and capabilities/a.txt says 1.34.2+k3s1") {
 		t.Errorf("a version that only begins with the same digits: got %v, want an error", err)
 	}
 	files["clusters/a.yaml"] = strings.Replace(declared, `"1.34"`, "1.31.0", 1)
 	_, problems = Load(t.Context(), mapFS(files), NewCache())
-	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "clusters/a.yaml:4:") || !strings.Contains(err.Error(), "the cluster a has kubeVersion 1.31.0, and capabilities/a.txt says 1.34.2+k3s1") {
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "clusters/a.yaml:4:") ||
+		!strings.Contains(err.Error(),
+			"the cluster a has kubeVersion 1.31.0, and capabilities/a.txt says 1.34.2+k3s1") {
 		t.Errorf("two versions: got %v, want an error in clusters/a.yaml", err)
 	}
 	files["capabilities/a.txt"] = "Server Version: v1.34.2\n"
 	_, problems = Load(t.Context(), mapFS(files), NewCache())
-	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "capabilities/a.txt") || !strings.Contains(err.Error(), "sluice capabilities a") {
+	if err := problems.Err(); err == nil || !strings.Contains(err.Error(), "capabilities/a.txt") ||
+		!strings.Contains(err.Error(), "sluice capabilities a") {
 		t.Errorf("the output of a call that failed: got %v, want an error with the next step", err)
 	}
 }
@@ -111,13 +121,15 @@ func TestDefaultVersion(t *testing.T) {
 	if got := (&Cluster{}).ChartVersion(); got != NewestKubeVersion {
 		t.Errorf("version that charts see without one: got %s, want %s", got, NewestKubeVersion)
 	}
-	f, problems := Loader{Assumed: Capabilities{KubeVersion: "1.30.0", APIVersions: []string{"x.org/v1"}}}.Load(t.Context(), mapFS(small()))
+	f, problems := Loader{Assumed: Capabilities{KubeVersion: "1.30.0",
+		APIVersions: []string{"x.org/v1"}}}.Load(t.Context(), mapFS(small()))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range f.Clusters {
 		if c.ChartVersion() != "1.30.0" || !slices.Contains(c.APIVersions, "x.org/v1") {
-			t.Errorf("assumed capabilities of %s: got %s and %q, want 1.30.0 and x.org/v1", c.Name, c.ChartVersion(), c.APIVersions)
+			t.Errorf("assumed capabilities of %s: got %s and %q, want 1.30.0 and x.org/v1", c.Name, c.ChartVersion(),
+				c.APIVersions)
 		}
 	}
 }

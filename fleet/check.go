@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// Check checks what Load does not, without rendering: the values files and components of every target, the references in them and
-// in the apps, whether charts, Kustomize roots and folders of manifests exist, and files that match the paths of a layer but have
-// no effect. It reports a problem of several clusters once.
+// Check checks what Load does not, without rendering: the values files and components of every target, the references
+// in them and in the apps, whether charts, Kustomize roots and folders of manifests exist, and files that match the
+// paths of a layer but have no effect. It reports a problem of several clusters once.
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
 	if err := inParallel(ctx, len(targets), func(i int) { found[i] = targetChecks{f}.all(targets[i]) }); err != nil {
-		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(), Hint: "run it again"}}
+		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(),
+			Hint: "run it again"}}
 	}
 	out := append(gather(targets, found), f.unusedFiles(ctx)...)
 	for _, t := range f.unread {
@@ -104,7 +105,8 @@ func gather(targets []Target, found [][]error) Problems {
 		for _, err := range errs {
 			p := asProblem(err, targets[i].App.File)
 			p.File, p.Message = targets[i].Locate(p.File), targets[i].Locate(p.Message)
-			key := fmt.Sprintf("%s\x00%d\x00%d\x00%s", p.File, p.Line, p.Column, strings.ReplaceAll(firstClause(p.Message), "cluster "+name, "cluster"))
+			key := fmt.Sprintf("%s\x00%d\x00%d\x00%s", p.File, p.Line, p.Column,
+				strings.ReplaceAll(firstClause(p.Message), "cluster "+name, "cluster"))
 			g, ok := groups[key]
 			if !ok {
 				g = &group{problem: p}

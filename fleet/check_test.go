@@ -15,7 +15,8 @@ func TestCheckFindsWhatLoadDoesNotRead(t *testing.T) {
 		"apps/web/layers/cluster/b/kustomization.yaml": "kind: Component\npatches:\n- path: p.yaml\n- patch: |-\n    - op: add\n      path: /x\n      value: ${cluster.vars.absent}\n",
 		"apps/web/layers/cluster/b/p.yaml":             "kind: Deployment\n",
 		"charts/web/Chart.yaml":                        "name: web\n", "k/text/kustomization.yaml": "resources: []\n",
-		"apps/other/app.yaml": base + "kind: App\nmetadata: {name: other}\nspec:\n  namespace: other\n  placement: {}\n  source:\n    kustomize: {path: \"k/${cluster.vars.s}\"}\n",
+		"apps/other/app.yaml": base +
+			"kind: App\nmetadata: {name: other}\nspec:\n  namespace: other\n  placement: {}\n  source:\n    kustomize: {path: \"k/${cluster.vars.s}\"}\n",
 	}), NewCache())
 	got := f.Check(t.Context())
 	text := got.Error()
@@ -66,7 +67,8 @@ func TestDemonstrationFleet(t *testing.T) {
 func TestAppsInOneFolder(t *testing.T) {
 	app := base + "kind: App\nmetadata: {name: %}\nspec: {namespace: n, placement: {}, source: {manifests: {path: m}}}\n"
 	f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
-		"apps/web/app.yaml":                            strings.ReplaceAll(app, "%", "web") + "---\n" + strings.ReplaceAll(app, "%", "api"),
+		"apps/web/app.yaml": strings.ReplaceAll(app, "%", "web") + "---\n" +
+			strings.ReplaceAll(app, "%", "api"),
 		"apps/web/layers/region/r1/kustomization.yaml": "kind: Component\n",
 	})), NewCache())
 	if f == nil || !strings.Contains(problems[0].Message, "api and web are in one folder") {
@@ -77,8 +79,10 @@ func TestAppsInOneFolder(t *testing.T) {
 // Foreign bytes never panic, and a file without references does not change.
 func FuzzComponent(f *testing.F) {
 	for _, s := range []string{
-		"a: ${cluster.name}\n", "patches:\n- patch: |-\n    - value: ${cluster.vars.uid}\n", "a: &x ${app}\nb: *x\n", "- '${cluster.vars.m}'\n",
-		"a: |\n  ${app}\n  b\n", "[1, \"${cluster.vars.no:=1}\"]", "? ${app}\n: 1\n", "a: $${app}\n---\nb: ${environment}\n", "${$$$$${00000000",
+		"a: ${cluster.name}\n", "patches:\n- patch: |-\n    - value: ${cluster.vars.uid}\n", "a: &x ${app}\nb: *x\n",
+		"- '${cluster.vars.m}'\n",
+		"a: |\n  ${app}\n  b\n", "[1, \"${cluster.vars.no:=1}\"]", "? ${app}\n: 1\n",
+		"a: $${app}\n---\nb: ${environment}\n", "${$$$$${00000000",
 	} {
 		f.Add([]byte(s))
 	}
@@ -96,7 +100,8 @@ func FuzzComponent(f *testing.F) {
 			if !bytes.Contains(data, []byte("${")) {
 				continue
 			}
-			if _, err := (&replacer{target: Target{App: &App{Name: "x"}, Cluster: target.Cluster}}).stream(bytes.ReplaceAll(out, []byte("${"), []byte("$${"))); err != nil {
+			if _, err := (&replacer{target: Target{App: &App{Name: "x"},
+				Cluster: target.Cluster}}).stream(bytes.ReplaceAll(out, []byte("${"), []byte("$${"))); err != nil {
 				t.Fatalf("%q became %q, which cannot be read: %v", data, out, err)
 			}
 		}

@@ -15,7 +15,8 @@ const (
 	ClaimedByDeclaration Claim = "declaration" // it declares targets or clusters, or has settings of Sluice
 )
 
-// Claims returns who reads each of some changed files in one of two commits. It renders nothing, and its cost is about that of Affected.
+// Claims returns who reads each of some changed files in one of two commits. It renders nothing, and its cost is about
+// that of Affected.
 func Claims(base, head *Fleet, changed []string, reach Reach) map[string]Claim {
 	out := make(map[string]Claim, len(changed))
 	files := newChanges(changed)

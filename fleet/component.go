@@ -25,7 +25,8 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 		return data, nil
 	}
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return nil, &FileError{Problem: Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}, Cluster: t.Cluster.Name}
+		return nil, &FileError{Problem: Problem{File: name, Severity: SeverityError, Message: err.Error(),
+			Hint: "split the file"}, Cluster: t.Cluster.Name}
 	}
 	if ext == ".json" && json.Valid(data) {
 		return t.replaceJSON(name, data)
@@ -187,7 +188,8 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 // of a file.
 func isStructure(text string) bool {
 	var root yaml.Node
-	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
+	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
+		len(root.Content) == 0 {
 		return false
 	}
 	return root.Content[0].Kind != yaml.ScalarNode

@@ -13,12 +13,13 @@ import (
 type ChangedDeclaration struct {
 	Cluster, App string    // Cluster is "" if it is not known
 	Base, Head   *Imported // nil if the commit does not have the target
-	// Texts are the objects as YAML, of base and head: as the tool has them, or as their files have them. Equal texts mean that something else
-	// changes them, such as a patch; "" is an object that the commit does not have.
+	// Texts are the objects as YAML, of base and head: as the tool has them, or as their files have them. Equal texts
+	// mean that something else changes them, such as a patch; "" is an object that the commit does not have.
 	Texts [2]string
 }
 
-// ChangedDeclarations returns the imported targets whose declaration differs between two commits, by cluster and app, and that show chooses.
+// ChangedDeclarations returns the imported targets whose declaration differs between two commits, by cluster and app,
+// and that show chooses.
 func ChangedDeclarations(base, head *Fleet, show func(cluster, app string) bool) []ChangedDeclaration {
 	var out []ChangedDeclaration
 	add := func(before, after *Imported) {

@@ -38,7 +38,8 @@ func (d document) broken(n *yaml.Node) bool {
 // decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file, and write values out in place of aliases"}}}
+		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(),
+			Hint: "split the file, and write values out in place of aliases"}}}
 	}
 	d := decoder{file: file}
 	var out decodedFile
@@ -51,7 +52,8 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		if err != nil {
 			line, message := splitYAMLError(err, data)
-			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "write valid YAML"})
+			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message,
+				Hint: "write valid YAML"})
 			out.lost = true
 			break
 		}
@@ -60,13 +62,15 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		before := len(d.problems)
 		if value := d.object(root.Content[0]); value != nil {
-			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line, root: root.Content[0], value: value, bad: d.bad(before)})
+			out.documents = append(out.documents, document{file: file, line: root.Content[0].Line,
+				root: root.Content[0], value: value, bad: d.bad(before)})
 		} else {
 			out.lost = true
 		}
 	}
 	if len(out.documents) == 0 && len(d.problems) == 0 {
-		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "the file is empty", Hint: "remove the file, or fill it in"}}
+		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "the file is empty",
+			Hint: "remove the file, or fill it in"}}
 	}
 	out.problems = d.problems
 	return out
@@ -79,12 +83,13 @@ type decoder struct {
 
 func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
 	d.problems = append(d.problems, Problem{
-		File: d.file, Line: n.Line, Column: n.Column, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint,
+		File: d.file, Line: n.Line, Column: n.Column, Severity: SeverityError, Message: fmt.Sprintf(format, args...),
+		Hint: hint,
 	})
 }
 
-// object decodes one document by its kind. Fields that cannot be decoded are reported and stay zero. The value is nil if the
-// kind is unknown.
+// object decodes one document by its kind. Fields that cannot be decoded are reported and stay zero. The value is nil
+// if the kind is unknown.
 func (d *decoder) object(n *yaml.Node) any {
 	if n.Kind != yaml.MappingNode {
 		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
@@ -102,7 +107,8 @@ func (d *decoder) object(n *yaml.Node) any {
 	value := newFile(kind.Value)
 	if value == nil {
 		kinds := fileKinds()
-		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, nearest.DidYouMean(kind.Value, kinds))
+		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value,
+			nearest.DidYouMean(kind.Value, kinds))
 		return nil
 	}
 	d.decode(n, reflect.ValueOf(value).Elem(), "")
@@ -193,7 +199,8 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		f, ok := fields[key.Value]
 		if !ok {
 			names := fieldNames(fields)
-			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value), nearest.DidYouMean(key.Value, names))
+			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value),
+				nearest.DidYouMean(key.Value, names))
 			continue
 		}
 		d.decode(value, v.Field(f.index), join(path, key.Value))
@@ -221,7 +228,8 @@ func shortForm(v reflect.Value) reflect.Value {
 
 // enum checks strings that must not be empty or must be one of a list, and numbers that must be one of a list.
 func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
-	if v.Kind() == reflect.Int && len(f.enum) > 0 && n.Tag == "!!int" && !slices.Contains(f.enum, strconv.FormatInt(v.Int(), 10)) {
+	if v.Kind() == reflect.Int && len(f.enum) > 0 && n.Tag == "!!int" &&
+		!slices.Contains(f.enum, strconv.FormatInt(v.Int(), 10)) {
 		d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %d", path, v.Int())
 		return
 	}
@@ -234,7 +242,8 @@ func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
 	if len(f.enum) == 0 || n.Kind != yaml.ScalarNode || n.Tag != "!!str" || slices.Contains(f.enum, v.String()) {
 		return
 	}
-	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(), nearest.DidYouMean(v.String(), f.enum))
+	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(),
+		nearest.DidYouMean(v.String(), f.enum))
 }
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
@@ -257,7 +266,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-			d.errorf(key, "what clusters share stands in a class", "%s: a key must be a string, and << is not known here", named(path))
+			d.errorf(key, "what clusters share stands in a class",
+				"%s: a key must be a string, and << is not known here", named(path))
 			continue
 		}
 		k := reflect.ValueOf(key.Value)

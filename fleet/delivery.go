@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DeliveryOf merges spec.delivery of the fleet and of the app for a target, and replaces the references. The app's project and
-// annotations win, and its sync options come after the fleet's.
+// DeliveryOf merges spec.delivery of the fleet and of the app for a target, and replaces the references. The app's
+// project and annotations win, and its sync options come after the fleet's.
 func (f *Fleet) DeliveryOf(t Target) (Delivery, error) {
 	all, own := f.Spec.Delivery, t.App.Spec.Delivery
 	out := Delivery{Project: cmp.Or(own.Project, all.Project), Annotations: map[string]string{}}
@@ -28,7 +28,8 @@ func (f *Fleet) DeliveryOf(t Target) (Delivery, error) {
 	return out, nil
 }
 
-// MergeSyncOptions joins lists of Argo CD's sync options, Name=value. A later option replaces one of the same name at its place.
+// MergeSyncOptions joins lists of Argo CD's sync options, Name=value. A later option replaces one of the same name at
+// its place.
 func MergeSyncOptions(lists ...[]string) []string {
 	var out []string
 	for _, option := range slices.Concat(lists...) {
@@ -51,12 +52,14 @@ func checkDelivery(f *findings, doc document, d Delivery) {
 	at := []string{"spec", "delivery"}
 	for i, option := range d.SyncOptions {
 		if name, value, ok := strings.Cut(option, "="); !ok || name == "" || value == "" {
-			f.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)), "Name=value, such as PruneLast=true", "%q is not a sync option", option)
+			f.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)),
+				"Name=value, such as PruneLast=true", "%q is not a sync option", option)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Annotations)) {
 		if !validLabelKey(key) {
-			f.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner", "%q is not the key of an annotation", key)
+			f.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner",
+				"%q is not the key of an annotation", key)
 		}
 	}
 	for _, text := range append(slices.Collect(maps.Values(d.Annotations)), d.Project) {

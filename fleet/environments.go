@@ -19,8 +19,9 @@ type environmentChecks struct {
 	file document // sluice.yaml
 }
 
-// otherStatus tells which commit status that Sluice writes for another purpose an environment of this name would have; "" if none. The
-// service believes the status of trust: an environment of that name would have it trust each commit that it hydrates.
+// otherStatus tells which commit status that Sluice writes for another purpose an environment of this name would have;
+// "" if none. The service believes the status of trust: an environment of that name would have it trust each commit
+// that it hydrates.
 func otherStatus(name string) string {
 	switch name {
 	case "trust":
@@ -43,12 +44,14 @@ func (ec environmentChecks) all(environments []Environment) {
 			continue
 		}
 		if use := otherStatus(e.Name); use != "" {
-			ec.errorf(ec.file, append(at, "name"), "choose another name", "no environment can have the name %q: its status on a commit would be the one that %s", e.Name, use)
+			ec.errorf(ec.file, append(at, "name"), "choose another name",
+				"no environment can have the name %q: its status on a commit would be the one that %s", e.Name, use)
 			continue
 		}
 		if j, ok := first[e.Name]; ok {
 			other := child(ec.file.root, "spec", "environments", strconv.Itoa(j))
-			ec.errorf(ec.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d", e.Name, other.Line)
+			ec.errorf(ec.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d",
+				e.Name, other.Line)
 			continue
 		}
 		first[e.Name], after[e.Name] = i, e.After
@@ -60,11 +63,13 @@ func (ec environmentChecks) all(environments []Environment) {
 		for j, before := range e.After {
 			if _, ok := after[before]; !ok {
 				ec.errorf(ec.file, append(at, strconv.Itoa(j)), "known: "+strings.Join(names, ", "),
-					"environment %s comes after %q, which does not exist%s", e.Name, before, nearest.DidYouMean(before, names))
+					"environment %s comes after %q, which does not exist%s", e.Name, before,
+					nearest.DidYouMean(before, names))
 			}
 		}
 		if cycle := findCycle(e.Name, after, seen); cycle != nil {
-			ec.errorf(ec.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
+			ec.errorf(ec.file, at, "remove one `after`", "environments wait for each other: %s",
+				strings.Join(cycle, " → "))
 			return
 		}
 	}
@@ -101,7 +106,8 @@ func (ec environmentChecks) waves(e Environment, at []string) {
 		case names[w.Name]:
 			ec.errorf(ec.file, place, "rename one", "environment %s has two waves %s", e.Name, w.Name)
 		case rest != "":
-			ec.errorf(ec.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left", w.Name, rest)
+			ec.errorf(ec.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left",
+				w.Name, rest)
 		}
 		names[w.Name] = true
 		if w.Clusters == nil && w.Percent == 0 && w.Count == 0 {
@@ -123,29 +129,36 @@ func (ec environmentChecks) wave(environment string, w Wave, at []string) {
 	ec.duration(w.Bake, environment, append(at, "bake"))
 	if w.Clusters != nil {
 		if _, err := compileSelector(w.Clusters); err != nil {
-			ec.errorf(ec.file, append(at, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", environment, w.Name, err)
+			ec.errorf(ec.file, append(at, "clusters"), "as in a Kubernetes label selector",
+				"environment %s, wave %s: %v", environment, w.Name, err)
 		}
 	}
 }
 
 func (ec environmentChecks) conditions(p Promotion, at []string) {
 	if p.Approvers.Count < 0 {
-		ec.errorf(ec.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
+		ec.errorf(ec.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for",
+			p.Approvers.Count)
 	}
 	for i, pattern := range p.Health.CommitStatuses {
 		if pattern == "" {
-			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "such as kustomization/*", "a pattern of a status's name is empty")
+			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)),
+				"such as kustomization/*", "a pattern of a status's name is empty")
 		}
 		if strings.Contains(strings.ReplaceAll(pattern, "${app}", ""), "${") {
-			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist", pattern)
+			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)),
+				"only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist",
+				pattern)
 		}
 	}
 	if why := p.workspacesTogether(); p.OnWorkspaceFailure != "" && why != "" {
-		ec.errorf(ec.file, append(slices.Clone(at), "onWorkspaceFailure"), "remove it, or what it cannot stand beside", "%s", why)
+		ec.errorf(ec.file, append(slices.Clone(at), "onWorkspaceFailure"), "remove it, or what it cannot stand beside",
+			"%s", why)
 	}
 	for i, key := range p.AvoidTogether {
 		if !validLabelKey(key) {
-			ec.errorf(ec.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is not a label key", key)
+			ec.errorf(ec.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)),
+				"the key of a label that clusters have", "%q is not a label key", key)
 		}
 	}
 }
@@ -179,7 +192,8 @@ func (ec environmentChecks) checks(checks []Check, at []string) {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: its URL is not valid", c.Name) // not quoted: it may hold a credential
+			// not quoted: it may hold a credential
+			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: its URL is not valid", c.Name)
 		}
 	}
 }
@@ -191,12 +205,14 @@ func (ec environmentChecks) rights(rights []Rights, at []string) {
 		place := append(slices.Clone(at), "rights", strconv.Itoa(i))
 		for j, v := range r.Verbs {
 			if !slices.Contains(verbs, v) {
-				ec.errorf(ec.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, nearest.DidYouMean(v, verbs))
+				ec.errorf(ec.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+
+					strings.Join(verbs, ", "), "the verb %q does not exist%s", v, nearest.DidYouMean(v, verbs))
 			}
 		}
 		for j, v := range r.Roles {
 			if !slices.Contains(roles, v) {
-				ec.errorf(ec.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, nearest.DidYouMean(v, roles))
+				ec.errorf(ec.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+
+					strings.Join(roles, ", "), "the role %q does not exist%s", v, nearest.DidYouMean(v, roles))
 			}
 		}
 		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
@@ -211,12 +227,14 @@ func (ec environmentChecks) window(w Window, at []string) {
 	days := []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 	for i, day := range w.Days {
 		if !slices.Contains(days, day) {
-			ec.errorf(ec.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, nearest.DidYouMean(day, days))
+			ec.errorf(ec.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "),
+				"%q is not a day%s", day, nearest.DidYouMean(day, days))
 		}
 	}
 	for i, date := range w.Dates {
 		if _, err := time.Parse(time.DateOnly, date); err != nil {
-			ec.errorf(ec.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is not a date", date)
+			ec.errorf(ec.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24",
+				"%q is not a date", date)
 		}
 	}
 	for key, value := range map[string]string{"from": w.From, "to": w.To} {
@@ -225,11 +243,13 @@ func (ec environmentChecks) window(w Window, at []string) {
 		}
 	}
 	if w.From == w.To {
-		ec.errorf(ec.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
+		ec.errorf(ec.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`,
+			"the window closes when it opens")
 	}
 	// The zone "Local" would differ between machines.
 	if _, err := time.LoadLocation(w.TimeZone); err != nil || w.TimeZone == "Local" {
-		ec.errorf(ec.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is not a time zone", w.TimeZone)
+		ec.errorf(ec.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin",
+			"%q is not a time zone", w.TimeZone)
 	}
 }
 
@@ -241,7 +261,8 @@ func (ec environmentChecks) freeze(f Freeze, at []string) {
 	}
 	to, err := time.Parse(time.RFC3339, f.To)
 	if err != nil || !to.After(from) {
-		ec.errorf(ec.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is not a time after the beginning of the freeze", f.To)
+		ec.errorf(ec.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z",
+			"%q is not a time after the beginning of the freeze", f.To)
 	}
 }
 

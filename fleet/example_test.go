@@ -14,10 +14,14 @@ func tree() fstest.MapFS {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: fs.ModePerm} }
 	const v = "apiVersion: sluice.dev/v1alpha1\n"
 	return fstest.MapFS{
-		"sluice.yaml":                               file(v + "kind: Fleet\nmetadata: {name: acme}\nspec: {layers: [region], environments: [{name: prod}]}\n"),
-		"clusters/eu.yaml":                          file(v + "kind: Cluster\nmetadata: {name: eu, labels: {region: europe}}\nspec: {environment: prod}\n"),
-		"clusters/us.yaml":                          file(v + "kind: Cluster\nmetadata: {name: us, labels: {region: america}}\nspec: {environment: prod}\n"),
-		"apps/web/app.yaml":                         file(v + "kind: App\nmetadata: {name: web}\nspec: {namespace: shop, placement: {}, source: {helm: {path: charts/web}}}\n"),
+		"sluice.yaml": file(v +
+			"kind: Fleet\nmetadata: {name: acme}\nspec: {layers: [region], environments: [{name: prod}]}\n"),
+		"clusters/eu.yaml": file(v +
+			"kind: Cluster\nmetadata: {name: eu, labels: {region: europe}}\nspec: {environment: prod}\n"),
+		"clusters/us.yaml": file(v +
+			"kind: Cluster\nmetadata: {name: us, labels: {region: america}}\nspec: {environment: prod}\n"),
+		"apps/web/app.yaml": file(v +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: shop, placement: {}, source: {helm: {path: charts/web}}}\n"),
 		"apps/web/layers/global/values.yaml":        file("replicas: 2\n"),
 		"apps/web/layers/region/europe/values.yaml": file("replicas: 5\n"),
 		"charts/web/Chart.yaml":                     file("apiVersion: v2\nname: web\nversion: 1.0.0\n"),

@@ -10,7 +10,8 @@ import (
 // Missing charts, roots and folders are found without rendering, at the line that names them.
 func TestCheckLooksForSources(t *testing.T) {
 	app := func(source string) string {
-		return base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source:\n    " + source + "\n"
+		return base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source:\n    " +
+			source + "\n"
 	}
 	for source, want := range map[string]string{
 		"helm: {path: charts/nope}":       "apps/web/app.yaml:8:18: error: source for cluster a: the folder charts/nope does not exist; the same for cluster b (write the path",
@@ -102,7 +103,8 @@ func TestSymlinkedValues(t *testing.T) {
 	if f == nil {
 		t.Fatal(problems)
 	}
-	if p := f.Check(t.Context()); !strings.Contains(p.Error(), "apps/web/layers/global/values.yaml: error: apps/web/layers/global/values.yaml is a symbolic link, and this tree cannot read links") {
+	if p := f.Check(t.Context()); !strings.Contains(p.Error(),
+		"apps/web/layers/global/values.yaml: error: apps/web/layers/global/values.yaml is a symbolic link, and this tree cannot read links") {
 		t.Errorf("the error is %s", p.Error())
 	}
 }

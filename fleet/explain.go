@@ -26,7 +26,8 @@ type Origin struct {
 	FleetWide bool   `json:"fleetWide,omitempty"` // every chart sees the file under `global:`
 	Deletes   bool   `json:"deletes,omitempty"`   // a null, or a scalar or list that replaces a mapping
 	Winner    bool   `json:"winner,omitempty"`
-	Elsewhere bool   `json:"-"` // no file but a Secret contains the value as it is: it can be that of a Secret, and no page or comment shows it
+	// no file but a Secret contains the value as it is: it can be that of a Secret, and no page or comment shows it
+	Elsewhere bool `json:"-"`
 }
 
 // Chain lists every position that sets one value, lowest precedence first. The last one applies.
@@ -61,7 +62,8 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 			if err != nil {
 				return nil, err
 			}
-			text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: strings.TrimSpace(string(data)), Line: 1, Column: 1}
+			text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle,
+				Value: strings.TrimSpace(string(data)), Line: 1, Column: 1}
 			layers = append(layers, explained{origin: origin, below: file.keys(), node: text})
 			continue
 		}
@@ -93,7 +95,8 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 	}
 	if len(out) == 0 && valuePath != "" {
 		similar := nearest.DidYouMean(valuePath, prefixes(all))
-		return nil, fmt.Errorf("nothing sets %s for %s%s (`sluice explain` without --value lists what is set)", valuePath, t, similar)
+		return nil, fmt.Errorf("nothing sets %s for %s%s (`sluice explain` without --value lists what is set)",
+			valuePath, t, similar)
 	}
 	return out, nil
 }
@@ -176,7 +179,10 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 // are no paths below it.
 func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	itself := strings.Split(valuePath, ".")
-	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
+	out := slices.DeleteFunc(leaves, func(p []string) bool {
+		return !strings.HasPrefix(strings.Join(p, "."), valuePath+
+			".")
+	})
 	if len(out) == 0 || replaces(layers, itself) {
 		out = append([][]string{itself}, out...)
 	}

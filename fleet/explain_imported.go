@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// importedValues is the layer of the values that the user's object gives a chart. A value has the line that sets it: in the object, in a patch,
-// in a values file or in a ConfigMap. One for which none is found, such as one that a template computes, has the line of the object.
+// importedValues is the layer of the values that the user's object gives a chart. A value has the line that sets it: in
+// the object, in a patch, in a values file or in a ConfigMap. One for which none is found, such as one that a template
+// computes, has the line of the object.
 func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 	i := t.Imported()
 	out := explained{literal: true}
@@ -32,7 +33,8 @@ func (f *Fleet) importedValues(t Target, source string) (explained, error) {
 			return out, err
 		}
 		setLine(out.node, i.Line)
-		w := written{in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{}, known: map[*yaml.Node]map[string]*yaml.Node{}}
+		w := written{in: map[*yaml.Node]bool{}, file: map[*yaml.Node]string{},
+			known: map[*yaml.Node]map[string]*yaml.Node{}}
 		object := f.writtenObject(i)
 		own := child(helmOf(object, n), "valuesObject")
 		if i.Kind == kindHelmRelease {
@@ -54,7 +56,8 @@ func setLine(n *yaml.Node, line int) {
 	}
 }
 
-// writtenObject returns the user's object, nil if its file does not contain it as it is, such as one that a template creates.
+// writtenObject returns the user's object, nil if its file does not contain it as it is, such as one that a template
+// creates.
 func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 	data, err := readBounded(f.tree, i.File)
 	if err != nil || manifest.Check(data, fileBudget()) != nil {
@@ -66,7 +69,8 @@ func (f *Fleet) writtenObject(i *Imported) *yaml.Node {
 		if dec.Decode(&document) != nil { // the end, or a mistake: the line of the object stays
 			return nil
 		}
-		if len(document.Content) == 1 && document.Content[0].Line == i.Line && child(document.Content[0], "kind") != nil {
+		if len(document.Content) == 1 && document.Content[0].Line == i.Line &&
+			child(document.Content[0], "kind") != nil {
 			return document.Content[0]
 		}
 	}

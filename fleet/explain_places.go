@@ -28,8 +28,8 @@ type setters struct {
 	found  []setter // highest precedence first
 }
 
-// settersOf finds what may set values of a source of a target, highest precedence first. It looks at the files that the tool reads for the
-// target; what cannot be read sets nothing here. own are the values in the object itself.
+// settersOf finds what may set values of a source of a target, highest precedence first. It looks at the files that the
+// tool reads for the target; what cannot be read sets nothing here. own are the values in the object itself.
 func settersOf(f *Fleet, i *Imported, object, own *yaml.Node, source int) []setter {
 	s := &setters{f: f, target: i, object: object, read: map[string][]*yaml.Node{}}
 	if i.Kind == kindHelmRelease {
@@ -87,15 +87,17 @@ func parseDocuments(data []byte) []*yaml.Node {
 	}
 }
 
-// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is not retired. A file with
-// a mistake declares the clusters before it.
+// DeclaresCluster reports whether a file, which a fleet need not read, has a document that declares a cluster that is
+// not retired. A file with a mistake declares the clusters before it.
 func DeclaresCluster(data []byte, name string) bool {
 	return slices.ContainsFunc(parseDocuments(data), func(n *yaml.Node) bool {
-		return textAt(n, "kind") == "Cluster" && textAt(n, "metadata", "name") == name && textAt(n, "spec", "state") != "retired"
+		return textAt(n, "kind") == "Cluster" && textAt(n, "metadata", "name") == name &&
+			textAt(n, "spec", "state") != "retired"
 	})
 }
 
-// inner parses the text of a scalar. The lines of what it returns are those of the file for a block scalar, and the scalar's own for others.
+// inner parses the text of a scalar. The lines of what it returns are those of the file for a block scalar, and the
+// scalar's own for others.
 func inner(n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind != yaml.ScalarNode {
 		return nil
@@ -143,7 +145,8 @@ func (s *setters) sources() []string {
 	return out
 }
 
-// valuesFrom adds the references of a HelmRelease, the last one first: those that set one value, or those with a whole file.
+// valuesFrom adds the references of a HelmRelease, the last one first: those that set one value, or those with a whole
+// file.
 func (s *setters) valuesFrom(refs *yaml.Node, single bool) {
 	list := items(refs)
 	for _, ref := range slices.Backward(list[max(0, len(list)-maxSetters):]) {
@@ -162,7 +165,8 @@ func (s *setters) valuesFrom(refs *yaml.Node, single bool) {
 		for _, name := range s.sources() {
 			for _, doc := range s.documents(name) {
 				one.file = name
-				if textAt(doc, "kind") == textAt(ref, "kind") && textAt(doc, "metadata", "name") == textAt(ref, "name") {
+				if textAt(doc, "kind") == textAt(ref, "kind") && textAt(doc, "metadata", "name") == textAt(ref,
+					"name") {
 					s.entry(one, doc, key)
 				}
 				s.generated(one, doc, textAt(ref, "name"), key)
@@ -228,7 +232,8 @@ func (s *setters) generated(one setter, kustomization *yaml.Node, name, key stri
 	}
 }
 
-// patches adds the patches of a HelmRelease: those of the Kustomization that applies it, then those of the kustomizations that it builds.
+// patches adds the patches of a HelmRelease: those of the Kustomization that applies it, then those of the
+// kustomizations that it builds.
 func (s *setters) patches() {
 	parents := Parents(s.f, s.target)
 	if len(parents) == 0 {
@@ -303,7 +308,8 @@ func (s *setters) patch(file string, doc, target *yaml.Node) {
 	}
 }
 
-// matchesWhole matches as a selector of Kustomize does. The pattern is the user's, so it cannot be compiled once for the package.
+// matchesWhole matches as a selector of Kustomize does. The pattern is the user's, so it cannot be compiled once for
+// the package.
 func matchesWhole(pattern, text string) bool {
 	if len(pattern) > maxSetterPattern {
 		return false
@@ -336,7 +342,8 @@ func helmOf(object *yaml.Node, source int) *yaml.Node {
 func (s *setters) helm(h, own *yaml.Node) {
 	for _, field := range []string{"fileParameters", "parameters"} {
 		for _, p := range slices.Backward(items(child(h, field))) {
-			s.add(setter{file: s.target.File, path: strings.Split(textAt(p, "name"), "."), node: child(p, "value"), at: p, text: true})
+			s.add(setter{file: s.target.File, path: strings.Split(textAt(p, "name"), "."), node: child(p, "value"),
+				at: p, text: true})
 		}
 	}
 	s.add(setter{file: s.target.File, node: own})

@@ -109,8 +109,8 @@ password: secret
 sealed: secret
 `
 
-// A value of a HelmRelease has the position that sets it, wherever Flux takes it from. Only what a file other than a Secret has as it is is shown
-// on pages.
+// A value of a HelmRelease has the position that sets it, wherever Flux takes it from. Only what a file other than a
+// Secret has as it is is shown on pages.
 func TestExplainWhatSetsAValue(t *testing.T) {
 	t.Parallel()
 	tree := map[string]string{}
@@ -118,25 +118,33 @@ func TestExplainWhatSetsAValue(t *testing.T) {
 		tree[f.Name] = string(f.Data)
 	}
 	values := map[string]any{
-		"replicas": 3.0, "image": map[string]any{"tag": "2"}, "outer": 7.0, "limits/memory": "64Mi", "args": []any{"-a", "-v"}, "old": true, "file": true, "own": 1.0, "size": 4.0,
-		"shared": map[string]any{"deep": true}, "hosts": map[string]any{"main": "web.example.com"}, "password": "secret", "token": "t0ken", "sealed": "secret", "chart": 1.0, "stranger": 1.0,
+		"replicas": 3.0, "image": map[string]any{"tag": "2"}, "outer": 7.0, "limits/memory": "64Mi",
+		"args": []any{"-a", "-v"}, "old": true, "file": true, "own": 1.0, "size": 4.0,
+		"shared": map[string]any{"deep": true}, "hosts": map[string]any{"main": "web.example.com"},
+		"password": "secret", "token": "t0ken", "sealed": "secret", "chart": 1.0, "stranger": 1.0,
 	}
 	f, problems := Loader{Importer: targets{
-		{Cluster: "prod", App: "apps", Kind: "Kustomization", File: "clusters/prod/apps.yaml", Line: 1, Sources: []ImportedSource{{}}, Reads: []string{
-			"base/shared.yaml", "base/web.yaml", "overlays/prod/foreign.yaml", "overlays/prod/gone.yaml", "overlays/prod/kustomization.yaml", "overlays/prod/patch.yaml", "overlays/prod/values/web.yaml",
-		}},
+		{Cluster: "prod", App: "apps", Kind: "Kustomization", File: "clusters/prod/apps.yaml", Line: 1,
+			Sources: []ImportedSource{{}}, Reads: []string{
+				"base/shared.yaml", "base/web.yaml", "overlays/prod/foreign.yaml", "overlays/prod/gone.yaml",
+				"overlays/prod/kustomization.yaml", "overlays/prod/patch.yaml", "overlays/prod/values/web.yaml",
+			}},
 		{
 			Cluster: "prod", App: "web.web", Parent: "apps", Kind: "HelmRelease", File: "base/web.yaml", Line: 1,
-			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, Values: values, ValuesFiles: []string{"charts/web/values-prod.yaml"}}},
+			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, Values: values,
+				ValuesFiles: []string{"charts/web/values-prod.yaml"}}},
 		},
 	}}.Load(t.Context(), newMemTree(tree))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	wantPlaces(t, f, "web.web", "", []string{
-		"args overlays/prod/kustomization.yaml:9 hidden", "chart charts/web/values-prod.yaml:1", "file overlays/prod/values/web.yaml:2", "hosts.main base/shared.yaml:4",
-		"image.tag overlays/prod/patch.yaml:6", "limits/memory overlays/prod/kustomization.yaml:8", "old overlays/prod/kustomization.yaml:17", "outer clusters/prod/apps.yaml:9",
-		"own base/web.yaml:14", "password base/shared.yaml:11 hidden", "replicas overlays/prod/patch.yaml:5", "sealed base/web.yaml:13 hidden", "shared.deep base/shared.yaml:7",
+		"args overlays/prod/kustomization.yaml:9 hidden", "chart charts/web/values-prod.yaml:1",
+		"file overlays/prod/values/web.yaml:2", "hosts.main base/shared.yaml:4",
+		"image.tag overlays/prod/patch.yaml:6", "limits/memory overlays/prod/kustomization.yaml:8",
+		"old overlays/prod/kustomization.yaml:17", "outer clusters/prod/apps.yaml:9",
+		"own base/web.yaml:14", "password base/shared.yaml:11 hidden", "replicas overlays/prod/patch.yaml:5",
+		"sealed base/web.yaml:13 hidden", "shared.deep base/shared.yaml:7",
 		"size base/web.yaml:12 hidden", "stranger base/web.yaml:1 hidden", "token base/shared.yaml:15 hidden",
 	})
 }
@@ -206,8 +214,8 @@ both: 1
 both: 2
 `
 
-// A value of an Application has the position of the parameter, the values or the values file that sets it. So has one of an Application that an
-// ApplicationSet generates. A source that only has a ref is no source of the target.
+// A value of an Application has the position of the parameter, the values or the values file that sets it. So has one
+// of an Application that an ApplicationSet generates. A source that only has a ref is no source of the target.
 func TestExplainWhatSetsAValueOfAnApplication(t *testing.T) {
 	t.Parallel()
 	tree := map[string]string{}
@@ -216,18 +224,24 @@ func TestExplainWhatSetsAValueOfAnApplication(t *testing.T) {
 	}
 	files := []string{"charts/web/base.yaml", "charts/web/prod.yaml"}
 	f, problems := Loader{Importer: targets{
-		{Cluster: "prod", App: "single", Kind: "Application", File: "single.yaml", Line: 1, Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files, Values: map[string]any{
-			"replicas": 3.0, "image": map[string]any{"tag": "2"}, "config": "text\n", "own": 1.0, "base": 1.0, "both": 2.0,
-		}}}},
-		{Cluster: "prod", App: "set", Kind: "Application", File: "set.yaml", Line: 1, Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files[:1], Values: map[string]any{
-			"own": 1.0, "host": "prod.example.com", "base": 1.0,
-		}}}},
+		{Cluster: "prod", App: "single", Kind: "Application", File: "single.yaml", Line: 1,
+			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files,
+				Values: map[string]any{
+					"replicas": 3.0, "image": map[string]any{"tag": "2"}, "config": "text\n", "own": 1.0, "base": 1.0,
+					"both": 2.0,
+				}}}},
+		{Cluster: "prod", App: "set", Kind: "Application", File: "set.yaml", Line: 1,
+			Sources: []ImportedSource{{Helm: &HelmSource{Path: "charts/web"}, ValuesFiles: files[:1],
+				Values: map[string]any{
+					"own": 1.0, "host": "prod.example.com", "base": 1.0,
+				}}}},
 	}}.Load(t.Context(), newMemTree(tree))
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
 	wantPlaces(t, f, "single", "", []string{
-		"base charts/web/base.yaml:1", "both charts/web/prod.yaml:1", "config single.yaml:11 hidden", "image.tag single.yaml:9", "own single.yaml:13", "replicas single.yaml:7",
+		"base charts/web/base.yaml:1", "both charts/web/prod.yaml:1", "config single.yaml:11 hidden",
+		"image.tag single.yaml:9", "own single.yaml:13", "replicas single.yaml:7",
 	})
 	wantPlaces(t, f, "set", "", []string{"base charts/web/base.yaml:1", "host set.yaml:11 hidden", "own set.yaml:10"})
 }

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// setter is what sets values of an imported chart beside the user's object: a patch, a values file, an entry of a ConfigMap.
+// setter is what sets values of an imported chart beside the user's object: a patch, a values file, an entry of a
+// ConfigMap.
 type setter struct {
 	file   string
 	path   []string   // of the value that it sets; empty for all values
@@ -30,8 +31,8 @@ type foundAt struct {
 	open bool // the file has the value as it is, and pages may show it
 }
 
-// whatSets finds the position that sets a value: the first that has the value as it is, or a variable in its place. Otherwise it is one that
-// changes a part of the value.
+// whatSets finds the position that sets a value: the first that has the value as it is, or a variable in its place.
+// Otherwise it is one that changes a part of the value.
 func whatSets(all []setter, p []string, want any) (foundAt, bool) {
 	var part *foundAt
 	secret := false // a Secret that is not read here may set the value

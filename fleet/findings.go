@@ -14,8 +14,8 @@ type findings struct {
 	versions map[string]bool // that are valid: thousands of clusters have few
 }
 
-// errorf reports a problem at a place of a document, or at the nearest parent that exists. It reports nothing at a place that could
-// not be decoded, because the decoder has reported that.
+// errorf reports a problem at a place of a document, or at the nearest parent that exists. It reports nothing at a
+// place that could not be decoded, because the decoder has reported that.
 func (f *findings) errorf(doc document, at []string, hint, format string, args ...any) {
 	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
 	for i := len(at); i >= 0 && doc.root != nil; i-- {
@@ -70,7 +70,8 @@ func (f *findings) checkLabels(doc document, labels map[string]string, at ...str
 		case !validLabelKey(key):
 			f.errorf(doc, append(at, key), "", "%q is not a label key", key)
 		case !validLabelValue(labels[key]):
-			f.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
+			f.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63",
+				"%q cannot be the value of a label", labels[key])
 		}
 	}
 }
@@ -78,7 +79,8 @@ func (f *findings) checkLabels(doc document, labels map[string]string, at ...str
 // validLabels reports whether checkLabels has nothing to report.
 func validLabels(labels map[string]string) bool {
 	for key, value := range labels {
-		if key == labelClass || key == labelEnvironment || key == labelCluster || !validLabelKey(key) || !validLabelValue(value) {
+		if key == labelClass || key == labelEnvironment || key == labelCluster || !validLabelKey(key) ||
+			!validLabelValue(value) {
 			return false
 		}
 	}
@@ -99,7 +101,8 @@ func (f *findings) checkKubeVersion(doc document, version string) {
 	f.versions[version] = true
 }
 
-// checkPath refuses a path outside the repository. Of a workspace, paths begin at its folder and stay in it; w is nil for the fleet's own.
+// checkPath refuses a path outside the repository. Of a workspace, paths begin at its folder and stay in it; w is nil
+// for the fleet's own.
 func (f *findings) checkPath(doc document, at []string, p string, w *Workspace) {
 	if p == "" {
 		return

@@ -30,11 +30,13 @@ func cluster(name, environment, class, region, vars string) string {
 func small() map[string]string {
 	return map[string]string{
 		"sluice.yaml": fleetYAML,
-		"clusters/classes.yaml": base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: x.org, size: 3}, labels: {tier: low}}\n---\n" +
+		"clusters/classes.yaml": base +
+			"kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: x.org, size: 3}, labels: {tier: low}}\n---\n" +
 			base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base, labels: {tier: high}}\n",
-		"clusters/a.yaml":                              cluster("a", "dev", "edge", "eu", "ip: 10.0.0.1"),
-		"clusters/b.yaml":                              cluster("b", "prod", "base", "us", "size: 5"),
-		"apps/web/app.yaml":                            base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
+		"clusters/a.yaml": cluster("a", "dev", "edge", "eu", "ip: 10.0.0.1"),
+		"clusters/b.yaml": cluster("b", "prod", "base", "us", "size: 5"),
+		"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
 		"apps/web/layers/global/values.yaml":           "host: ${cluster.name}.${cluster.vars.domain}\nreplicas: ${cluster.vars.size}\nlist: [1, 2]\nm: {a: 1, b: 2}\n",
 		"apps/web/layers/environment/prod/values.yaml": "m: {b: null, c: 3}\nlist: [3]\n",
 		"apps/web/layers/region/us/values.yaml":        "m: {d: 4}\n",
@@ -91,7 +93,8 @@ func TestValuesMergeInOrder(t *testing.T) {
 func TestClassesAreInherited(t *testing.T) {
 	f := load(t, small())
 	c, _ := f.Cluster("a")
-	if c.Labels["tier"] != "high" || c.Labels["class"] != "edge" || c.Labels["cluster"] != "a" || c.KubeVersion != "1.33.2" || c.Vars["ip"] != "10.0.0.1" {
+	if c.Labels["tier"] != "high" || c.Labels["class"] != "edge" || c.Labels["cluster"] != "a" ||
+		c.KubeVersion != "1.33.2" || c.Vars["ip"] != "10.0.0.1" {
 		t.Errorf("the result of Cluster is %+v", c)
 	}
 }
@@ -101,27 +104,55 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		file, text string
 		want       []string
 	}{
-		"unknown key":     {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placment: {}, source: {helm: {path: x}}}\n", []string{"apps/web/app.yaml:4:24", "unknown key spec.placment, did you mean placement?", "spec.placement is missing"}},
-		"type":            {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: [x]}\nspec: {environment: {}, apiVersions: x}\n", []string{"clusters/a.yaml:3:29: error: metadata.labels must be a mapping", "spec.environment must be a string", "spec.apiVersions must be a list"}},
-		"duplicate key":   {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a}\nspec:\n  environment: dev\n  environment: prod\n", []string{"clusters/a.yaml:6:3", "twice, first in line 5"}},
-		"duplicate name":  {"clusters/c.yaml", cluster("a", "dev", "edge", "eu", ""), []string{"clusters/c.yaml:3:18: error: the cluster a is also in clusters/a.yaml:1"}},
-		"environment":     {"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""), []string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`}},
-		"class":           {"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""), []string{`the class "egde" does not exist, did you mean edge?`}},
-		"parent cycle":    {"clusters/classes.yaml", base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {parent: edge}\n---\n" + base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base}\n", []string{"base → edge → base"}},
-		"after":           {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1), []string{`sluice.yaml:8:28: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
-		"after cycle":     {"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1), []string{"wait for each other"}},
-		"enum":            {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {", "spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
-		"kind":            {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{"clusters/x.yaml:1:13", "narrow spec.files"}},
-		"no YAML":         {"clusters/a.yaml", "a: [\n", []string{"clusters/a.yaml:"}},
-		"label":           {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n", []string{"has the label class automatically", `"../.." cannot be the value of a label`}},
-		"name":            {"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""), []string{`"../a" cannot be a name`}},
-		"path":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
-		"two kinds":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {}, manifests: {}}}\n", []string{"exactly one of helm, kustomize and manifests"}},
-		"repo":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
-		"reference":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is not a reference"}},
-		"branch template": {"sluice.yaml", fleetYAML + "  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n", []string{"every environment would have", "not a branch name"}},
-		"selector":        {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
-		"deletions":       {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n", []string{`"many" is neither`}},
+		"unknown key": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placment: {}, source: {helm: {path: x}}}\n",
+			[]string{"apps/web/app.yaml:4:24", "unknown key spec.placment, did you mean placement?",
+				"spec.placement is missing"}},
+		"type": {"clusters/a.yaml", base +
+			"kind: Cluster\nmetadata: {name: a, labels: [x]}\nspec: {environment: {}, apiVersions: x}\n",
+			[]string{"clusters/a.yaml:3:29: error: metadata.labels must be a mapping",
+				"spec.environment must be a string", "spec.apiVersions must be a list"}},
+		"duplicate key": {"clusters/a.yaml", base +
+			"kind: Cluster\nmetadata: {name: a}\nspec:\n  environment: dev\n  environment: prod\n",
+			[]string{"clusters/a.yaml:6:3", "twice, first in line 5"}},
+		"duplicate name": {"clusters/c.yaml", cluster("a", "dev", "edge", "eu", ""),
+			[]string{"clusters/c.yaml:3:18: error: the cluster a is also in clusters/a.yaml:1"}},
+		"environment": {"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""),
+			[]string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`}},
+		"class": {"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""),
+			[]string{`the class "egde" does not exist, did you mean edge?`}},
+		"parent cycle": {"clusters/classes.yaml", base +
+			"kind: ClusterClass\nmetadata: {name: base}\nspec: {parent: edge}\n---\n" + base +
+			"kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base}\n", []string{"base → edge → base"}},
+		"after": {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1),
+			[]string{`sluice.yaml:8:28: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
+		"after cycle": {"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1),
+			[]string{"wait for each other"}},
+		"enum": {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {",
+			"spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
+		"kind": {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+			[]string{"clusters/x.yaml:1:13", "narrow spec.files"}},
+		"no YAML": {"clusters/a.yaml", "a: [\n", []string{"clusters/a.yaml:"}},
+		"label": {"clusters/a.yaml", base +
+			"kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n",
+			[]string{"has the label class automatically", `"../.." cannot be the value of a label`}},
+		"name": {"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""),
+			[]string{`"../a" cannot be a name`}},
+		"path": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
+		"two kinds": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {}, manifests: {}}}\n", []string{"exactly one of helm, kustomize and manifests"}},
+		"repo": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
+		"reference": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is not a reference"}},
+		"branch template": {"sluice.yaml", fleetYAML +
+			"  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n",
+			[]string{"every environment would have", "not a branch name"}},
+		"selector": {"apps/web/app.yaml", base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
+		"deletions": {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n",
+			[]string{`"many" is neither`}},
 	} {
 		files := small()
 		files[c.file] = c.text
@@ -139,7 +170,8 @@ func TestWarnings(t *testing.T) {
 	files := small()
 	files["apps/web/layers/region/mars/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/planet/earth/values.yaml"] = "a: 1\n"
-	files["apps/none/app.yaml"] = base + "kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {matchLabels: {region: moon}}, source: {manifests: {}}}\n"
+	files["apps/none/app.yaml"] = base +
+		"kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {matchLabels: {region: moon}}, source: {manifests: {}}}\n"
 	files["apps/none/layers/global/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/cluster/a/values.yaml"] = "a: 1\n"
 	files["apps/web/layers/cluster/aa/values.yaml"] = "a: 1\n"
@@ -149,12 +181,15 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(problems)
 	}
 	got := fmt.Sprint([]Problem(problems))
-	for _, wrong := range []string{"cluster=a,", "cluster=a ", "no cluster has the label of layer region", "no cluster has the label of layer cluster"} {
+	for _, wrong := range []string{"cluster=a,", "cluster=a ", "no cluster has the label of layer region",
+		"no cluster has the label of layer cluster"} {
 		if strings.Contains(got, wrong) {
 			t.Errorf("%q is in %s", wrong, got)
 		}
 	}
-	for _, want := range []string{"no cluster has region=mars", "no cluster has cluster=aa", "no cluster has the label of layer orbit", "planet is not a layer", "app none is placed on no cluster", "app none has no Helm source"} {
+	for _, want := range []string{"no cluster has region=mars", "no cluster has cluster=aa",
+		"no cluster has the label of layer orbit", "planet is not a layer", "app none is placed on no cluster",
+		"app none has no Helm source"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}
@@ -167,7 +202,8 @@ func TestWarnings(t *testing.T) {
 func TestReferences(t *testing.T) {
 	files := small()
 	files["clusters/a.yaml"] = cluster("a", "dev", "edge", "eu", `ip: 10.0.0.1, repo: {web: "https://web.example.com"}`)
-	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "placement:", "vars: {team: core}, placement:", 1)
+	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "placement:",
+		"vars: {team: core}, placement:", 1)
 	f := load(t, files)
 	tgt := target(t, f, "a")
 	for in, want := range map[string]any{
@@ -197,14 +233,22 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"${cluster.vars.x}": "which has the vars domain, ip, repo, size", "${cluster.x}": "is not a reference", "${cluster.name": "no closing }",
-		"${clusters.name}": "did you mean ${cluster.name}?", "${enviroment}": "did you mean ${environment}?", "${environments}": "did you mean ${environment}?",
-		"${cluster}": "did you mean ${cluster.name}?", "${clusterName}": "did you mean ${cluster.name}?", "${apps}": "did you mean ${app}?", "${app.name}": "did you mean ${app}?",
-		"${app.var.team}": "did you mean ${app.vars.team}?", "${cluster.label.region}": "did you mean ${cluster.labels.region}?", "${Cluster.vars.ip}": "did you mean ${cluster.vars.ip}?",
-		"${enviroment:-x}": "did you mean ${environment}?", "${app.vars.x}": "is not set for app web, which has the vars team",
-		"${cluster.vars.repo.${cluster.vars.nope}:=none}": "${cluster.vars.nope} is not set", "${cluster.${app}}": "is not a reference",
+		"${cluster.vars.x}": "which has the vars domain, ip, repo, size", "${cluster.x}": "is not a reference",
+		"${cluster.name":   "no closing }",
+		"${clusters.name}": "did you mean ${cluster.name}?", "${enviroment}": "did you mean ${environment}?",
+		"${environments}": "did you mean ${environment}?",
+		"${cluster}":      "did you mean ${cluster.name}?", "${clusterName}": "did you mean ${cluster.name}?",
+		"${apps}": "did you mean ${app}?", "${app.name}": "did you mean ${app}?",
+		"${app.var.team}":         "did you mean ${app.vars.team}?",
+		"${cluster.label.region}": "did you mean ${cluster.labels.region}?",
+		"${Cluster.vars.ip}":      "did you mean ${cluster.vars.ip}?",
+		"${enviroment:-x}":        "did you mean ${environment}?",
+		"${app.vars.x}":           "is not set for app web, which has the vars team",
+		"${cluster.vars.repo.${cluster.vars.nope}:=none}": "${cluster.vars.nope} is not set",
+		"${cluster.${app}}":                        "is not a reference",
 		"${cluster.vars.repo.${enviroment}:=none}": "did you mean ${environment}?",
-		"${cluster.vars.x:={}":                     "no closing }", "${cluster.vars.x:=${app}}": "cannot hold a reference",
+		"${cluster.vars.x:={}":                     "no closing }",
+		"${cluster.vars.x:=${app}}":                "cannot hold a reference",
 	} {
 		if _, err := tgt.replace(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v", in, err)
@@ -214,7 +258,8 @@ func TestReferences(t *testing.T) {
 	files["apps/web/layers/region/us/values.yaml"] = "a: b\nc:\n  - ${cluster.vars.nope}\n"
 	broken := load(t, files)
 	_, err := broken.Values(target(t, broken, "b"), "")
-	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") || !strings.Contains(err.Error(), "cluster b") {
+	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") ||
+		!strings.Contains(err.Error(), "cluster b") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -247,9 +292,11 @@ map: ${cluster.vars.map}
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"plain": 3.0, "double": "3", "single": "3", "folded": "3", "flow": map[string]any{"quoted": "3", "typed": 3.0}, "list": []any{"3", 3.0},
-		"block": []any{3.0, "3"}, "base": map[string]any{"deep": "3"}, "merged": map[string]any{"deep": "3"}, "alias": map[string]any{"deep": "3"},
-		"true": "3", "map": map[string]any{"k": 1.0}, "global": map[string]any{"env": "dev", "edge": true},
+		"plain": 3.0, "double": "3", "single": "3", "folded": "3", "flow": map[string]any{"quoted": "3", "typed": 3.0},
+		"list":  []any{"3", 3.0},
+		"block": []any{3.0, "3"}, "base": map[string]any{"deep": "3"}, "merged": map[string]any{"deep": "3"},
+		"alias": map[string]any{"deep": "3"},
+		"true":  "3", "map": map[string]any{"k": 1.0}, "global": map[string]any{"env": "dev", "edge": true},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("  the result of Values is %#v\nwant %#v", got, want)
@@ -265,7 +312,8 @@ map: ${cluster.vars.map}
 	}
 	files["apps/web/layers/global/values.yaml"] = "a:\n  b: \"${cluster.vars.map}\"\n"
 	f = load(t, files)
-	if _, err := f.Values(target(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "values.yaml:2:6") || !strings.Contains(err.Error(), "is not a scalar") {
+	if _, err := f.Values(target(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "values.yaml:2:6") ||
+		!strings.Contains(err.Error(), "is not a scalar") {
 		t.Errorf("a mapping in quotes: %v", err)
 	}
 }
@@ -310,7 +358,8 @@ func FuzzDecode(f *testing.F) {
 
 func TestComponentFile(t *testing.T) {
 	f := load(t, small())
-	got, err := target(t, f, "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
+	got, err := target(t, f, "a").ComponentFile("kustomization.yaml",
+		[]byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
 	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
 		t.Errorf("the result of ComponentFile is %s, the error is %v", got, err)
 	}
@@ -346,11 +395,13 @@ func TestExplain(t *testing.T) {
 	if err != nil || len(all) != 7 {
 		t.Errorf("%d chains %v", len(all), err)
 	}
-	if _, err := f.Explain(target(t, f, "a"), "", "nothing.at.all", Defaults{}); err == nil || strings.Contains(err.Error(), "did you mean") {
+	if _, err := f.Explain(target(t, f, "a"), "", "nothing.at.all", Defaults{}); err == nil ||
+		strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("nothing sets it: %v", err)
 	}
 	for wrong, want := range map[string]string{"replica": "replicas", "global.evn": "global.env", "globl": "global"} {
-		if _, err := f.Explain(target(t, f, "a"), "", wrong, Defaults{}); err == nil || !strings.Contains(err.Error(), "did you mean "+want+"?") {
+		if _, err := f.Explain(target(t, f, "a"), "", wrong, Defaults{}); err == nil ||
+			!strings.Contains(err.Error(), "did you mean "+want+"?") {
 			t.Errorf("%s: the error is %v, want %s", wrong, err, want)
 		}
 	}
@@ -360,8 +411,9 @@ func TestRepositoriesOfOthersKeepTheirLayout(t *testing.T) {
 	f := load(t, map[string]string{
 		"sluice.yaml": base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  files: {clusters: [\"infra/**/*.cluster.yaml\"], apps: [fleet/apps.yaml]}\n" +
 			"  layers:\n  - {name: environment, values: [\"charts/${app}/values-${environment}.yaml\"], components: [\"overlays/${environment}/${app}\"]}\n  environments: [{name: dev}, {name: prod, after: [dev]}]\n",
-		"infra/eu/a.cluster.yaml":             base + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
-		"fleet/apps.yaml":                     base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {path: \"charts/${app}\"}}}\n",
+		"infra/eu/a.cluster.yaml": base + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+		"fleet/apps.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {path: \"charts/${app}\"}}}\n",
 		"charts/web/values-dev.yaml":          "a: 1\n",
 		"charts/web/values-prod.yaml":         "a: 2\n",
 		"overlays/dev/web/kustomization.yaml": "kind: Component\n",
@@ -473,14 +525,16 @@ func edit(r *rand.Rand, files map[string]string) string {
 		name = fmt.Sprintf("layers/region/r%d/values.yaml", r.IntN(3))
 		files[name] = fmt.Sprintf("v: %d\n", r.IntN(100))
 	default:
-		files[name] = strings.NewReplacer("region: r0", "region: r1", "x: 1", "x: 2", "path: ", "path: other/", "v: 1", "v: 3").Replace(files[name]) + "\n# edited\n"
+		files[name] = strings.NewReplacer("region: r0", "region: r1", "x: 1", "x: 2", "path: ", "path: other/", "v: 1",
+			"v: 3").Replace(files[name]) + "\n# edited\n"
 	}
 	return name
 }
 
 // generated returns a fleet of many clusters and apps.
 func generated(clusters, apps int) map[string]string {
-	files := map[string]string{"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"], "layers/global/values.yaml": "v: 1\n"}
+	files := map[string]string{"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"],
+		"layers/global/values.yaml": "v: 1\n"}
 	for i := range clusters {
 		env := "dev"
 		if i%2 == 1 {

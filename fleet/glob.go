@@ -95,8 +95,8 @@ func (w *globWalk) sorted() []*foundFile {
 	return w.found
 }
 
-// below walks one glob from the last folder that it names without a pattern. It lists no folder above, which may have many entries: that of
-// the workspaces is listed once for each of them otherwise.
+// below walks one glob from the last folder that it names without a pattern. It lists no folder above, which may have
+// many entries: that of the workspaces is listed once for each of them otherwise.
 func (w *globWalk) below(tree *linkTree, g glob) ([]*foundFile, error) {
 	n := 0
 	for n < len(g)-1 && isLiteral(g[n]) {

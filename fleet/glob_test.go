@@ -13,12 +13,15 @@ import (
 
 func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 	tree := newMemTree(map[string]string{
-		"a.yaml": "", "clusters/a.yaml": "", "clusters/b.yml": "", "clusters/x/c.yaml": "", "clusters/x/y/d.yaml": "", "apps/web/app.yaml": "",
+		"a.yaml": "", "clusters/a.yaml": "", "clusters/b.yml": "", "clusters/x/c.yaml": "", "clusters/x/y/d.yaml": "",
+		"apps/web/app.yaml":    "",
 		"apps/web/v2/app.yaml": "", "apps/app.yaml": "", "x/clusters/z.yaml": "", "app{1}/app.yaml": "",
 	})
 	for _, pattern := range []string{
-		"clusters/*.yaml", "clusters/**/*.yaml", "**/*.yaml", "**", "clusters/**", "**/app.yaml", "apps/**/app.yaml", "apps/*/app.yaml", "**/x/**/*.yaml",
-		"clusters/*.{yaml,yml}", "{apps,clusters}/*", "./clusters/*.yaml", "clusters/[ab].y*ml", "nope/*", "a.yaml", "apps/??b/*", "**/clusters/*", "app\\{1\\}/*",
+		"clusters/*.yaml", "clusters/**/*.yaml", "**/*.yaml", "**", "clusters/**", "**/app.yaml", "apps/**/app.yaml",
+		"apps/*/app.yaml", "**/x/**/*.yaml",
+		"clusters/*.{yaml,yml}", "{apps,clusters}/*", "./clusters/*.yaml", "clusters/[ab].y*ml", "nope/*", "a.yaml",
+		"apps/??b/*", "**/clusters/*", "app\\{1\\}/*",
 	} {
 		g, err := parseGlob(pattern)
 		if err != nil {
@@ -28,10 +31,12 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if linked, err := walkGlobs(t.Context(), &linkTree{Tree: tree}, []glob{g}); err != nil || !slices.Equal(linked, got) {
+		if linked, err := walkGlobs(t.Context(), &linkTree{Tree: tree}, []glob{g}); err != nil ||
+			!slices.Equal(linked, got) {
 			t.Errorf("%s: from its last literal folder %q %v, from the top %q", pattern, linked, err, got)
 		}
-		want, err := doublestar.Glob(tree, strings.TrimPrefix(pattern, "./"), doublestar.WithFilesOnly(), doublestar.WithNoFollow())
+		want, err := doublestar.Glob(tree, strings.TrimPrefix(pattern, "./"), doublestar.WithFilesOnly(),
+			doublestar.WithNoFollow())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,30 +87,38 @@ func TestHostileGlobs(t *testing.T) {
 		t.Errorf("cancelled after 10 directories, stopped after %d: %v", tree.listed, err)
 	}
 	for pattern, want := range map[string]string{
-		strings.Repeat("**/", 12) + "app.yaml": "12 times **", "apps/**x/app.yaml": "must stand alone", "../**/app.yaml": "leaves the repository",
-		"apps/{a/b,c}/app.yaml": "braces cannot hold a slash", "/apps/*/app.yaml": "begins with a slash", "apps/" + strings.Repeat("{a,b}", 20): "pairs of braces", strings.Repeat("a/", 300): "longer than", "apps/[/app.yaml": "is not a pattern",
+		strings.Repeat("**/", 12) + "app.yaml": "12 times **", "apps/**x/app.yaml": "must stand alone",
+		"../**/app.yaml":        "leaves the repository",
+		"apps/{a/b,c}/app.yaml": "braces cannot hold a slash", "/apps/*/app.yaml": "begins with a slash",
+		"apps/" + strings.Repeat("{a,b}", 20): "pairs of braces", strings.Repeat("a/", 300): "longer than",
+		"apps/[/app.yaml": "is not a pattern",
 	} {
-		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern + "']}\n  layers: [region]\n  environments: [{name: dev}]\n"
-		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) || !strings.Contains(problems.Error(), "sluice.yaml:5:18") {
+		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern +
+			"']}\n  layers: [region]\n  environments: [{name: dev}]\n"
+		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) ||
+			!strings.Contains(problems.Error(), "sluice.yaml:5:18") {
 			t.Errorf("%.40s: want %q, the error is %s", pattern, want, problems.Error())
 		}
 	}
 }
 
-// A folder that a glob names is not followed if it or a parent is a link, even one that leads nowhere or outside; one that the storage
-// cannot give is an error, because its clusters would count as gone.
+// A folder that a glob names is not followed if it or a parent is a link, even one that leads nowhere or outside; one
+// that the storage cannot give is an error, because its clusters would count as gone.
 func TestGlobOfAFolderThatIsNone(t *testing.T) {
 	t.Parallel()
 	tree := newMemTree(map[string]string{
-		"real/clusters/a.yaml": "", "file": "", "folder": linkTo + "real", "dangling": linkTo + "nowhere", "outside": linkTo + "../../etc",
+		"real/clusters/a.yaml": "", "file": "", "folder": linkTo + "real", "dangling": linkTo + "nowhere",
+		"outside": linkTo + "../../etc",
 	})
-	for _, pattern := range []string{"folder/*/*.yaml", "folder/clusters/*.yaml", "dangling/*.yaml", "dangling/clusters/*.yaml", "outside/*.yaml", "file/*.yaml", "file/x/*.yaml", "missing/*.yaml"} {
+	for _, pattern := range []string{"folder/*/*.yaml", "folder/clusters/*.yaml", "dangling/*.yaml",
+		"dangling/clusters/*.yaml", "outside/*.yaml", "file/*.yaml", "file/x/*.yaml", "missing/*.yaml"} {
 		g, err := parseGlob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		linked := &linkTree{Tree: tree}
-		if got, err := walkGlobs(t.Context(), linked, []glob{g}); err != nil || len(got) > 0 || linked.fault.Load() != nil {
+		if got, err := walkGlobs(t.Context(), linked, []glob{g}); err != nil || len(got) > 0 ||
+			linked.fault.Load() != nil {
 			t.Errorf("%s: the result of walkGlobs is %q, the error is %v", pattern, got, err)
 		}
 	}
@@ -114,7 +127,8 @@ func TestGlobOfAFolderThatIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	linked := &linkTree{Tree: tree}
-	if _, err := linked.ReadDir("real/clusters"); err != nil { // a later answer of the storage counts, not what is known of the path
+	// a later answer of the storage counts, not what is known of the path
+	if _, err := linked.ReadDir("real/clusters"); err != nil {
 		t.Fatal(err)
 	}
 	linked.Tree = failing{tree}

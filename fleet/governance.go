@@ -16,7 +16,8 @@ const (
 	SyncFlux   = "flux"
 )
 
-// SyncOf returns the tool that applies an environment's cluster branches: SyncArgoCD, SyncFlux, or "" if the fleet does not say.
+// SyncOf returns the tool that applies an environment's cluster branches: SyncArgoCD, SyncFlux, or "" if the fleet does
+// not say.
 func (f *Fleet) SyncOf(environment string) string {
 	if e, ok := f.Environment(environment); ok {
 		return cmp.Or(e.Sync, f.Spec.Sync)
@@ -29,8 +30,8 @@ func (f *Fleet) ForceHookJobs(environment string) bool {
 	return f.Spec.Flux.ForceHookJobs && f.SyncOf(environment) == SyncFlux
 }
 
-// Enforces reports whether policy findings stop hydration of an environment. hasRules says whether the fleet has rules of its
-// own, which decides where neither the environment nor the fleet does.
+// Enforces reports whether policy findings stop hydration of an environment. hasRules says whether the fleet has rules
+// of its own, which decides where neither the environment nor the fleet does.
 func (f *Fleet) Enforces(environment string, hasRules bool) bool {
 	if e, ok := f.Environment(environment); ok && e.Policy.Enforce != nil {
 		return *e.Policy.Enforce
@@ -56,14 +57,17 @@ func (fc fleetChecks) governance() {
 	fc.charts()
 	checkDelivery(fc.findings, fc.file, fc.fleet.Spec.Delivery)
 	scopes := map[string]string{}
-	for scope, list := range map[string][]string{"cluster": fc.fleet.Spec.Kinds.Cluster, "namespaced": fc.fleet.Spec.Kinds.Namespaced} {
+	for scope, list := range map[string][]string{"cluster": fc.fleet.Spec.Kinds.Cluster,
+		"namespaced": fc.fleet.Spec.Kinds.Namespaced} {
 		for i, kind := range list {
 			at := []string{"spec", "kinds", scope, strconv.Itoa(i)}
 			if !validKind(kind) {
-				fc.errorf(fc.file, at, "Kind.group, such as ClusterExternalSecret.external-secrets.io", "%q is not a kind", kind)
+				fc.errorf(fc.file, at, "Kind.group, such as ClusterExternalSecret.external-secrets.io",
+					"%q is not a kind", kind)
 			}
 			if other, ok := scopes[kind]; ok {
-				fc.errorf(fc.file, []string{"spec", "kinds"}, "keep one", "the kind %s is listed twice, under %s and %s", kind, min(other, scope), max(other, scope))
+				fc.errorf(fc.file, []string{"spec", "kinds"}, "keep one",
+					"the kind %s is listed twice, under %s and %s", kind, min(other, scope), max(other, scope))
 			}
 			scopes[kind] = scope
 		}

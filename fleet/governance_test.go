@@ -33,7 +33,8 @@ func TestGovernance(t *testing.T) {
 		t.Errorf("the spec is %+v", f.Spec)
 	}
 	plain := load(t, small())
-	if plain.SyncOf("dev") != "" || !plain.Enforces("dev", true) || plain.Enforces("dev", false) || !plain.Signers().Empty() {
+	if plain.SyncOf("dev") != "" || !plain.Enforces("dev", true) || plain.Enforces("dev", false) ||
+		!plain.Signers().Empty() {
 		t.Error("the defaults are wrong")
 	}
 	for replace, want := range map[[2]string]string{

@@ -14,8 +14,9 @@ const (
 	Helm4 = 4
 )
 
-// Helm returns the major version of Helm that renders the charts of a target. What is nearer to the target decides: the app; the cluster, or its
-// class; the tool whose objects describe the target; the fleet. Without any of them it is 3, as in releases that had only Helm 3.
+// Helm returns the major version of Helm that renders the charts of a target. What is nearer to the target decides: the
+// app; the cluster, or its class; the tool whose objects describe the target; the fleet. Without any of them it is 3,
+// as in releases that had only Helm 3.
 func (f *Fleet) Helm(t Target) int {
 	tool := 0
 	if i := t.Imported(); i != nil {
@@ -36,8 +37,8 @@ func (i Import) helm() int {
 	}
 }
 
-// Strict reports whether a variable that is not set and has no default is an error in postBuild: what the entry says, or the default of its
-// version of Flux.
+// Strict reports whether a variable that is not set and has no default is an error in postBuild: what the entry says,
+// or the default of its version of Flux.
 func (f *FluxImport) Strict() bool {
 	if f.StrictPostBuildSubstitutions != nil {
 		return *f.StrictPostBuildSubstitutions
@@ -45,7 +46,8 @@ func (f *FluxImport) Strict() bool {
 	return !olderThan(f.Version, 2, 9)
 }
 
-// TemplatesValues reports whether the second generator of a matrix may use its own parameters in its values, as since Argo CD 3.4.
+// TemplatesValues reports whether the second generator of a matrix may use its own parameters in its values, as since
+// Argo CD 3.4.
 func (a *ArgoCDImport) TemplatesValues() bool { return !olderThan(a.Version, 3, 4) }
 
 // olderThan reports whether a version of a tool is known and lower than major.minor.

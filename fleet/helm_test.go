@@ -36,23 +36,28 @@ func TestHelmOfFleets(t *testing.T) {
 	// What is nearer can also name the older version.
 	files := small()
 	files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "spec:", "spec:\n  helm: 4", 1)
-	files["clusters/classes.yaml"] = strings.Replace(files["clusters/classes.yaml"], "spec: {parent", "spec: {helm: 3, parent", 1)
+	files["clusters/classes.yaml"] = strings.Replace(files["clusters/classes.yaml"], "spec: {parent",
+		"spec: {helm: 3, parent", 1)
 	f := load(t, files)
 	if a, b := f.Helm(target(t, f, "a")), f.Helm(target(t, f, "b")); a != Helm3 || b != Helm4 {
-		t.Errorf("a fleet with Helm 4 and a class with Helm 3: Helm %d on its cluster and %d on another, want 3 and 4", a, b)
+		t.Errorf("a fleet with Helm 4 and a class with Helm 3: Helm %d on its cluster and %d on another, want 3 and 4",
+			a, b)
 	}
 }
 
 func TestHelmOfImports(t *testing.T) {
 	t.Parallel()
-	release := targets{{Cluster: "prod", App: "web", File: "web.yaml", Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}}}}}
+	release := targets{{Cluster: "prod", App: "web", File: "web.yaml",
+		Sources: []ImportedSource{{Helm: &HelmSource{Path: "chart"}}}}}
 	importing := func(t *testing.T, fleet, entry string) (*Fleet, Problems) {
 		t.Helper()
 		return Loader{Importer: release}.Load(t.Context(), newMemTree(map[string]string{
-			"sluice.yaml": base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n" + fleet + "  import: [{" + entry + "}]\n",
+			"sluice.yaml": base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n" + fleet +
+				"  import: [{" + entry + "}]\n",
 		}))
 	}
-	const clusters, servers = "clusters: {prod: {path: p, environment: prod}}", "clusters: {prod: {server: \"https://x\", environment: prod}}"
+	const clusters, servers = "clusters: {prod: {path: p, environment: prod}}",
+		"clusters: {prod: {server: \"https://x\", environment: prod}}"
 	for _, c := range []struct {
 		fleet, entry string
 		want         int
@@ -79,16 +84,22 @@ func TestHelmOfImports(t *testing.T) {
 		}
 	}
 	for entry, want := range map[string]string{
-		"flux: {version: new, " + clusters + "}": `sluice.yaml:6:29: error: "new" is not a version (such as 2.8 of Flux, or 3.5 of Argo CD)`,
-		"helm: 5, flux: {" + clusters + "}":      "sluice.yaml:6:19: error: spec.import[0].helm: unknown value 5 (one of 3, 4)",
+		"flux: {version: new, " + clusters +
+			"}": `sluice.yaml:6:29: error: "new" is not a version (such as 2.8 of Flux, or 3.5 of Argo CD)`,
+		"helm: 5, flux: {" + clusters +
+			"}": "sluice.yaml:6:19: error: spec.import[0].helm: unknown value 5 (one of 3, 4)",
 	} {
-		if _, problems := importing(t, "", entry); problems.Err() == nil || !strings.Contains(problems.Err().Error(), want) {
+		if _, problems := importing(t, "", entry); problems.Err() == nil ||
+			!strings.Contains(problems.Err().Error(), want) {
 			t.Errorf("%s: Err is %v, want %s", entry, problems.Err(), want)
 		}
 	}
 	older, _ := importing(t, "", "flux: {version: \"2.7\", "+clusters+"}")
 	newer, _ := importing(t, "", "flux: {version: \"2.8\", "+clusters+"}")
-	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet, Source) []string { return nil }); len(got) != 1 {
+	if got := Affected(older, newer, []string{"sluice.yaml"}, func(*Fleet,
+		Source) []string {
+		return nil
+	}); len(got) != 1 {
 		t.Errorf("targets that a new version of Flux with another Helm affects: got %v, want prod/web", got)
 	}
 }
@@ -108,7 +119,8 @@ func TestAffectedByHelm(t *testing.T) {
 		files := small()
 		files[file] = strings.Replace(files[file], c.old, c.text, 1)
 		clusters := map[string]bool{}
-		for _, found := range Affected(load(t, small()), load(t, files), []string{file}, func(*Fleet, Source) []string { return nil }) {
+		for _, found := range Affected(load(t, small()), load(t, files), []string{file},
+			func(*Fleet, Source) []string { return nil }) {
 			clusters[found.Cluster] = true
 		}
 		if got := slices.Sorted(maps.Keys(clusters)); !slices.Equal(got, c.want) {

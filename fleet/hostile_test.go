@@ -13,10 +13,13 @@ import (
 
 func tiny(extra map[string]string) map[string]string {
 	files := map[string]string{
-		"sluice.yaml":                  base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [environment, region, cluster]\n  environments: [{name: dev}]\n",
-		"clusters/a.yaml":              base + "kind: Cluster\nmetadata: {name: a, labels: {region: r1}}\nspec: {environment: dev, vars: {uid: 1000680000, s: text, m: {x: 1}}}\n",
-		"clusters/b.yaml":              base + "kind: Cluster\nmetadata: {name: b}\nspec: {environment: dev}\n",
-		"apps/web/app.yaml":            base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
+		"sluice.yaml": base +
+			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [environment, region, cluster]\n  environments: [{name: dev}]\n",
+		"clusters/a.yaml": base +
+			"kind: Cluster\nmetadata: {name: a, labels: {region: r1}}\nspec: {environment: dev, vars: {uid: 1000680000, s: text, m: {x: 1}}}\n",
+		"clusters/b.yaml": base + "kind: Cluster\nmetadata: {name: b}\nspec: {environment: dev}\n",
+		"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
 		"layers/region/r1/values.yaml": "zone: one\n",
 	}
 	for k, v := range extra {
@@ -41,7 +44,8 @@ func tinyTarget(t *testing.T, f *Fleet, cluster string) Target {
 }
 
 func TestEmptyPlacementIsNotEverywhere(t *testing.T) {
-	p := problemsOf(t, tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement:\n  source: {helm: {path: charts/web}}\n"}))
+	p := problemsOf(t, tiny(map[string]string{"apps/web/app.yaml": base +
+		"kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement:\n  source: {helm: {path: charts/web}}\n"}))
 	if p.Err() == nil {
 		t.Error("`placement:` without a value must not mean every cluster")
 	}
@@ -51,7 +55,8 @@ func TestDiamondsOfEnvironmentsAreCheap(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  environments:\n  - {name: dev}\n  - {name: a0}\n  - {name: b0}\n")
 	for i := 1; i < 40; i++ {
-		fmt.Fprintf(&b, "  - {name: a%d, after: [a%d, b%d]}\n  - {name: b%d, after: [a%d, b%d]}\n", i, i-1, i-1, i, i-1, i-1)
+		fmt.Fprintf(&b, "  - {name: a%d, after: [a%d, b%d]}\n  - {name: b%d, after: [a%d, b%d]}\n", i, i-1, i-1, i, i-1,
+			i-1)
 	}
 	done := make(chan Problems, 1)
 	go func() { done <- problemsOf(t, tiny(map[string]string{"sluice.yaml": b.String()})) }()
@@ -86,8 +91,10 @@ func TestOnlyEmptyValues(t *testing.T) {
 
 func TestIntegersInComponents(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
-	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.yaml", []byte("spec: {runAsUser: !typed \"${cluster.vars.uid}\"}\n---\nspec:\n  runAsUser: ${cluster.vars.uid}\n  text: \"${cluster.vars.uid}\"\n"))
-	if err != nil || strings.Count(string(out), "runAsUser: 1000680000") != 2 || !strings.Contains(string(out), `text: "1000680000"`) {
+	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.yaml",
+		[]byte("spec: {runAsUser: !typed \"${cluster.vars.uid}\"}\n---\nspec:\n  runAsUser: ${cluster.vars.uid}\n  text: \"${cluster.vars.uid}\"\n"))
+	if err != nil || strings.Count(string(out), "runAsUser: 1000680000") != 2 ||
+		!strings.Contains(string(out), `text: "1000680000"`) {
 		t.Errorf("the output is %s, the error is %v", out, err)
 	}
 }
@@ -103,7 +110,8 @@ func TestSingleLineInlinePatchKeepsTypes(t *testing.T) {
 
 func TestJSONPatchFile(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
-	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.json", []byte(`[{"op":"add","path":"/a","value":"${cluster.vars.s}"}]`))
+	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.json",
+		[]byte(`[{"op":"add","path":"/a","value":"${cluster.vars.s}"}]`))
 	if err != nil || strings.Contains(string(out), "${") {
 		t.Errorf("the output is %s, the error is %v", out, err)
 	}
@@ -122,7 +130,8 @@ func TestAnchoredReferenceInComponent(t *testing.T) {
 }
 
 func TestMapInsideText(t *testing.T) {
-	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": "a: x-${cluster.vars.m}\n"}), NewCache())
+	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": "a: x-${cluster.vars.m}\n"}),
+		NewCache())
 	if v, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil {
 		t.Errorf("a mapping in the middle of a text must be refused, got %v", v)
 	}
@@ -164,7 +173,8 @@ func TestBranchesCollide(t *testing.T) {
 		"same branch":                     `{environmentBranch: "x/${environment}", clusterBranch: "x/d${cluster.name}"}`,
 	} {
 		files := tiny(map[string]string{
-			"sluice.yaml":     base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  environments: [{name: dev}]\n  output: " + output + "\n",
+			"sluice.yaml": base +
+				"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  environments: [{name: dev}]\n  output: " + output + "\n",
 			"clusters/c.yaml": base + "kind: Cluster\nmetadata: {name: ev}\nspec: {environment: dev}\n",
 			"clusters/d.yaml": base + "kind: Cluster\nmetadata: {name: dev}\nspec: {environment: dev}\n",
 		})
@@ -224,13 +234,19 @@ func TestRefusedFleets(t *testing.T) {
 		"status of fleets":   fleet("  environments: [{name: dev}, {name: fleets}]\n"),
 		"no environments":    fleet("  environments: []\n"),
 		"unset in a path":    fleet("  layers: [{name: region, values: ['v/${cluster.labels.zone}/${app}.yaml']}]\n  environments: [{name: dev}]\n"),
-		"quoted bool":        tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: c, includeCRDs: yes}}}\n"}),
-		"placement label":    tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {matchLabels: {'a b': c}}, source: {helm: {path: c}}}\n"}),
-		"long release name":  tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: " + strings.Repeat("w", 60) + "}\nspec: {namespace: web, placement: {}, source: {helm: {path: c}}}\n"}),
-		"namespace":          tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: 'a/b', placement: {}, source: {helm: {path: c}}}\n"}),
-		"credentials":        tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {chart: web, version: 1.0.0, repo: 'https://u:p@example.com'}}}\n"}),
-		"empty file":         tiny(map[string]string{"clusters/e.yaml": "# nothing\n"}),
-		"merge key in vars":  tiny(map[string]string{"clusters/e.yaml": base + "kind: Cluster\nmetadata: {name: e}\nspec: {environment: dev, vars: {<<: {a: 1}}}\n"}),
+		"quoted bool": tiny(map[string]string{"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: c, includeCRDs: yes}}}\n"}),
+		"placement label": tiny(map[string]string{"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {matchLabels: {'a b': c}}, source: {helm: {path: c}}}\n"}),
+		"long release name": tiny(map[string]string{"apps/web/app.yaml": base + "kind: App\nmetadata: {name: " +
+			strings.Repeat("w", 60) + "}\nspec: {namespace: web, placement: {}, source: {helm: {path: c}}}\n"}),
+		"namespace": tiny(map[string]string{"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: 'a/b', placement: {}, source: {helm: {path: c}}}\n"}),
+		"credentials": tiny(map[string]string{"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {chart: web, version: 1.0.0, repo: 'https://u:p@example.com'}}}\n"}),
+		"empty file": tiny(map[string]string{"clusters/e.yaml": "# nothing\n"}),
+		"merge key in vars": tiny(map[string]string{"clusters/e.yaml": base +
+			"kind: Cluster\nmetadata: {name: e}\nspec: {environment: dev, vars: {<<: {a: 1}}}\n"}),
 	} {
 		if p := problemsOf(t, files); p.Err() == nil {
 			t.Errorf("%s: accepted", name)
@@ -239,7 +255,8 @@ func TestRefusedFleets(t *testing.T) {
 }
 
 func TestAnchorsInVars(t *testing.T) {
-	files := tiny(map[string]string{"clusters/e.yaml": base + "kind: Cluster\nmetadata: {name: e}\nspec:\n  environment: dev\n  vars:\n    a: &a {x: 1}\n    b: *a\n"})
+	files := tiny(map[string]string{"clusters/e.yaml": base +
+		"kind: Cluster\nmetadata: {name: e}\nspec:\n  environment: dev\n  vars:\n    a: &a {x: 1}\n    b: *a\n"})
 	if p := problemsOf(t, files); p.Err() != nil {
 		t.Error(p)
 	}
@@ -247,8 +264,10 @@ func TestAnchorsInVars(t *testing.T) {
 
 func TestSlashInLayerLabel(t *testing.T) {
 	files := tiny(map[string]string{
-		"sluice.yaml":     base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [example.com/zone]\n  environments: [{name: dev}]\n",
-		"clusters/b.yaml": base + "kind: Cluster\nmetadata: {name: b, labels: {example.com/zone: z1}}\nspec: {environment: dev}\n",
+		"sluice.yaml": base +
+			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [example.com/zone]\n  environments: [{name: dev}]\n",
+		"clusters/b.yaml": base +
+			"kind: Cluster\nmetadata: {name: b, labels: {example.com/zone: z1}}\nspec: {environment: dev}\n",
 		"apps/web/layers/example.com/zone/z1/values.yaml": "a: 1\n",
 	})
 	before := mustLoad(t, files, NewCache())
@@ -257,7 +276,8 @@ func TestSlashInLayerLabel(t *testing.T) {
 	}
 	files["apps/web/layers/example.com/zone/z1/values.yaml"] = "a: 2\n"
 	head := mustLoad(t, files, NewCache())
-	got := Affected(before, head, []string{"apps/web/layers/example.com/zone/z1/values.yaml"}, func(*Fleet, Source) []string { return nil })
+	got := Affected(before, head, []string{"apps/web/layers/example.com/zone/z1/values.yaml"},
+		func(*Fleet, Source) []string { return nil })
 	if len(got) != 1 {
 		t.Errorf("affected: %v", got)
 	}
@@ -287,8 +307,10 @@ func TestValuesBomb(t *testing.T) {
 
 func TestRootApp(t *testing.T) {
 	files := tiny(map[string]string{
-		"sluice.yaml":       base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: [app.yaml]}\n  layers: [region]\n  environments: [{name: dev}]\n",
-		"app.yaml":          base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
+		"sluice.yaml": base +
+			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: [app.yaml]}\n  layers: [region]\n  environments: [{name: dev}]\n",
+		"app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
 		"apps/web/app.yaml": "",
 	})
 	f := mustLoad(t, files, NewCache())
@@ -387,7 +409,8 @@ func TestLargeFiles(t *testing.T) {
 		}
 	}
 	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": large}), NewCache())
-	if _, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "apps/web/layers/global/values.yaml") {
+	if _, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil ||
+		!strings.Contains(err.Error(), "apps/web/layers/global/values.yaml") {
 		t.Error(err)
 	}
 }

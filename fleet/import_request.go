@@ -38,7 +38,9 @@ type ImportCluster struct {
 func importRequest(f *Fleet, entry Import) ImportRequest {
 	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
 	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels, Helm: cmp.Or(c.Helm, entry.helm())})
+		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment,
+			KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions, Labels: c.Labels,
+			Helm: cmp.Or(c.Helm, entry.helm())})
 	}
 	slices.SortStableFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -48,7 +50,8 @@ func importRepositories(f *Fleet) []ImportRepository {
 	var out []ImportRepository
 	for _, r := range f.Repositories {
 		one := ImportRepository{
-			Name: r.Name, URL: r.URL, Dir: path.Join(MountDir, r.Name), Resolved: r.Resolved, Commit: r.Commit, Declared: fmt.Sprintf("%s:%d", r.File, r.Line),
+			Name: r.Name, URL: r.URL, Dir: path.Join(MountDir, r.Name), Resolved: r.Resolved, Commit: r.Commit,
+			Declared: fmt.Sprintf("%s:%d", r.File, r.Line),
 		}
 		if err := f.unavailable[r.Name]; err != nil {
 			one.Missing = err.Error()

@@ -20,17 +20,17 @@ import (
 
 // Importer reads the declarations of other tools. Load calls it for each entry of spec.import, in order.
 type Importer interface {
-	// Import reads the targets of one entry from a commit's tree. Problems with severity error make the fleet invalid; what is wrong
-	// with one target belongs into its Err. An error says that the commit could not be read, such as one of a worker process that does not
-	// start: it says nothing about the fleet, and reading again can help.
+	// Import reads the targets of one entry from a commit's tree. Problems with severity error make the fleet invalid;
+	// what is wrong with one target belongs into its Err. An error says that the commit could not be read, such as one
+	// of a worker process that does not start: it says nothing about the fleet, and reading again can help.
 	Import(ctx context.Context, tree Tree, request ImportRequest) ([]Imported, Problems, error)
-	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another tool's. An error that is
-	// Problems is about the commit; others are as those of Import.
+	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another
+	// tool's. An error that is Problems is about the commit; others are as those of Import.
 	Detect(ctx context.Context, tree Tree) ([]byte, error)
 }
 
-// Imported is one target that another tool describes: an app of a name on a cluster of a name. Apps of one name on several clusters may
-// differ in everything.
+// Imported is one target that another tool describes: an app of a name on a cluster of a name. Apps of one name on
+// several clusters may differ in everything.
 type Imported struct {
 	Cluster, App string
 	File         string // of the user's object
@@ -47,25 +47,29 @@ type Imported struct {
 	DependsOn []string // apps
 	Force     bool     // the tool deletes and creates again an object whose change the API server refuses (Flux: force)
 	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)
-	// KeepsDeleted says that the tool leaves the objects alone when the target is deleted (Flux: deletionPolicy; Argo CD: no finalizer).
+	// KeepsDeleted says that the tool leaves the objects alone when the target is deleted (Flux: deletionPolicy; Argo
+	// CD: no finalizer).
 	KeepsDeleted bool
-	// Parent is the app whose objects include this target's object; "" if unknown. It is on ParentCluster; "" is the target's own cluster.
+	// Parent is the app whose objects include this target's object; "" if unknown. It is on ParentCluster; "" is the
+	// target's own cluster.
 	Parent, ParentCluster string
-	// Set is the app that stands for the ApplicationSet that generates the target's object, where that set cannot be generated.
+	// Set is the app that stands for the ApplicationSet that generates the target's object, where that set cannot be
+	// generated.
 	Set       string
 	Suspended bool // the tool leaves the target alone; it is not rendered and not placed
 	Notes     []string
-	// StandIns are files with values that stand in for a ConfigMap or Secret that is not in Git. The target is rendered with them.
+	// StandIns are files with values that stand in for a ConfigMap or Secret that is not in Git. The target is rendered
+	// with them.
 	StandIns []string `json:",omitempty"`
 	Err      error    // why the target cannot be rendered
 	Brings   Brings
 	Foreign  bool // a server or another repository describes what the target brings: this commit lacks none of it
 
-	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a target that fails or
-	// is suspended, they are those that it may be built from.
+	// Reads are the files and directories that the tool read to build the objects, charts and their values apart. Of a
+	// target that fails or is suspended, they are those that it may be built from.
 	Reads []string `json:",omitempty"`
-	// Declared is a digest of the user's object, without the values of a chart that can be rendered; of a target that fails, also of the objects
-	// that it refers to. Object is the user's object as YAML, of a target that fails.
+	// Declared is a digest of the user's object, without the values of a chart that can be rendered; of a target that
+	// fails, also of the objects that it refers to. Object is the user's object as YAML, of a target that fails.
 	Declared string
 	Object   string `json:",omitempty"`
 
@@ -75,7 +79,8 @@ type Imported struct {
 // Located returns File for people: components@1a2b3c4:apps/web.yaml for a file of another repository.
 func (i *Imported) Located() string { return locate(i.names, i.File) }
 
-// Brings tells on which clusters a target may create further targets. If such a target cannot be rendered, the fleet does not know them.
+// Brings tells on which clusters a target may create further targets. If such a target cannot be rendered, the fleet
+// does not know them.
 type Brings string
 
 // Places of further targets.
@@ -85,8 +90,8 @@ const (
 	BringsAny     Brings = "any"     // on any cluster
 )
 
-// ImportedRoot is a Kustomize root that lists helmCharts. It is rendered as the root of an app of the fleet is, so that its charts are locked,
-// verified and part of the input digest in the same way.
+// ImportedRoot is a Kustomize root that lists helmCharts. It is rendered as the root of an app of the fleet is, so that
+// its charts are locked, verified and part of the input digest in the same way.
 type ImportedRoot struct {
 	Path   string
 	Edited []byte `json:",omitempty"` // see PathSource
@@ -99,9 +104,11 @@ type ImportedSource struct {
 	Values    map[string]any // of the chart, merged
 	// Packing of a chart that is in a repository; nil packs it as it is.
 	Packing *Packing `json:",omitempty"`
-	// ValuesFiles are files of the repository that are among Values or the defaults of Packing, lowest precedence first. Explain looks in them.
+	// ValuesFiles are files of the repository that are among Values or the defaults of Packing, lowest precedence
+	// first. Explain looks in them.
 	ValuesFiles []string `json:",omitempty"`
-	// KubeVersion and APIVersions that the chart or the charts of the root see, instead of the cluster's; empty for the cluster's.
+	// KubeVersion and APIVersions that the chart or the charts of the root see, instead of the cluster's; empty for the
+	// cluster's.
 	KubeVersion string
 	APIVersions []string
 	// Objects is a stream of rendered YAML documents.
@@ -142,12 +149,14 @@ func (l *loader) importAll(ctx context.Context) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
 		}
 		if err := entry.checkTool(); err != nil {
-			l.errorf(l.file, append(slices.Clone(at), entry.tool(), "version"), "such as 2.8 of Flux, or 3.5 of Argo CD", "%v", err)
+			l.errorf(l.file, append(slices.Clone(at), entry.tool(), "version"),
+				"such as 2.8 of Flux, or 3.5 of Argo CD", "%v", err)
 			continue
 		}
 		if entry.ArgoCD != nil {
 			if _, err := entry.ArgoCD.Kustomize.EnableHelm(); err != nil {
-				l.errorf(l.file, append(slices.Clone(at), "argocd", "kustomize", "buildOptions"), "leave it out: Sluice accepts --enable-helm only", "%v", err)
+				l.errorf(l.file, append(slices.Clone(at), "argocd", "kustomize", "buildOptions"),
+					"leave it out: Sluice accepts --enable-helm only", "%v", err)
 				continue
 			}
 		}
@@ -174,16 +183,19 @@ func (l *loader) importAll(ctx context.Context) {
 		}
 	}
 	for _, a := range l.fleet.Apps {
-		if a.imported != nil { // what the tool waits for may be on a cluster that is not imported, or come from elsewhere
-			a.Spec.DependsOn = slices.DeleteFunc(a.Spec.DependsOn, func(name string) bool { return l.fleet.apps[name] == nil })
+		// what the tool waits for may be on a cluster that is not imported, or come from elsewhere
+		if a.imported != nil {
+			a.Spec.DependsOn = slices.DeleteFunc(a.Spec.DependsOn,
+				func(name string) bool { return l.fleet.apps[name] == nil })
 		}
 	}
 	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// withoutExcluded removes the apps that the fleet describes itself. One that fails and may bring other targets is an error: without it these
-// would count as deleted. One that the fleet does not place on its cluster is an error for the same reason.
+// withoutExcluded removes the apps that the fleet describes itself. One that fails and may bring other targets is an
+// error: without it these would count as deleted. One that the fleet does not place on its cluster is an error for the
+// same reason.
 func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imported {
 	found := map[string]bool{}
 	targets = slices.DeleteFunc(targets, func(t Imported) bool {
@@ -193,7 +205,8 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 		found[t.App] = true
 		if t.Err != nil && t.Brings != BringsNone {
 			l.problems = append(l.problems, Problem{
-				File: t.Located(), Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
+				File: t.Located(), Line: t.Line, Severity: SeverityError,
+				Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
 			})
 		}
 		l.problems = append(l.problems, notReplaced(l.fleet, &t)...)
@@ -201,7 +214,8 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 	})
 	for i, name := range exclude {
 		if !found[name] {
-			l.warnf(l.file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
+			l.warnf(l.file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude",
+				name)
 		}
 	}
 	return targets
@@ -215,10 +229,13 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 	}
 	p := Problem{File: t.Located(), Line: t.Line, Severity: SeverityError}
 	if app == nil {
-		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and the fleet has no app of this name", t.App, t.Cluster)
-		p.Hint = fmt.Sprintf("add its app.yaml, remove the name from spec.import[].exclude of %s, or delete the %s", fleetFile, t.Kind)
+		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and the fleet has no app of this name", t.App,
+			t.Cluster)
+		p.Hint = fmt.Sprintf("add its app.yaml, remove the name from spec.import[].exclude of %s, or delete the %s",
+			fleetFile, t.Kind)
 	} else {
-		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and %s does not place it there", t.App, t.Cluster, app.File)
+		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and %s does not place it there", t.App,
+			t.Cluster, app.File)
 		p.Hint = fmt.Sprintf("add the cluster to the placement of %s, or delete the %s", app.File, t.Kind)
 	}
 	return Problems{p}
@@ -228,7 +245,8 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 	if known, ok := l.fleet.clusters[name]; ok {
 		if c.Environment != "" && c.Environment != known.Environment {
-			l.errorf(l.file, append(at, "environment"), "remove it here", "the cluster %s is in the environment %s in %s", name, known.Environment, known.File)
+			l.errorf(l.file, append(at, "environment"), "remove it here",
+				"the cluster %s is in the environment %s in %s", name, known.Environment, known.File)
 		}
 		return
 	}
@@ -236,7 +254,8 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 		return
 	}
 	if _, ok := l.fleet.Environment(c.Environment); !ok {
-		l.errorf(l.file, append(at, "environment"), "name one of spec.environments", "the cluster %s needs an environment, and %q is none", name, c.Environment)
+		l.errorf(l.file, append(at, "environment"), "name one of spec.environments",
+			"the cluster %s needs an environment, and %q is none", name, c.Environment)
 		return
 	}
 	l.checkKubeVersion(l.file, c.KubeVersion)
@@ -246,7 +265,8 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 		labels = map[string]string{}
 	}
 	labels[labelCluster], labels[labelEnvironment], labels[labelClass] = name, c.Environment, ""
-	cluster := &Cluster{Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file}
+	cluster := &Cluster{Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion,
+		APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file}
 	l.capabilities(cluster, c.KubeVersion, l.file, append(at, "kubeVersion")...)
 	l.fleet.Clusters = append(l.fleet.Clusters, cluster)
 	l.fleet.clusters[name] = cluster
@@ -261,8 +281,9 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	}
 	if strings.Contains(t.App, "<no value>") {
 		l.problems = append(l.problems, Problem{
-			File: t.Located(), Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("the %s %.80q on %s has <no value> in its name", t.Kind, t.App, t.Cluster),
-			Hint: "set the value that its template uses",
+			File: t.Located(), Line: t.Line, Severity: SeverityError,
+			Message: fmt.Sprintf("the %s %.80q on %s has <no value> in its name", t.Kind, t.App, t.Cluster),
+			Hint:    "set the value that its template uses",
 		})
 		return
 	}
@@ -274,20 +295,24 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	switch {
 	case !validName(t.App): // it becomes a part of paths and branches
 		l.problems = append(l.problems, Problem{
-			File: t.Located(), Line: t.Line, Severity: SeverityWarning, Message: fmt.Sprintf("%.80q on %s cannot be the name of an app: it is not rendered", t.App, t.Cluster),
-			Hint: "lower-case letters, digits, - and ., at most 63",
+			File: t.Located(), Line: t.Line, Severity: SeverityWarning,
+			Message: fmt.Sprintf("%.80q on %s cannot be the name of an app: it is not rendered", t.App, t.Cluster),
+			Hint:    "lower-case letters, digits, - and ., at most 63",
 		})
 		return
 	case app == nil:
-		app = &App{Name: t.App, File: t.File, imported: imported{}, names: l.fleet.names, Spec: AppSpec{Namespace: t.Namespace}}
+		app = &App{Name: t.App, File: t.File, imported: imported{}, names: l.fleet.names,
+			Spec: AppSpec{Namespace: t.Namespace}}
 		l.fleet.apps[t.App] = app
 		l.fleet.Apps = append(l.fleet.Apps, app)
 	case app.imported == nil:
-		l.errorf(l.file, at, "rename the app in "+app.File, "the app %s is in %s and is imported from %s:%d", t.App, app.File, t.Located(), t.Line)
+		l.errorf(l.file, at, "rename the app in "+app.File, "the app %s is in %s and is imported from %s:%d", t.App,
+			app.File, t.Located(), t.Line)
 		return
 	case app.imported[cluster.Name] != nil:
 		first := app.imported[cluster.Name]
-		l.errorf(l.file, at, "rename one", "two objects become the app %s on the cluster %s: %s:%d and %s:%d", t.App, t.Cluster, first.Located(), first.Line, t.Located(), t.Line)
+		l.errorf(l.file, at, "rename one", "two objects become the app %s on the cluster %s: %s:%d and %s:%d", t.App,
+			t.Cluster, first.Located(), first.Line, t.Located(), t.Line)
 		return
 	}
 	app.imported[cluster.Name] = t
@@ -315,8 +340,8 @@ func (f *Fleet) ImportedTarget(cluster, app string) *Imported {
 	return a.imported[cluster]
 }
 
-// Imports returns every imported target, by cluster and app: suspended ones and those that fail too. One whose cluster is not known
-// has none.
+// Imports returns every imported target, by cluster and app: suspended ones and those that fail too. One whose cluster
+// is not known has none.
 func (f *Fleet) Imports() []*Imported {
 	out := slices.DeleteFunc(slices.Clone(f.unread), func(t *Imported) bool { return t.Cluster != "" })
 	for _, a := range f.Apps {
@@ -324,7 +349,10 @@ func (f *Fleet) Imports() []*Imported {
 			out = append(out, t)
 		}
 	}
-	slices.SortFunc(out, func(x, y *Imported) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.App, y.App)) })
+	slices.SortFunc(out, func(x, y *Imported) int {
+		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster),
+			cmp.Compare(x.App, y.App))
+	})
 	return out
 }
 
@@ -337,12 +365,14 @@ func (i imported) places(c *Cluster) bool {
 func (i *Imported) resolve() (Resolved, error) {
 	out := Resolved{Namespace: i.Namespace, Unstable: "keep"}
 	if i.Err != nil {
-		return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: i.Err.Error()}, Cluster: i.Cluster}
+		return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError,
+			Message: i.Err.Error()}, Cluster: i.Cluster}
 	}
 	for n := range i.Sources {
 		src, err := i.Sources[n].resolve(i)
 		if err != nil {
-			return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: err.Error()}, Cluster: i.Cluster}
+			return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError,
+				Message: err.Error()}, Cluster: i.Cluster}
 		}
 		if len(i.Sources) > 1 {
 			src.Name = strconv.Itoa(n)
@@ -368,18 +398,21 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 		return Source{Kustomize: &PathSource{Path: k.Path, Edited: k.Edited}}, nil
 	}
 	sum := sha256.Sum256([]byte(s.Objects))
-	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: []byte(s.Objects)}}, nil
+	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]),
+		Data: []byte(s.Objects)}}, nil
 }
 
 // same reports whether two imports of a target give the same input.
 func (i *Imported) same(o *Imported) bool {
-	if o == nil || (i.Err == nil) != (o.Err == nil) || i.Suspended != o.Suspended || i.Err != nil && i.Err.Error() != o.Err.Error() {
+	if o == nil || (i.Err == nil) != (o.Err == nil) || i.Suspended != o.Suspended ||
+		i.Err != nil && i.Err.Error() != o.Err.Error() {
 		return false
 	}
 	if i.Err != nil {
 		return i.Declared == o.Declared
 	}
-	if i.Namespace == o.Namespace && bytes.Equal(i.Component, o.Component) && reflect.DeepEqual(i.Sources, o.Sources) { // most are, and keys cost more
+	// most are, and keys cost more
+	if i.Namespace == o.Namespace && bytes.Equal(i.Component, o.Component) && reflect.DeepEqual(i.Sources, o.Sources) {
 		return true
 	}
 	key := func(x *Imported) string {
@@ -401,7 +434,8 @@ func (i *Imported) same(o *Imported) bool {
 	return a != "" && a == b
 }
 
-// imports finds imported targets whose input differs. Both sides were read in full, so nothing has to be guessed from paths.
+// imports finds imported targets whose input differs. Both sides were read in full, so nothing has to be guessed from
+// paths.
 func (a *affected) imports() {
 	for _, side := range []struct{ f, other *Fleet }{{a.base, a.head}, {a.head, a.base}} {
 		for _, app := range side.f.Apps {
@@ -418,12 +452,13 @@ func (a *affected) imports() {
 	}
 }
 
-// unplaced finds the imported targets whose cluster is not known and whose declaration or files change. One that the other commit has on a
-// cluster is found there.
+// unplaced finds the imported targets whose cluster is not known and whose declaration or files change. One that the
+// other commit has on a cluster is found there.
 func (a *affected) unplaced(changed *changes) {
 	for _, side := range []struct{ f, other *Fleet }{{a.base, a.head}, {a.head, a.base}} {
 		for _, t := range side.f.unread {
-			if t.Cluster == "" && side.other.apps[t.App] == nil && (!t.same(side.other.Unplaced(t.App)) || slices.ContainsFunc(t.Reads, changed.touch)) {
+			if t.Cluster == "" && side.other.apps[t.App] == nil &&
+				(!t.same(side.other.Unplaced(t.App)) || slices.ContainsFunc(t.Reads, changed.touch)) {
 				a.found[[2]string{"", t.App}] = true
 			}
 		}

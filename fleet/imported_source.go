@@ -35,7 +35,8 @@ func (i *Imported) Source(name string) *ImportedSource {
 	return nil
 }
 
-// appendKey adds what AppendKey adds for other targets from layers. The empty text and list keep the keys that earlier releases recorded.
+// appendKey adds what AppendKey adds for other targets from layers. The empty text and list keep the keys that earlier
+// releases recorded.
 func (i *Imported) appendKey(dst []byte) ([]byte, error) {
 	dst = appendText(dst, "imported", string(i.Component), "")
 	dst = appendList(dst, nil)

@@ -104,7 +104,8 @@ type layerDir struct {
 	root      string // of a workspace
 }
 
-// bases are the folders of an app's layers, lowest precedence first. An app of a workspace cannot skip the layers of the fleet.
+// bases are the folders of an app's layers, lowest precedence first. An app of a workspace cannot skip the layers of
+// the fleet.
 func bases(a *App, skipped bool) []layerDir {
 	out := []layerDir{{fleetWide: true}}
 	if skipped {
@@ -119,8 +120,8 @@ func bases(a *App, skipped bool) []layerDir {
 	return out
 }
 
-// templateBases are the folders that a path template of a layer is read in. The files that a template has for each app are the
-// workspace's own for its apps: an app must not take the files of another one with the same name.
+// templateBases are the folders that a path template of a layer is read in. The files that a template has for each app
+// are the workspace's own for its apps: an app must not take the files of another one with the same name.
 func templateBases(t Target, repository, template string, skipped bool) []layerDir {
 	w, perApp := t.App.workspace, strings.Contains(template, "${app")
 	switch {
@@ -136,7 +137,8 @@ func templateBases(t Target, repository, template string, skipped bool) []layerD
 	return []layerDir{{}, {dir: w.Root, root: w.Root}}
 }
 
-// templatePath is the path that a template has in a folder, or in another repository, as a path of the fleet's tree; "" for none.
+// templatePath is the path that a template has in a folder, or in another repository, as a path of the fleet's tree; ""
+// for none.
 func templatePath(t Target, in layerDir, repository, template string) string {
 	p := mountedPath(t, repository, template)
 	if p == "" || in.dir == "" {
@@ -152,12 +154,14 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []laye
 		for _, v := range l.Values {
 			repository := cmp.Or(v.Repository, l.Repository)
 			for _, in := range templateBases(t, repository, v.Path, skipped) {
-				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, repository, v.Path), At: v.At, root: in.root}, t)
+				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, repository, v.Path),
+					At: v.At, root: in.root}, t)
 			}
 		}
 		for _, template := range l.Components {
 			for _, in := range templateBases(t, l.Repository, template, skipped) {
-				f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, l.Repository, template), root: in.root})
+				f.addComponent(out, LayerFile{Layer: l.Name, Value: value,
+					Path: templatePath(t, in, l.Repository, template), root: in.root})
 			}
 		}
 		return out
@@ -167,7 +171,8 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool, dirs []laye
 		if !f.has(dir) {
 			continue
 		}
-		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: in.fleetWide, root: in.root}, t)
+		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"),
+			FleetWide: in.fleetWide, root: in.root}, t)
 		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: in.fleetWide, root: in.root})
 	}
 	return out
@@ -222,7 +227,8 @@ func (f *Fleet) isComponent(dir string) bool {
 	if !f.has(dir) {
 		return false
 	}
-	return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, func(name string) bool {
-		return f.has(path.Join(dir, name))
-	})
+	return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"},
+		func(name string) bool {
+			return f.has(path.Join(dir, name))
+		})
 }

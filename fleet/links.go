@@ -32,8 +32,8 @@ type linkTree struct {
 // help.
 type readFault struct{ err error }
 
-// watch records an error of the storage from reading a path, and returns it. One in another repository concerns only what needs that file: the
-// workspaces and targets with it get the error themselves.
+// watch records an error of the storage from reading a path, and returns it. One in another repository concerns only
+// what needs that file: the workspaces and targets with it get the error themselves.
 func (t *linkTree) watch(name string, err error) error {
 	if !isFault(err) {
 		return err
@@ -49,8 +49,8 @@ func (t *linkTree) watch(name string, err error) error {
 	return err
 }
 
-// watched returns the tree that an importer reads. It does not follow links. An error of the storage in the fleet's own files makes Load
-// fail, even if the importer treats it as an error of one target or file.
+// watched returns the tree that an importer reads. It does not follow links. An error of the storage in the fleet's own
+// files makes Load fail, even if the importer treats it as an error of one target or file.
 func (t *linkTree) watched() Tree { return treefs.Record{FS: t.Tree, Asked: t.watch} }
 
 // complete reports whether the storage gave everything that was read.
@@ -71,7 +71,8 @@ func isFault(err error) bool {
 	}](err); ok && malformed.Malformed() { // an object from the commit
 		return false
 	}
-	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EISDIR)
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, syscall.ENOTDIR) &&
+		!errors.Is(err, syscall.EISDIR)
 }
 
 // linkError is a link that cannot be followed.
@@ -154,7 +155,8 @@ func (t *linkTree) resolve(name string, links int) realPath {
 		return known.(realPath) //nolint:forcetypeassert // only this function stores here
 	}
 	out := t.follow(name, links)
-	if out.err == nil || links == 0 && !isFault(out.err) { // an error within a chain can depend on the length of the chain
+	// an error within a chain can depend on the length of the chain
+	if out.err == nil || links == 0 && !isFault(out.err) {
 		t.known.Store(name, out)
 	}
 	return out
@@ -193,7 +195,8 @@ func (t *linkTree) followLink(name string, links int) realPath {
 		return linkErrorf("%s is a symbolic link, and this tree cannot read links: put the file itself there", name)
 	}
 	if links >= maxLinks {
-		return linkErrorf("the symbolic link %s leads through more than %d links: link to the file itself", name, maxLinks)
+		return linkErrorf("the symbolic link %s leads through more than %d links: link to the file itself", name,
+			maxLinks)
 	}
 	target, err := reader.ReadLink(name)
 	if err != nil {
@@ -206,14 +209,16 @@ func (t *linkTree) followLink(name string, links int) realPath {
 	}
 	out := t.resolve(to, links+1)
 	if errors.Is(out.err, fs.ErrNotExist) {
-		return linkErrorf("the symbolic link %s points to %q, which does not exist: %s is not in the repository", name, target, to)
+		return linkErrorf("the symbolic link %s points to %q, which does not exist: %s is not in the repository", name,
+			target, to)
 	}
 	out.hops = slices.Concat([]string{to}, out.hops)
 	return out
 }
 
 // linked lists the paths through links that a change of the given paths also changes: the link to a changed file, and
-// everything below a link to a changed folder. It looks only in folders from which the fleet's layers and some apps read values and versions.
+// everything below a link to a changed folder. It looks only in folders from which the fleet's layers and some apps
+// read values and versions.
 func (f *Fleet) linked(changed []string, apps []*App) []string {
 	if len(changed) == 0 {
 		return nil
@@ -244,7 +249,8 @@ func (f *Fleet) linked(changed []string, apps []*App) []string {
 	return out
 }
 
-// linkRoots lists the folders whose files can be values, components of layers or versions of charts, of the fleet and of some apps.
+// linkRoots lists the folders whose files can be values, components of layers or versions of charts, of the fleet and
+// of some apps.
 func (f *Fleet) linkRoots(apps []*App) []string {
 	roots := map[string]bool{}
 	literal := func(in, template string) {

@@ -80,14 +80,16 @@ func TestLinksThatCannotBeFollowed(t *testing.T) {
 	}
 	files := linkedFleet()
 	files["clusters/c.yaml"] = linkTo + "../../c.yaml"
-	if p := problemsOf(t, files); !strings.Contains(p.Error(), `clusters/c.yaml: error: the symbolic link clusters/c.yaml points to "../../c.yaml", which is outside the repository`) {
+	if p := problemsOf(t, files); !strings.Contains(p.Error(),
+		`clusters/c.yaml: error: the symbolic link clusters/c.yaml points to "../../c.yaml", which is outside the repository`) {
 		t.Errorf("a cluster's file: %v", p)
 	}
 	files = linkedFleet()
 	files["apps/web/app.yaml"] = strings.ReplaceAll(files["apps/web/app.yaml"], "charts/web", "linked/web")
 	files["linked"] = linkTo + "charts"
 	f := mustLoad(t, files, NewCache())
-	if p := f.Check(t.Context()); !strings.Contains(p.Error(), "linked/web is behind a symbolic link, which is not followed: name charts/web") {
+	if p := f.Check(t.Context()); !strings.Contains(p.Error(),
+		"linked/web is behind a symbolic link, which is not followed: name charts/web") {
 		t.Errorf("a source behind a link: %v", p)
 	}
 }
@@ -98,15 +100,18 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 	files := map[string]string{
 		"private/values.yaml": "fleet's own", ".repositories/next/values.yaml": "of the next",
 		".repositories/lib/values.yaml": "lib's own", ".repositories/lib/layers/own.yaml": linkTo + "../values.yaml",
-		".repositories/lib/layers/file.yaml": linkTo + "../../../private/values.yaml", ".repositories/lib/dir": linkTo + "../../private",
-		".repositories/lib/chain": linkTo + "dir/values.yaml", ".repositories/lib/next.yaml": linkTo + "../next/values.yaml", ".repositories/lib/all": linkTo + "..",
+		".repositories/lib/layers/file.yaml": linkTo + "../../../private/values.yaml",
+		".repositories/lib/dir":              linkTo + "../../private",
+		".repositories/lib/chain":            linkTo + "dir/values.yaml", ".repositories/lib/next.yaml": linkTo +
+			"../next/values.yaml", ".repositories/lib/all": linkTo + "..",
 		"linked.yaml": linkTo + ".repositories/lib/layers/file.yaml",
 	}
 	tree := &linkTree{Tree: newMemTree(files)}
 	if data, err := tree.ReadFile(".repositories/lib/layers/own.yaml"); err != nil || string(data) != "lib's own" {
 		t.Errorf("a link inside: %s, %v", data, err)
 	}
-	for _, name := range []string{"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml", "../../linked.yaml"} {
+	for _, name := range []string{"layers/file.yaml", "dir/values.yaml", "chain", "next.yaml", "all/next/values.yaml",
+		"../../linked.yaml"} {
 		data, err := tree.ReadFile(path.Join(".repositories/lib", name))
 		if err == nil || !strings.Contains(err.Error(), "which is outside the repository") {
 			t.Errorf("%s: the data is %s, the error is %v", name, data, err)
@@ -118,7 +123,8 @@ func TestLinksOfAnotherRepository(t *testing.T) {
 func TestFaultsOfTheStorage(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
-	for _, name := range []string{"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps", "apps/web/layers/region"} {
+	for _, name := range []string{"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps",
+		"apps/web/layers/region"} {
 		tree := newMemTree(small())
 		tree.fail[name] = lost
 		f, problems := Load(t.Context(), tree, NewCache())
@@ -165,7 +171,8 @@ func TestAffectedThroughLinks(t *testing.T) {
 		files[changed] = edit.text
 		after := mustLoad(t, files, cache)
 		var got []string
-		for _, a := range Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} }) {
+		for _, a := range Affected(before, after, []string{changed},
+			func(_ *Fleet, s Source) []string { return []string{s.path()} }) {
 			got = append(got, a.Cluster)
 		}
 		if !reflect.DeepEqual(got, edit.want) {

@@ -116,7 +116,8 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	linked := &linkTree{Tree: tree, reads: &readFiles{names: map[string]bool{}}}
 	l := loader{
-		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed, tree: linked, cache: cache,
+		findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, assumed: o.Assumed,
+		tree: linked, cache: cache,
 		fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}},
 	}
 	l.load(ctx)
@@ -157,7 +158,8 @@ func (l *loader) done() Problems {
 
 // unread are the problems of a fleet that the storage did not give, or not in time.
 func unread(err error) Problems {
-	return Problems{{File: fleetFile, Severity: SeverityError, Message: "the files of the fleet cannot be read: " + err.Error(), Hint: "run it again", fault: err}}
+	return Problems{{File: fleetFile, Severity: SeverityError, Message: "the files of the fleet cannot be read: " +
+		err.Error(), Hint: "run it again", fault: err}}
 }
 
 type loader struct {
@@ -218,7 +220,8 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	data, err := l.fleetText(ctx)
 	if err != nil {
 		hint := absentHint(l.tree)
-		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
+		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err),
+			Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
 		return false
 	}
 	decoded := decodeFile(fleetFile, data)
@@ -231,7 +234,8 @@ func (l *loader) readFleet(ctx context.Context) bool {
 		case repository, workspace:
 			l.ownDocuments = append(l.ownDocuments, doc)
 		case !ok:
-			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only the kinds Fleet, Repository and Workspace belong in %s", fleetFile)
+			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/",
+				"only the kinds Fleet, Repository and Workspace belong in %s", fleetFile)
 		case l.file.value != nil:
 			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
 		default:
@@ -241,7 +245,8 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	}
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
-			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: "the file has no document of kind Fleet"})
+			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError,
+				Message: "the file has no document of kind Fleet"})
 		}
 		return false
 	}
@@ -249,7 +254,8 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	return true
 }
 
-// readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at all.
+// readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at
+// all.
 func readBounded(tree Tree, name string) ([]byte, error) {
 	info, err := tree.Stat(name)
 	if err != nil {
@@ -274,17 +280,20 @@ func readError(err error) string {
 	return err.Error()
 }
 
-// read decodes all files of the globs, in parallel, in order of their names. Files of workspaces are not the fleet's own.
+// read decodes all files of the globs, in parallel, in order of their names. Files of workspaces are not the fleet's
+// own.
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
 	if len(globs) > maxGlobs {
-		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d", field, len(globs), maxGlobs)
+		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d",
+			field, len(globs), maxGlobs)
 		return nil
 	}
 	parsed := make([]glob, 0, len(globs))
 	for i, text := range globs {
 		g, err := parseGlob(text)
 		if err != nil {
-			l.errorf(l.file, append(strings.Split(field, "."), strconv.Itoa(i)), "as in clusters/**/*.yaml, with at most two **", "%s: bad pattern %.60q: %v", field, text, err)
+			l.errorf(l.file, append(strings.Split(field, "."), strconv.Itoa(i)),
+				"as in clusters/**/*.yaml, with at most two **", "%s: bad pattern %.60q: %v", field, text, err)
 			l.lost = true
 			continue
 		}
@@ -292,7 +301,8 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	}
 	l.globs = append(l.globs, parsed...)
 	ordered, err := findGlobs(ctx, l.tree, parsed)
-	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
+	// a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
+	if err != nil && ctx.Err() == nil {
 		unlisted(l.findings, err)
 	}
 	if field != "" {
@@ -300,12 +310,14 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
-			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
+			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s",
+				strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,
 		})
 	}
 	decoded := make([]decodedFile, len(ordered))
-	_ = inParallel(ctx, len(ordered), func(i int) { decoded[i] = l.cache.decode(l.tree, ordered[i].name) }) // Load looks at the context
+	// Load looks at the context
+	_ = inParallel(ctx, len(ordered), func(i int) { decoded[i] = l.cache.decode(l.tree, ordered[i].name) })
 	return take(l.findings, appFiles{decoded: decoded})
 }
 
@@ -340,8 +352,8 @@ func take(to *findings, files appFiles) []document {
 	return out
 }
 
-// has reports whether a file or directory exists. It also returns true if it cannot tell: the caller then reads the file and gets
-// the error, whereas a file that counts as missing would silently change the rendering.
+// has reports whether a file or directory exists. It also returns true if it cannot tell: the caller then reads the
+// file and gets the error, whereas a file that counts as missing would silently change the rendering.
 func (f *Fleet) has(name string) bool {
 	if known, ok := f.exists.Load(name); ok {
 		return known.(bool) //nolint:forcetypeassert // only this function stores here

@@ -95,14 +95,16 @@ func (t Target) unset(ref *reference) error {
 	if len(list) > 0 {
 		has = "the " + what + " " + strings.Join(list, ", ")
 	}
-	return fmt.Errorf("%s is not set for %s, which has %s: set it on %s, or write a fallback with :=", ref.text, owner, has, place)
+	return fmt.Errorf("%s is not set for %s, which has %s: set it on %s, or write a fallback with :=", ref.text, owner,
+		has, place)
 }
 
-// fallbackValue decodes a fallback as YAML: a scalar, a list in brackets or a mapping in braces. An empty fallback, and one that is
-// not such a value, is a string.
+// fallbackValue decodes a fallback as YAML: a scalar, a list in brackets or a mapping in braces. An empty fallback, and
+// one that is not such a value, is a string.
 func fallbackValue(text string) any {
 	var root yaml.Node
-	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
+	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil ||
+		len(root.Content) == 0 {
 		return text
 	}
 	n := root.Content[0]
@@ -134,8 +136,8 @@ func (t Target) resolveText(ref *reference) (string, error) {
 	return scalarText(v), nil
 }
 
-// replace replaces the references of an unquoted text. It gives the variable itself if the text is exactly one reference, a string
-// otherwise.
+// replace replaces the references of an unquoted text. It gives the variable itself if the text is exactly one
+// reference, a string otherwise.
 func (t Target) replace(text string) (any, error) {
 	segments, err := parseReferences(text)
 	if err != nil {
@@ -219,7 +221,8 @@ func (l *loader) appReference(a *App, s string) {
 func (s *Source) strings() []*string {
 	switch {
 	case s.Helm != nil:
-		out := []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName, &s.Helm.Namespace}
+		out := []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName,
+			&s.Helm.Namespace}
 		if v := s.Helm.VersionFrom; v != nil {
 			out = append(out, &v.File, &v.Key, &v.Value)
 		}

@@ -11,9 +11,9 @@ const KindFile = "file"
 // Uncertain reports whether the fleet may have imported targets that it does not list; see Lost.
 func (f *Fleet) Uncertain() bool { return len(f.unread) > 0 }
 
-// Lost returns why the fleet may have a target that it does not list: the file that declares the target, or a parent that creates it, cannot
-// be read in this commit. If Lost returns nil, the commit does not have the target. other is a commit that has the target; it names the file
-// and the parents. If other is nil, every failed parent is a reason.
+// Lost returns why the fleet may have a target that it does not list: the file that declares the target, or a parent
+// that creates it, cannot be read in this commit. If Lost returns nil, the commit does not have the target. other is a
+// commit that has the target; it names the file and the parents. If other is nil, every failed parent is a reason.
 func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 	if f.ImportedTarget(cluster, app) != nil { // suspended
 		return nil
@@ -42,7 +42,8 @@ func (i *Imported) reaches(cluster string) bool {
 	return i.Brings == BringsAny || i.Brings == BringsCluster && i.Cluster == cluster
 }
 
-// isParent reports whether an object of this kind can create others on a cluster. It does not look at the files, which cannot be read.
+// isParent reports whether an object of this kind can create others on a cluster. It does not look at the files, which
+// cannot be read.
 func (i *Imported) isParent(cluster string) bool {
 	switch i.Kind {
 	case "HelmRelease":
@@ -53,8 +54,8 @@ func (i *Imported) isParent(cluster string) bool {
 	return true
 }
 
-// brought returns the failure of a target that creates another one in the commit other, directly or through further targets. Every failed
-// parent counts, also if its files no longer seem to create others.
+// brought returns the failure of a target that creates another one in the commit other, directly or through further
+// targets. Every failed parent counts, also if its files no longer seem to create others.
 func (f *Fleet) brought(other *Fleet, cluster, app string) error {
 	moved := false // the file that declared the target, or one of its parents, is gone: another file may declare it
 	target := cluster
@@ -70,7 +71,8 @@ func (f *Fleet) brought(other *Fleet, cluster, app string) error {
 			parentCluster = cluster
 		}
 		if err := hidden(f.unread, target, func(t *Imported) bool {
-			return t.App == old.Set || t.Kind == KindFile && t.File == old.File || t.App == old.Parent && t.Cluster == parentCluster
+			return t.App == old.Set || t.Kind == KindFile && t.File == old.File ||
+				t.App == old.Parent && t.Cluster == parentCluster
 		}); err != nil {
 			return err
 		}
@@ -95,8 +97,8 @@ func describedIn(file string, apps []*App) bool {
 	})
 }
 
-// failsIn reports whether a target is among those that fail in a commit. That commit does not list the targets that it brings, so none of
-// them has moved.
+// failsIn reports whether a target is among those that fail in a commit. That commit does not list the targets that it
+// brings, so none of them has moved.
 func failsIn(unread []*Imported, t *Imported) bool {
 	return slices.ContainsFunc(unread, func(u *Imported) bool { return u.App == t.App && u.Cluster == t.Cluster })
 }
@@ -104,17 +106,19 @@ func failsIn(unread []*Imported, t *Imported) bool {
 // hides returns the error for a target that is unknown because this one failed.
 func (i *Imported) hides(cluster string) error {
 	return &FileError{Cluster: cluster, Problem: Problem{
-		File: i.Located(), Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
+		File: i.Located(), Line: i.Line, Severity: SeverityError,
+		Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
 	}}
 }
 
 // unplaced returns an error for an imported target whose cluster is not in the fleet.
 func (i *Imported) unplaced() Problem {
-	return Problem{File: i.Located(), Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
+	return Problem{File: i.Located(), Line: i.Line, Severity: SeverityError,
+		Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
 }
 
-// NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base does not have. It
-// leaves out those that a server or another repository describes: the commit cannot place them.
+// NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base
+// does not have. It leaves out those that a server or another repository describes: the commit cannot place them.
 func NewlyUnplaced(base, head *Fleet) map[string]Problem {
 	out := map[string]Problem{}
 	for _, t := range head.unread {

@@ -64,7 +64,8 @@ func newMemTree(files map[string]string) *memTree {
 		if target == files[name] {
 			target = ""
 		}
-		t.nodes[name] = &memNode{name: path.Base(name), data: []byte(files[name]), id: memID(hex.EncodeToString(sum[:])), link: target}
+		t.nodes[name] = &memNode{name: path.Base(name), data: []byte(files[name]),
+			id: memID(hex.EncodeToString(sum[:])), link: target}
 		for child := name; child != "."; child = path.Dir(child) {
 			parent := t.nodes[path.Dir(child)]
 			if parent == nil {
@@ -177,7 +178,8 @@ spec:
   layers: [class, environment, region, cluster]
   environments: [{name: dev}, {name: staging, after: [dev]}, {name: prod, after: [staging]}]
 `,
-		"clusters/classes.yaml": base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: example.com}}\n---\n" +
+		"clusters/classes.yaml": base +
+			"kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: example.com}}\n---\n" +
 			base + "kind: ClusterClass\nmetadata: {name: core}\nspec: {parent: base, labels: {tier: core}}\n---\n" +
 			base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base, labels: {tier: edge}}\n",
 		"layers/global/values.yaml": "domain: ${cluster.vars.domain}\ncluster: ${cluster.name}\n",
@@ -201,11 +203,13 @@ spec:
 	}
 	for i := range apps {
 		dir := fmt.Sprintf("apps/app%02d/", i)
-		files[dir+"app.yaml"] = base + fmt.Sprintf("kind: App\nmetadata: {name: app%02d}\nspec:\n  namespace: app%02d\n  placement: {}\n  source:\n    helm: {path: charts/web}\n", i, i)
+		files[dir+"app.yaml"] = base +
+			fmt.Sprintf("kind: App\nmetadata: {name: app%02d}\nspec:\n  namespace: app%02d\n  placement: {}\n  source:\n    helm: {path: charts/web}\n", i, i)
 		files[dir+"layers/global/values.yaml"] = "replicas: 2\nhost: ${cluster.vars.shortName}.${cluster.vars.domain}\n" + strings.Repeat("# comment\n", 5) +
 			"resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {memory: 256Mi}}\nenv: {A: \"1\", B: \"2\", C: \"3\", D: x, E: y}\n"
 		for e, environment := range environments {
-			files[dir+"layers/environment/"+environment+"/values.yaml"] = fmt.Sprintf("replicas: %d\nenv: {B: %s}\n", e+1, environment)
+			files[dir+"layers/environment/"+environment+"/values.yaml"] = fmt.Sprintf("replicas: %d\nenv: {B: %s}\n",
+				e+1, environment)
 		}
 		files[dir+"layers/region/r1/values.yaml"] = "resources: {limits: {memory: 512Mi}}\n"
 		if i%10 == 0 {

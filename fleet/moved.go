@@ -7,19 +7,22 @@ import (
 	"sync"
 )
 
-// Moved returns the fleet of another tree, and its warnings, without reading the declarations again. It returns nil if it cannot tell that
-// they are equal; Load then reads the tree. A commit that changes values, charts or manifests thus costs nothing for the clusters and apps
-// that the fleet declares, however many there are. The fleets share what does not change.
+// Moved returns the fleet of another tree, and its warnings, without reading the declarations again. It returns nil if
+// it cannot tell that they are equal; Load then reads the tree. A commit that changes values, charts or manifests thus
+// costs nothing for the clusters and apps that the fleet declares, however many there are. The fleets share what does
+// not change.
 //
-// The trees differ in regular files only: edited are those whose content differs, and others those that only one of the trees has. The
-// new fleet keeps the values that it decodes in cache.
+// The trees differ in regular files only: edited are those whose content differs, and others those that only one of the
+// trees has. The new fleet keeps the values that it decodes in cache.
 func Moved(f *Fleet, tree Tree, cache *Cache, edited, others []string) (*Fleet, Problems) {
 	b := f.basis
-	if b == nil || !b.covers(f) || slices.ContainsFunc(edited, b.decides) || slices.ContainsFunc(others, func(p string) bool { return b.decides(p) || b.finds(f, p) }) {
+	if b == nil || !b.covers(f) || slices.ContainsFunc(edited, b.decides) ||
+		slices.ContainsFunc(others, func(p string) bool { return b.decides(p) || b.finds(f, p) }) {
 		return nil, nil
 	}
 	out := &Fleet{
-		Name: f.Name, Spec: f.Spec, Clusters: f.Clusters, Apps: f.Apps, Repositories: f.Repositories, Workspaces: f.Workspaces, Detected: f.Detected,
+		Name: f.Name, Spec: f.Spec, Clusters: f.Clusters, Apps: f.Apps, Repositories: f.Repositories,
+		Workspaces: f.Workspaces, Detected: f.Detected,
 		tree: &linkTree{Tree: tree}, unavailable: f.unavailable, names: f.names, cache: cache, unread: f.unread,
 		clusters: f.clusters, apps: f.apps, signers: f.signers, basis: b,
 	}
@@ -48,17 +51,19 @@ type basis struct {
 	warned   Problems   // all problems
 }
 
-// covers reports whether all of the fleet was read from the basis. What other repositories and importers have is not in it, and a workspace
-// with an error may lack files that could not be read.
+// covers reports whether all of the fleet was read from the basis. What other repositories and importers have is not in
+// it, and a workspace with an error may lack files that could not be read.
 func (b *basis) covers(f *Fleet) bool {
-	return !f.Detected && len(f.Repositories)+len(f.Spec.Import) == 0 && !slices.ContainsFunc(f.Workspaces, func(w *Workspace) bool { return w.Err != nil })
+	return !f.Detected && len(f.Repositories)+len(f.Spec.Import) == 0 &&
+		!slices.ContainsFunc(f.Workspaces, func(w *Workspace) bool { return w.Err != nil })
 }
 
 func (b *basis) decides(name string) bool { return b.files.has(name) }
 
 // finds reports whether a file is one of the fleet's declarations by its path.
 func (b *basis) finds(f *Fleet, name string) bool {
-	if strings.HasPrefix(name, CapabilitiesDir+"/") || slices.ContainsFunc(b.globs, func(g glob) bool { return g.matches(name) }) {
+	if strings.HasPrefix(name, CapabilitiesDir+"/") || slices.ContainsFunc(b.globs,
+		func(g glob) bool { return g.matches(name) }) {
 		return true
 	}
 	return slices.ContainsFunc(f.Workspaces, func(w *Workspace) bool {
@@ -67,7 +72,8 @@ func (b *basis) finds(f *Fleet, name string) bool {
 	})
 }
 
-// readFiles are the files whose content was read, by their paths without links. It is safe for concurrent use. A nil one records nothing.
+// readFiles are the files whose content was read, by their paths without links. It is safe for concurrent use. A nil
+// one records nothing.
 type readFiles struct {
 	mu    sync.Mutex
 	names map[string]bool

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// differing divides the paths in which two sets of files differ, as a caller of Moved does. It returns false if a link differs, or if a path
-// is a file of one set and a folder of the other.
+// differing divides the paths in which two sets of files differ, as a caller of Moved does. It returns false if a link
+// differs, or if a path is a file of one set and a folder of the other.
 func differing(before, after map[string]string) (edited, others []string, ok bool) {
 	isLink := func(text string) bool { return strings.HasPrefix(text, linkTo) }
 	for _, name := range slices.Compact(slices.Sorted(maps.Keys(union(before, after)))) {
@@ -52,7 +52,8 @@ func described(t *testing.T, f *Fleet, problems Problems, files map[string]strin
 		out = append(out, p.String())
 	}
 	for _, c := range f.Clusters {
-		out = append(out, fmt.Sprintln(c.Name, c.Environment, c.Class, c.Labels, c.Vars, c.KubeVersion, c.APIVersions, c.State, c.File))
+		out = append(out, fmt.Sprintln(c.Name, c.Environment, c.Class, c.Labels, c.Vars, c.KubeVersion, c.APIVersions,
+			c.State, c.File))
 	}
 	for _, w := range f.Workspaces {
 		out = append(out, fmt.Sprintf("%s %s %s:%d %s %v", w.Name, spec(w.Spec), w.File, w.Line, w.Root, w.Err))
@@ -63,7 +64,8 @@ func described(t *testing.T, f *Fleet, problems Problems, files map[string]strin
 	for _, target := range f.Targets() {
 		out = append(out, fmt.Sprint(target, f.ValuesFiles(target), f.Components(target)))
 	}
-	for _, target := range f.Targets() { // values and digests fail where references are not set, for both in the same way
+	// values and digests fail where references are not set, for both in the same way
+	for _, target := range f.Targets() {
 		values, err := f.Values(target, "")
 		key, keyErr := f.AppendKey(nil, target)
 		out = append(out, fmt.Sprintf("%v %v %q %v", values, err, key, keyErr))
@@ -94,11 +96,15 @@ func TestMovedFleetsEqualLoaded(t *testing.T) {
 	t.Parallel()
 	fleets := []func() map[string]string{small, foreignFleet, linkedTenants}
 	moved, again := make([]int, len(fleets)), 0
-	texts := []string{"a: 1\n", "replicas: 3\n# edited\n", "x: ${cluster.name}\n", base + "kind: App\nmetadata: {name: more}\nspec: {namespace: more, placement: {}, source: {manifests: {path: m}}}\n"}
+	texts := []string{"a: 1\n", "replicas: 3\n# edited\n", "x: ${cluster.name}\n", base +
+		"kind: App\nmetadata: {name: more}\nspec: {namespace: more, placement: {}, source: {manifests: {path: m}}}\n"}
 	places := []string{
-		"apps/web/layers/region/eu/values.yaml", "apps/web/layers/region/nowhere/values.yaml", "apps/web/layers/cluster/a/kustomization.yaml", "layers/region/eu/values.yaml",
-		"layers/typo/eu/values.yaml", "apps/more/app.yaml", "clusters/more.yaml", "workspaces/team-a/apps/more/app.yaml", "workspaces/team-a/apps/web/layers/global/values.yaml",
-		"workspaces/more.yaml", "repositories/more.yaml", "charts/web/Chart.yaml", "README.md", "fleet/more.yaml", "infra/deep/er/more.yaml", "env/c3.yaml", "workspaces/team-a/m/y.yaml",
+		"apps/web/layers/region/eu/values.yaml", "apps/web/layers/region/nowhere/values.yaml",
+		"apps/web/layers/cluster/a/kustomization.yaml", "layers/region/eu/values.yaml",
+		"layers/typo/eu/values.yaml", "apps/more/app.yaml", "clusters/more.yaml",
+		"workspaces/team-a/apps/more/app.yaml", "workspaces/team-a/apps/web/layers/global/values.yaml",
+		"workspaces/more.yaml", "repositories/more.yaml", "charts/web/Chart.yaml", "README.md", "fleet/more.yaml",
+		"infra/deep/er/more.yaml", "env/c3.yaml", "workspaces/team-a/m/y.yaml",
 	}
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 21))
@@ -121,7 +127,8 @@ func TestMovedFleetsEqualLoaded(t *testing.T) {
 					after[name] = texts[r.IntN(len(texts))]
 				default:
 					if !strings.HasPrefix(after[name], linkTo) {
-						after[name] = strings.NewReplacer("environment: dev", "environment: prod", ": 1", ": 2").Replace(after[name]) + "# edited\n"
+						after[name] = strings.NewReplacer("environment: dev", "environment: prod", ": 1",
+							": 2").Replace(after[name]) + "# edited\n"
 					}
 				}
 			}
@@ -171,7 +178,8 @@ func TestMovedFleetsHaveAllFields(t *testing.T) {
 	own := []string{"tree", "exists", "ids", "perApp"}
 	x, y := reflect.ValueOf(f).Elem(), reflect.ValueOf(got).Elem()
 	for i := range x.NumField() {
-		if name := x.Type().Field(i).Name; !slices.Contains(own, name) && fmt.Sprintf("%v", x.Field(i)) != fmt.Sprintf("%v", y.Field(i)) {
+		if name := x.Type().Field(i).Name; !slices.Contains(own, name) &&
+			fmt.Sprintf("%v", x.Field(i)) != fmt.Sprintf("%v", y.Field(i)) {
 			t.Errorf("the field %s differs", name)
 		}
 	}
@@ -181,24 +189,28 @@ func TestMovedFleetsHaveAllFields(t *testing.T) {
 func TestFleetsThatAreNotMoved(t *testing.T) {
 	t.Parallel()
 	own, lib := neighbours()
-	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"lib": lib}}}.Load(t.Context(), newMemTree(own))
+	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"lib": lib}}}.Load(t.Context(),
+		newMemTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}
 	broken := linkedTenants()
 	broken["workspaces/team-a/apps/web/app.yaml"] = "kind: Nothing\n"
-	for name, f := range map[string]*Fleet{"with another repository": f, "with an error in a workspace": mustLoad(t, broken, NewCache())} {
+	for name, f := range map[string]*Fleet{"with another repository": f,
+		"with an error in a workspace": mustLoad(t, broken, NewCache())} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, []string{"README.md"}, nil); got != nil {
 			t.Errorf("a fleet %s was moved", name)
 		}
 	}
 	f = mustLoad(t, linkedTenants(), NewCache())
-	for _, decisive := range []string{"sluice.yaml", "clusters/a.yaml", "shared/c.yaml", "workspaces/team-a.yaml", "workspaces/team-a/apps/web/app.yaml"} {
+	for _, decisive := range []string{"sluice.yaml", "clusters/a.yaml", "shared/c.yaml", "workspaces/team-a.yaml",
+		"workspaces/team-a/apps/web/app.yaml"} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, []string{decisive}, nil); got != nil {
 			t.Errorf("the fleet was moved although %s differs", decisive)
 		}
 	}
-	for _, declared := range []string{"clusters/x.yaml", "apps/x/app.yaml", "workspaces/x.yaml", "workspaces/team-b/apps/x/app.yaml", "repositories/x.yaml"} {
+	for _, declared := range []string{"clusters/x.yaml", "apps/x/app.yaml", "workspaces/x.yaml",
+		"workspaces/team-b/apps/x/app.yaml", "repositories/x.yaml"} {
 		if got, _ := Moved(f, f.tree.Tree, f.cache, nil, []string{declared}); got != nil {
 			t.Errorf("the fleet was moved although %s is new", declared)
 		}

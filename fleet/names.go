@@ -9,7 +9,8 @@ const maxName = 63
 
 // validName reports whether a name can be part of a path, of a branch and of a label's value.
 func validName(s string) bool {
-	return len(s) <= maxName && dotted(s, isLowerAlnum, "-.") && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
+	return len(s) <= maxName && dotted(s, isLowerAlnum, "-.") && !strings.Contains(s, "..") &&
+		!strings.HasSuffix(s, ".lock")
 }
 
 // ValidName reports whether a cluster, an app or a repository can have the name.
@@ -50,8 +51,8 @@ func isLowerAlnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <=
 
 func isAlnum(c byte) bool { return isLowerAlnum(c) || c >= 'A' && c <= 'Z' }
 
-// findCycle finds a cycle that can be reached from a node; nil if there is none. seen holds nodes that reach no cycle, so that each
-// node is visited once over several calls.
+// findCycle finds a cycle that can be reached from a node; nil if there is none. seen holds nodes that reach no cycle,
+// so that each node is visited once over several calls.
 func findCycle(name string, next map[string][]string, seen map[string]bool) []string {
 	var stack []string
 	var visit func(name string) []string

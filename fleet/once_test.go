@@ -27,11 +27,13 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"unknown key in a class": tiny(map[string]string{
 			"clusters/classes.yaml": classes,
-			"clusters/c.yaml":       strings.ReplaceAll(inEdge, "%", "c"), "clusters/d.yaml": strings.ReplaceAll(inEdge, "%", "d"),
+			"clusters/c.yaml":       strings.ReplaceAll(inEdge, "%", "c"),
+			"clusters/d.yaml":       strings.ReplaceAll(inEdge, "%", "d"),
 		}),
 		"classes are no YAML": tiny(map[string]string{
 			"clusters/classes.yaml": "a: [\n",
-			"clusters/c.yaml":       strings.ReplaceAll(inEdge, "%", "c"), "clusters/d.yaml": strings.ReplaceAll(inEdge, "%", "d"),
+			"clusters/c.yaml":       strings.ReplaceAll(inEdge, "%", "c"),
+			"clusters/d.yaml":       strings.ReplaceAll(inEdge, "%", "d"),
 		}),
 		"a class without apiVersion": tiny(map[string]string{
 			"clusters/classes.yaml": "kind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n",
@@ -41,7 +43,8 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layer: [region]\n  environments: [{name: dev}]\n"}),
 		"environments are no list": tiny(map[string]string{"sluice.yaml": base +
 			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [region]\n  environments: {name: dev}\n"}),
-		"environment is missing": tiny(map[string]string{"clusters/a.yaml": base + "kind: Cluster\nmetadata: {name: a, labels: {region: r1}}\nspec: {}\n"}),
+		"environment is missing": tiny(map[string]string{"clusters/a.yaml": base +
+			"kind: Cluster\nmetadata: {name: a, labels: {region: r1}}\nspec: {}\n"}),
 		"no source kind": tiny(map[string]string{"apps/web/app.yaml": base +
 			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helmm: {path: c}}}\n"}),
 		"bool as layer": tiny(map[string]string{"sluice.yaml": base +
@@ -58,15 +61,19 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 // An error in one file does not hide errors in another.
 func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 	got := errorsOf(t, tiny(map[string]string{
-		"sluice.yaml":       base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layer: [region]\n  environments: [{name: dev}, {name: dev}]\n",
-		"clusters/a.yaml":   base + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dve, stat: active}\n",
-		"clusters/b.yaml":   "a: [\n",
-		"apps/web/app.yaml": base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placemnt: {}, source: {manifests: {path: ../x}}}\n",
+		"sluice.yaml": base +
+			"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layer: [region]\n  environments: [{name: dev}, {name: dev}]\n",
+		"clusters/a.yaml": base + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dve, stat: active}\n",
+		"clusters/b.yaml": "a: [\n",
+		"apps/web/app.yaml": base +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placemnt: {}, source: {manifests: {path: ../x}}}\n",
 	}))
 	text := got.Error()
 	for _, want := range []string{
-		"unknown key spec.layer, did you mean layers?", "the environment dev appears twice", `the environment "dve" does not exist, did you mean dev?`,
-		"unknown key spec.stat, did you mean state?", "clusters/b.yaml:", "unknown key spec.placemnt, did you mean placement?", "spec.placement is missing",
+		"unknown key spec.layer, did you mean layers?", "the environment dev appears twice",
+		`the environment "dve" does not exist, did you mean dev?`,
+		"unknown key spec.stat, did you mean state?", "clusters/b.yaml:",
+		"unknown key spec.placemnt, did you mean placement?", "spec.placement is missing",
 		"leaves the repository",
 	} {
 		if !strings.Contains(text, want) {
@@ -88,7 +95,8 @@ func TestUnreadableFolder(t *testing.T) {
 
 func TestForeignFileSaysWhatToChange(t *testing.T) {
 	for name, text := range map[string]string{
-		"another kind": "apiVersion: v1\nkind: ConfigMap\n", "values": "replicas: 1\n", "a list": "- a\n", "a scalar": "text\n",
+		"another kind": "apiVersion: v1\nkind: ConfigMap\n", "values": "replicas: 1\n", "a list": "- a\n",
+		"a scalar": "text\n",
 	} {
 		got := errorsOf(t, tiny(map[string]string{"clusters/x.yaml": text}))
 		if len(got) != 1 || !strings.Contains(got[0].Hint, "spec.files") {
@@ -106,7 +114,10 @@ func TestLoadWithoutCache(t *testing.T) {
 func TestFoldersThatAreMissing(t *testing.T) {
 	files := tiny(map[string]string{"clusters/a.yaml": "", "clusters/b.yaml": "", "apps/web/app.yaml": ""})
 	f, p := Load(t.Context(), newMemTree(files), NewCache())
-	if f == nil || !slices.ContainsFunc(p, func(x Problem) bool { return strings.Contains(x.Message, "no file matches") }) {
+	if f == nil || !slices.ContainsFunc(p, func(x Problem) bool {
+		return strings.Contains(x.Message,
+			"no file matches")
+	}) {
 		t.Error([]Problem(p))
 	}
 }
@@ -117,11 +128,13 @@ func TestLinksOnDisk(t *testing.T) {
 	for name, text := range tiny(map[string]string{"sluice.yaml": base +
 		"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {clusters: ['clusters/**/*.yaml']}\n  layers: [region]\n  environments: [{name: dev}]\n"}) {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o750),
+			os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("nowhere", filepath.Join(dir, "clusters/dangling")), os.Symlink("..", filepath.Join(dir, "clusters/up"))); err != nil {
+	if err := errors.Join(os.Symlink("nowhere", filepath.Join(dir, "clusters/dangling")),
+		os.Symlink("..", filepath.Join(dir, "clusters/up"))); err != nil {
 		t.Fatal(err)
 	}
 	tree, ok := os.DirFS(dir).(Tree)

@@ -25,17 +25,19 @@ func (l *loader) checkOrder() {
 				continue
 			}
 			if w, ok := l.fleet.Workspace(WorkspaceOf(other)); ok { // its team can remove the app at any time
-				l.warnf(a.doc, at, "remove it, or ask the team for the app", "app %s depends on %s, and workspace %s has no such app", a.Name, other, w.Name)
+				l.warnf(a.doc, at, "remove it, or ask the team for the app",
+					"app %s depends on %s, and workspace %s has no such app", a.Name, other, w.Name)
 			} else {
-				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s", a.Name, other, nearest.DidYouMean(other, names))
+				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s",
+					a.Name, other, nearest.DidYouMean(other, names))
 			}
 		}
 	}
 	checkCycles(l.findings, l.fleet, after)
 }
 
-// checkCycles refuses apps that wait for each other. It reports a cycle at the app of a workspace if there is one, so that the cycle concerns
-// the workspace alone, and then looks for others without that app.
+// checkCycles refuses apps that wait for each other. It reports a cycle at the app of a workspace if there is one, so
+// that the cycle concerns the workspace alone, and then looks for others without that app.
 func checkCycles(f *findings, fleet *Fleet, after map[string][]string) {
 	for {
 		var cycle []string
@@ -47,7 +49,8 @@ func checkCycles(f *findings, fleet *Fleet, after map[string][]string) {
 			return
 		}
 		at := max(0, slices.IndexFunc(cycle, func(name string) bool { return WorkspaceOf(name) != "" }))
-		f.errorf(fleet.apps[cycle[at]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
+		f.errorf(fleet.apps[cycle[at]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`",
+			"apps wait for each other: %s", strings.Join(cycle, " → "))
 		if WorkspaceOf(cycle[at]) == "" {
 			return
 		}

@@ -7,7 +7,8 @@ import (
 )
 
 func orderedApp(name, placement, dependsOn string) string {
-	return base + "kind: App\nmetadata: {name: " + name + "}\nspec:\n  namespace: x\n  placement: " + placement + "\n  source: {manifests: {path: m}}\n  dependsOn: " + dependsOn + "\n"
+	return base + "kind: App\nmetadata: {name: " + name + "}\nspec:\n  namespace: x\n  placement: " + placement +
+		"\n  source: {manifests: {path: m}}\n  dependsOn: " + dependsOn + "\n"
 }
 
 func ordered() map[string]string {
@@ -45,11 +46,13 @@ func TestDependenciesFollowPlacement(t *testing.T) {
 
 func TestBrokenOrdersAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ app, dependsOn, want string }{
-		"unknown": {"shop", "[crds, mehs]", `apps/shop/app.yaml:8:21: error: app shop depends on "mehs", which does not exist, did you mean mesh?`},
-		"twice":   {"shop", "[crds, crds]", "apps/shop/app.yaml:8:21: error: app shop depends on crds twice"},
-		"itself":  {"shop", "[shop]", "apps/shop/app.yaml:8:14: error: apps wait for each other: shop → shop"},
-		"cycle":   {"crds", "[shop]", "apps/crds/app.yaml:8:14: error: apps wait for each other: crds → shop → mesh → crds"},
-		"type":    {"shop", "crds", "spec.dependsOn must be a list"},
+		"unknown": {"shop", "[crds, mehs]",
+			`apps/shop/app.yaml:8:21: error: app shop depends on "mehs", which does not exist, did you mean mesh?`},
+		"twice":  {"shop", "[crds, crds]", "apps/shop/app.yaml:8:21: error: app shop depends on crds twice"},
+		"itself": {"shop", "[shop]", "apps/shop/app.yaml:8:14: error: apps wait for each other: shop → shop"},
+		"cycle": {"crds", "[shop]",
+			"apps/crds/app.yaml:8:14: error: apps wait for each other: crds → shop → mesh → crds"},
+		"type": {"shop", "crds", "spec.dependsOn must be a list"},
 	} {
 		files := ordered()
 		placement := map[string]string{"shop": "{}", "crds": "{}"}[c.app]

@@ -16,10 +16,12 @@ func (f *Fleet) EnvironmentBranch(environment string) string {
 // ClusterBranch returns the branch of a cluster, without refs/heads/.
 func (f *Fleet) ClusterBranch(c *Cluster) string {
 	template := cmp.Or(f.Spec.Output.ClusterBranch, "cluster/${cluster.name}")
-	return strings.ReplaceAll(strings.ReplaceAll(template, "${cluster.name}", c.Name), "${environment}", c.Environment) // a name has no $
+	// a name has no $
+	return strings.ReplaceAll(strings.ReplaceAll(template, "${cluster.name}", c.Name), "${environment}", c.Environment)
 }
 
-// BranchPrefixes returns the text before the first reference of each branch template. Every branch begins with one of them.
+// BranchPrefixes returns the text before the first reference of each branch template. Every branch begins with one of
+// them.
 func (f *Fleet) BranchPrefixes() []string {
 	before := func(template string) string {
 		prefix, _, _ := strings.Cut(template, "${")
@@ -38,21 +40,26 @@ func (fc fleetChecks) output() {
 	out := fc.fleet.Spec.Output
 	at := []string{"spec", "output"}
 	if t := out.EnvironmentBranch; t != "" && !strings.Contains(t, "${environment}") {
-		fc.errorf(fc.file, append(at, "environmentBranch"), "such as env/${environment}", "every environment would have the branch %q", t)
+		fc.errorf(fc.file, append(at, "environmentBranch"), "such as env/${environment}",
+			"every environment would have the branch %q", t)
 	}
 	if t := out.ClusterBranch; t != "" && !strings.Contains(t, "${cluster.name}") {
-		fc.errorf(fc.file, append(at, "clusterBranch"), "such as cluster/${cluster.name}", "every cluster would have the branch %q", t)
+		fc.errorf(fc.file, append(at, "clusterBranch"), "such as cluster/${cluster.name}",
+			"every cluster would have the branch %q", t)
 	}
 	probe := &Cluster{Name: "c", Environment: "e"}
 	environment, cluster := fc.fleet.EnvironmentBranch("e"), fc.fleet.ClusterBranch(probe)
 	for _, branch := range []string{environment, cluster} {
 		if !validBranch(branch) {
-			fc.errorf(fc.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is not a branch name", branch)
+			fc.errorf(fc.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}",
+				"%q is not a branch name", branch)
 		}
 	}
-	for name, address := range map[string]string{"repository": out.Repository, "hydratorMetadata": out.HydratorMetadata} {
+	for name, address := range map[string]string{"repository": out.Repository,
+		"hydratorMetadata": out.HydratorMetadata} {
 		if hasPassword(address) {
-			fc.errorf(fc.file, append(at, name), "leave them out; credentials come from the environment", "a URL must not hold credentials")
+			fc.errorf(fc.file, append(at, name), "leave them out; credentials come from the environment",
+				"a URL must not hold credentials")
 		}
 	}
 }
@@ -64,7 +71,8 @@ func (fc fleetChecks) branches() {
 	owners := make(map[string]branchOwner, len(fc.fleet.Clusters))
 	add := func(branch string, owner branchOwner) {
 		if other, ok := owners[branch]; ok {
-			fc.errorf(fc.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other, owner, branch)
+			fc.errorf(fc.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other,
+				owner, branch)
 			return
 		}
 		owners[branch] = owner
@@ -92,7 +100,8 @@ func (fc fleetChecks) branches() {
 	slices.Sort(below)
 	for _, b := range below {
 		branch, above, _ := strings.Cut(b, "\x00")
-		fc.errorf(fc.file, at, "give them prefixes of their own", "Git cannot hold the branch %s (%s) beside %s (%s)", branch, owners[branch], above, owners[above])
+		fc.errorf(fc.file, at, "give them prefixes of their own", "Git cannot hold the branch %s (%s) beside %s (%s)",
+			branch, owners[branch], above, owners[above])
 	}
 }
 
@@ -109,6 +118,7 @@ func validBranch(name string) bool {
 	if !branchName.MatchString(name) {
 		return false
 	}
-	return !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.Contains(name, "/.") && !strings.Contains(name, "./") &&
+	return !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.Contains(name, "/.") &&
+		!strings.Contains(name, "./") &&
 		!strings.Contains(name, ".lock/") && !strings.HasSuffix(name, ".lock")
 }

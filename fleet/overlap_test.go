@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// No pair of workspaces with overlapping namespaces is left out of the comparison, and workspaces with names alone are compared with few.
+// No pair of workspaces with overlapping namespaces is left out of the comparison, and workspaces with names alone are
+// compared with few.
 func TestWorkspacesThatMayOverlap(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c", "ab", "team-a", "team-b"}
@@ -28,7 +29,8 @@ func TestWorkspacesThatMayOverlap(t *testing.T) {
 		}
 		near := mayOverlap(list)
 		for i := range list {
-			if !slices.IsSorted(near[i]) || len(slices.Compact(slices.Clone(near[i]))) != len(near[i]) || slices.Contains(near[i], i) {
+			if !slices.IsSorted(near[i]) || len(slices.Compact(slices.Clone(near[i]))) != len(near[i]) ||
+				slices.Contains(near[i], i) {
 				t.Fatalf("seed %d: %d is near %v", seed, i, near[i])
 			}
 			for j := range i {
@@ -37,7 +39,8 @@ func TestWorkspacesThatMayOverlap(t *testing.T) {
 					overlaps++
 				}
 				if overlap && !slices.Contains(near[i], j) {
-					t.Fatalf("seed %d: %v and %v overlap and are not compared", seed, list[i].Spec.Namespaces, list[j].Spec.Namespaces)
+					t.Fatalf("seed %d: %v and %v overlap and are not compared", seed, list[i].Spec.Namespaces,
+						list[j].Spec.Namespaces)
 				}
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Parents returns the imported targets whose objects include a target's object, the nearest first. It ends where the tool starts, or at
-// a parent that this commit does not list.
+// Parents returns the imported targets whose objects include a target's object, the nearest first. It ends where the
+// tool starts, or at a parent that this commit does not list.
 func Parents(f *Fleet, t *Imported) []*Imported {
 	var out []*Imported
 	for at := t; at.Parent != ""; {
@@ -19,7 +19,8 @@ func Parents(f *Fleet, t *Imported) []*Imported {
 	return out
 }
 
-// Unread returns the imported targets that fail and may bring further ones, as `app on cluster`. The fleet lacks what they bring.
+// Unread returns the imported targets that fail and may bring further ones, as `app on cluster`. The fleet lacks what
+// they bring.
 func Unread(f *Fleet) []string {
 	var out []string
 	for _, t := range f.unread {

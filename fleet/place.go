@@ -34,7 +34,8 @@ func compileSelector(s *Selector) (selector, error) {
 	for _, r := range s.MatchExpressions {
 		set := r.Operator == "In" || r.Operator == "NotIn"
 		if set != (len(r.Values) > 0) {
-			return nil, fmt.Errorf("matchExpressions: %s on %s: values belong to In and NotIn, and only to them", r.Operator, r.Key)
+			return nil, fmt.Errorf("matchExpressions: %s on %s: values belong to In and NotIn, and only to them",
+				r.Operator, r.Key)
 		}
 		for _, value := range slices.Concat(r.Values, []string{""}) {
 			if err := checkLabel(r.Key, value); err != nil {

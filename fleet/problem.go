@@ -62,8 +62,9 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns p if it contains an error, and nil otherwise. Errors in the files of a workspace do not count: they are in
-// Workspace.Err. If the storage could not be read, Err returns that error and no Problems, because the fleet may be right.
+// Err returns p if it contains an error, and nil otherwise. Errors in the files of a workspace do not count: they are
+// in Workspace.Err. If the storage could not be read, Err returns that error and no Problems, because the fleet may be
+// right.
 func (p Problems) Err() error {
 	for _, x := range p {
 		if x.fault != nil {
@@ -94,14 +95,18 @@ func (p Problems) Errors() int {
 
 // Warnings returns the problems with which the fleet loads: those that are not errors, and those of workspaces.
 func (p Problems) Warnings() Problems {
-	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool { return x.Severity == SeverityError && x.workspace == "" })
+	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool {
+		return x.Severity == SeverityError &&
+			x.workspace == ""
+	})
 }
 
 // sorted returns the problems by place, each once. p stays as it is.
 func (p Problems) sorted() Problems {
 	p = slices.Clone(p)
 	slices.SortStableFunc(p, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(p)
 }

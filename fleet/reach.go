@@ -11,7 +11,8 @@ func (a *affected) components(f *Fleet, apps []*App, changed *changes, reach Rea
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
 		if !ok {
-			known = f.isComponent(dir) && changed.touchAny(reach(f, Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}))
+			known = f.isComponent(dir) && changed.touchAny(reach(f,
+				Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}))
 			asked[dir] = known
 		}
 		return known
@@ -92,8 +93,8 @@ func (a *affected) addWorkspace(f *Fleet, w *Workspace, clusters []*Cluster) {
 	}
 }
 
-// layerFolders lists the existing conventional folders of layers, with their path below `layers`. A folder that cannot be listed
-// counts as empty: rendering the targets that need it reports the error.
+// layerFolders lists the existing conventional folders of layers, with their path below `layers`. A folder that cannot
+// be listed counts as empty: rendering the targets that need it reports the error.
 func (f *Fleet) layerFolders(base string) map[string]string {
 	out := map[string]string{}
 	if !f.has(path.Join(base, "layers")) { // as in most of many apps and workspaces

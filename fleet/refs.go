@@ -159,7 +159,8 @@ func closing(body string) int {
 
 // own reports whether the text after a ${ begins like a reference of Sluice.
 func own(body string) bool {
-	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") || ownName(body, "app")
+	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") ||
+		ownName(body, "app")
 }
 
 func ownName(body, name string) bool {
@@ -192,7 +193,8 @@ func suggestReference(name string) string {
 	switch {
 	case !dotted && distance(name, "environment") <= near, dotted && distance(first, "environment") <= near:
 		suggest = "environment"
-	case !dotted && (strings.EqualFold(name, "cluster") || strings.EqualFold(name, "clustername") || strings.EqualFold(name, "clusters")):
+	case !dotted && (strings.EqualFold(name, "cluster") || strings.EqualFold(name, "clustername") ||
+		strings.EqualFold(name, "clusters")):
 		suggest = "cluster.name"
 	case !dotted && (strings.EqualFold(name, "apps") || name == "App"):
 		suggest = "app"
@@ -227,5 +229,6 @@ func Refers(text string) bool {
 		return false
 	}
 	segments, err := parseReferences(text)
-	return err != nil || strings.Contains(text, "$${") || slices.ContainsFunc(segments, func(s segment) bool { return s.ref != nil })
+	return err != nil || strings.Contains(text, "$${") || slices.ContainsFunc(segments,
+		func(s segment) bool { return s.ref != nil })
 }

@@ -59,7 +59,8 @@ func (fc fleetChecks) all() {
 		}
 		for j, v := range layer.Values {
 			if v.At != "" && slices.Contains(strings.Split(v.At, "."), "") {
-				fc.errorf(doc, append(slices.Clone(at), "values", strconv.Itoa(j), "at"), "keys with dots between them, such as image.tag", "layer %s: %q is not a key", layer.Name, v.At)
+				fc.errorf(doc, append(slices.Clone(at), "values", strconv.Itoa(j), "at"),
+					"keys with dots between them, such as image.tag", "layer %s: %q is not a key", layer.Name, v.At)
 			}
 		}
 	}
@@ -84,21 +85,24 @@ func (l *loader) classesFrom(documents []document) {
 			continue
 		}
 		if first, ok := l.classes[name]; ok {
-			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the class %s is also in %s", name, place(first.doc))
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the class %s is also in %s", name,
+				place(first.doc))
 			continue
 		}
 		l.classes[name] = &class{doc: doc, name: name, spec: file.Spec}
 		l.checkLabels(doc, file.Spec.Labels, "spec", "labels")
 		l.checkKubeVersion(doc, file.Spec.KubeVersion)
 		if len(file.Metadata.Labels) > 0 {
-			l.errorf(doc, []string{"metadata", "labels"}, "put them into spec.labels", "the labels of a class belong into spec.labels")
+			l.errorf(doc, []string{"metadata", "labels"}, "put them into spec.labels",
+				"the labels of a class belong into spec.labels")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
 		c := l.classes[name]
 		if parent := c.spec.Parent; parent != "" && l.classes[parent] == nil {
 			if !l.lost {
-				l.errorf(c.doc, []string{"spec", "parent"}, knownClasses(l.classes), "the class %q does not exist%s", parent, nearest.DidYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+				l.errorf(c.doc, []string{"spec", "parent"}, knownClasses(l.classes), "the class %q does not exist%s",
+					parent, nearest.DidYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
 			}
 			c.spec.Parent = ""
 		}
@@ -112,7 +116,8 @@ func (l *loader) classesFrom(documents []document) {
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
 		if cycle := findCycle(name, parents, seen); cycle != nil {
-			l.errorf(l.classes[name].doc, []string{"spec", "parent"}, "remove one parent", "classes inherit from each other: %s", strings.Join(cycle, " → "))
+			l.errorf(l.classes[name].doc, []string{"spec", "parent"}, "remove one parent",
+				"classes inherit from each other: %s", strings.Join(cycle, " → "))
 			for _, in := range cycle { // so that chain terminates
 				l.classes[in].spec.Parent = ""
 				delete(parents, in)
@@ -141,7 +146,8 @@ func (l *loader) clustersFrom(documents []document) {
 			l.cluster(doc, file)
 		case *ClassFile:
 		default:
-			l.errorf(doc, []string{"kind"}, "move it, or narrow spec.files.clusters", "only Cluster and ClusterClass belong here")
+			l.errorf(doc, []string{"kind"}, "move it, or narrow spec.files.clusters",
+				"only Cluster and ClusterClass belong here")
 		}
 	}
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -153,21 +159,25 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 		return
 	}
 	if first, ok := l.fleet.clusters[name]; ok {
-		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the cluster %s is also in %s", name, place(first.doc))
+		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the cluster %s is also in %s", name,
+			place(first.doc))
 		return
 	}
 	c := &Cluster{
-		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
+		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class,
+		State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
 		Labels: make(map[string]string, len(file.Metadata.Labels)+len(automatic())),
 	}
 	l.fleet.clusters[name] = c
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
 	if _, ok := l.fleet.Environment(c.Environment); !ok && l.environmentsKnown() {
 		names := l.fleet.environmentNames()
-		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, nearest.DidYouMean(c.Environment, names))
+		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "),
+			"the environment %q does not exist%s", c.Environment, nearest.DidYouMean(c.Environment, names))
 	}
 	if c.Class != "" && l.classes[c.Class] == nil && !l.lost {
-		l.errorf(doc, []string{"spec", "class"}, knownClasses(l.classes), "the class %q does not exist%s", c.Class, nearest.DidYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
+		l.errorf(doc, []string{"spec", "class"}, knownClasses(l.classes), "the class %q does not exist%s", c.Class,
+			nearest.DidYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
 	}
 	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")
 	l.checkKubeVersion(doc, file.Spec.KubeVersion)
@@ -209,7 +219,8 @@ func withRoom(m map[string]*Cluster, n int) map[string]*Cluster {
 	return make(map[string]*Cluster, n)
 }
 
-func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string, helm int) {
+func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string,
+	helm int) {
 	maps.Copy(c.Labels, labels)
 	if len(vars) > 0 && c.Vars == nil {
 		c.Vars = make(map[string]any, len(vars))
@@ -249,7 +260,8 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 	if w != nil {
 		name = w.Name + "/" + name
 		if !file.Spec.Delivery.empty() {
-			l.errorf(doc, []string{"spec", "delivery"}, "leave it out: sluice.yaml has it for the whole fleet", "an app of a workspace cannot choose how it is delivered")
+			l.errorf(doc, []string{"spec", "delivery"}, "leave it out: sluice.yaml has it for the whole fleet",
+				"an app of a workspace cannot choose how it is delivered")
 		}
 	}
 	if first, ok := l.fleet.apps[name]; ok {
@@ -257,9 +269,11 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 		return
 	}
 	if ns := file.Spec.Namespace; !strings.Contains(ns, "${") && !validNamespace(ns) {
-		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
+		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63",
+			"%q cannot be a namespace", ns)
 	}
-	a := &App{Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc, names: l.fleet.names}
+	a := &App{Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc,
+		names: l.fleet.names}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)

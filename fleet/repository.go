@@ -65,7 +65,8 @@ func (l *loader) repositoriesFrom(documents []document) {
 			continue
 		}
 		if first, ok := seen[name]; ok {
-			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the repository %s is also in %s", name, place(first))
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the repository %s is also in %s", name,
+				place(first))
 			continue
 		}
 		seen[name] = doc
@@ -79,7 +80,8 @@ func (l *loader) repositoriesFrom(documents []document) {
 	for _, doc := range seen {
 		for i, name := range doc.value.(*RepositoryFile).Spec.ShownIn {
 			if _, ok := seen[name]; !ok && name != "*" {
-				l.errorf(doc, []string{"spec", "shownIn", strconv.Itoa(i)}, `the name of a kind: Repository, or "*"`, "the repository %q does not exist", name)
+				l.errorf(doc, []string{"spec", "shownIn", strconv.Itoa(i)}, `the name of a kind: Repository, or "*"`,
+					"the repository %q does not exist", name)
 			}
 		}
 	}
@@ -91,9 +93,12 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	scheme, _, _ := strings.Cut(spec.URL, "://")
 	switch {
 	case hasPassword(spec.URL):
-		l.errorf(doc, []string{"spec", "url"}, "remove them: credentials belong to the URL's host and come from the environment", "a URL must not hold credentials")
+		l.errorf(doc, []string{"spec", "url"},
+			"remove them: credentials belong to the URL's host and come from the environment",
+			"a URL must not hold credentials")
 	case !slices.Contains([]string{"https", "http", "ssh"}, scheme):
-		l.errorf(doc, []string{"spec", "url"}, "https://host/owner/repository, or ssh://git@host/owner/repository", "%q is not the URL of a Git repository", spec.URL)
+		l.errorf(doc, []string{"spec", "url"}, "https://host/owner/repository, or ssh://git@host/owner/repository",
+			"%q is not the URL of a Git repository", spec.URL)
 	}
 	switch {
 	case (spec.Branch == "") == (spec.Tags == ""):
@@ -101,13 +106,17 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	case spec.Branch != "" && !validBranch(spec.Branch):
 		l.errorf(doc, []string{"spec", "branch"}, "", "%q is not the name of a branch", spec.Branch)
 	case spec.Tags != "" && !validTags(spec.Tags):
-		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags", spec.Tags)
+		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags",
+			spec.Tags)
 	}
 	switch n := child(child(doc.root, "spec"), "follow"); {
 	case spec.Follow.MergeRequest && spec.Follow.Commit:
-		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow has both mergeRequest and commit")
+		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}",
+			"follow has both mergeRequest and commit")
 	case n != nil && n.Kind == yaml.MappingNode && !spec.Follow.On() && !doc.broken(n):
-		l.errorf(doc, []string{"spec", "follow"}, "follow: true for a merge request, follow: {commit: true} for a commit, or leave it out", "follow has neither mergeRequest nor commit")
+		l.errorf(doc, []string{"spec", "follow"},
+			"follow: true for a merge request, follow: {commit: true} for a commit, or leave it out",
+			"follow has neither mergeRequest nor commit")
 	}
 	wanted = "refs/heads/" + spec.Branch
 	if spec.Tags != "" {
@@ -152,7 +161,8 @@ func (l *loader) mount(ctx context.Context) {
 	l.fleet.names = strings.NewReplacer(names...)
 	for _, r := range l.fleet.Repositories {
 		if err := missing[r.Name]; err != nil {
-			l.problems = append(l.problems, Problem{File: r.File, Line: r.Line, Severity: SeverityWarning, Message: fmt.Sprintf("repository %s: %v", r.Name, err)})
+			l.problems = append(l.problems, Problem{File: r.File, Line: r.Line, Severity: SeverityWarning,
+				Message: fmt.Sprintf("repository %s: %v", r.Name, err)})
 		}
 	}
 }
@@ -165,7 +175,8 @@ func mounted(repository, p string) string {
 	return path.Join(MountDir, repository, p)
 }
 
-// RepositoryOf returns the name of the other repository whose content is at a path of the fleet's tree; "" for the fleet's own files.
+// RepositoryOf returns the name of the other repository whose content is at a path of the fleet's tree; "" for the
+// fleet's own files.
 func RepositoryOf(p string) string {
 	rest, ok := strings.CutPrefix(p, MountDir+"/")
 	if !ok {
@@ -240,7 +251,8 @@ func (fc fleetChecks) layerRepositories() {
 			sourceChecks{findings: fc.findings, fleet: fc.fleet}.mounted(fc.file, at, name)
 		}
 		if layer.Repository != "" && len(layer.Values)+len(layer.Components) == 0 {
-			fc.errorf(fc.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it", layer.Name, layer.Repository)
+			fc.errorf(fc.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it",
+				layer.Name, layer.Repository)
 		}
 	}
 }

@@ -29,7 +29,9 @@ func TestFollow(t *testing.T) {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
-				"repositories/c.yaml": base + "kind: Repository\nmetadata: {name: c}\nspec:\n  url: https://x.org/c\n  branch: main\n  " + spec + "\n",
+				"repositories/c.yaml": base +
+					"kind: Repository\nmetadata: {name: c}\nspec:\n  url: https://x.org/c\n  branch: main\n  " + spec +
+					"\n",
 			})), NewCache())
 			var errors []string
 			for _, p := range problems {
@@ -38,7 +40,8 @@ func TestFollow(t *testing.T) {
 				}
 			}
 			if want.problem != "" {
-				if len(errors) != 1 || !strings.Contains(errors[0], want.problem) || !strings.HasPrefix(errors[0], "repositories/c.yaml:") {
+				if len(errors) != 1 || !strings.Contains(errors[0], want.problem) ||
+					!strings.HasPrefix(errors[0], "repositories/c.yaml:") {
 					t.Errorf("errors %q, want one with %q", errors, want.problem)
 				}
 				return
@@ -46,21 +49,24 @@ func TestFollow(t *testing.T) {
 			if len(errors) > 0 || f == nil {
 				t.Fatalf("errors %q", errors)
 			}
-			if r, ok := f.Repository("c"); !ok || r.Follow != want.follow || r.Follow.On() != (want.follow != Follow{}) {
+			if r, ok := f.Repository("c"); !ok || r.Follow != want.follow ||
+				r.Follow.On() != (want.follow != Follow{}) {
 				t.Errorf("the result of Repository is %+v", r)
 			}
 		})
 	}
 }
 
-// An app of the fleet that skips a layer does not need its files. An app of a workspace takes the fleet's files of every layer, and is not
-// rendered without those that are missing.
+// An app of the fleet that skips a layer does not need its files. An app of a workspace takes the fleet's files of
+// every layer, and is not rendered without those that are missing.
 func TestSkippedLayersOfAMissingRepository(t *testing.T) {
 	t.Parallel()
 	const skips = "skipLayers: [region], "
 	files := tenants(map[string]string{
-		"sluice.yaml":                         strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, repository: c, values: [\"${cluster.labels.region}.yaml\"]}]", 1),
-		"repositories/c.yaml":                 base + "kind: Repository\nmetadata: {name: c}\nspec: {url: https://x.org/c, branch: main}\n",
+		"sluice.yaml": strings.Replace(fleetYAML, "[class, environment, region, cluster]",
+			"[class, {name: region, repository: c, values: [\"${cluster.labels.region}.yaml\"]}]", 1),
+		"repositories/c.yaml": base +
+			"kind: Repository\nmetadata: {name: c}\nspec: {url: https://x.org/c, branch: main}\n",
 		"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", skips+"source: {helm: {path: charts/web}}"),
 	})
 	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "spec: {", "spec: {"+skips, 1)
@@ -71,7 +77,8 @@ func TestSkippedLayersOfAMissingRepository(t *testing.T) {
 	apps := map[string]bool{}
 	for _, target := range f.Targets() {
 		_, err := f.Resolve(target)
-		if missing := err != nil && strings.Contains(err.Error(), "layer region"); missing != (target.App.Workspace() != nil) {
+		if missing := err != nil && strings.Contains(err.Error(),
+			"layer region"); missing != (target.App.Workspace() != nil) {
 			t.Errorf("%s: the error is %v", target.App.Name, err)
 		}
 		apps[target.App.Name] = true

@@ -18,8 +18,8 @@ type Resolved struct {
 	Unstable  string // error or keep
 }
 
-// Selection is the input that a target's rendering takes from the fleet: the app with its references replaced, and the files of
-// its layers, lowest precedence first.
+// Selection is the input that a target's rendering takes from the fleet: the app with its references replaced, and the
+// files of its layers, lowest precedence first.
 type Selection struct {
 	Target
 	Resolved
@@ -49,8 +49,9 @@ func (f *Fleet) Select(t Target) (Selection, error) {
 	return s, err
 }
 
-// resolveOnce resolves a target like resolve. Targets of an app share the result if it is the same on every cluster: no string of the app refers
-// to the cluster, and no version of a chart comes from a file or from values. The caller does not change it.
+// resolveOnce resolves a target like resolve. Targets of an app share the result if it is the same on every cluster: no
+// string of the app refers to the cluster, and no version of a chart comes from a file or from values. The caller does
+// not change it.
 func (f *Fleet) resolveOnce(t Target, values []LayerFile) (resolved, error) {
 	v, memo := t.App.in(t.Cluster.Environment), f.perApp[t.App.Name]
 	fromElsewhere := func(s Source) bool { return s.Helm != nil && s.Helm.VersionFrom != nil }
@@ -79,7 +80,8 @@ func (f *Fleet) resolveOnce(t Target, values []LayerFile) (resolved, error) {
 	return known, nil
 }
 
-// Resolve returns only the app with its references replaced. It reads layers only if values hold the version of a chart.
+// Resolve returns only the app with its references replaced. It reads layers only if values hold the version of a
+// chart.
 func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	var values []LayerFile
 	if slices.ContainsFunc(t.App.SourcesIn(t.Cluster.Environment), func(s Source) bool {
@@ -131,7 +133,8 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 		return s, t.appError(err, s.repository())
 	}
 	if p := s.path(); s.repository() != "" && leavesRepository(p) {
-		return s, t.appError(fmt.Errorf("the path %q leaves the repository %s on cluster %s", p, s.repository(), t.Cluster.Name), "")
+		return s, t.appError(fmt.Errorf("the path %q leaves the repository %s on cluster %s", p, s.repository(),
+			t.Cluster.Name), "")
 	}
 	s.fillIn(t.App)
 	if p := s.path(); leavesRepository(p) {
@@ -144,10 +147,13 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 	from := s.Helm.VersionFrom
 	if leavesRepository(from.File) {
 		what, _ := bounds(t.App.workspace)
-		return s, t.appError(fmt.Errorf("the path %q leaves %s on cluster %s", from.File, what, t.Cluster.Name), written.Helm.VersionFrom.File)
+		return s, t.appError(fmt.Errorf("the path %q leaves %s on cluster %s", from.File, what, t.Cluster.Name),
+			written.Helm.VersionFrom.File)
 	}
-	if from.File = path.Join(t.App.root(), from.File); t.App.workspace != nil && from.Value == "" && !t.MayRead(f.tree.real(from.File)) {
-		return s, t.appError(fmt.Errorf("the path %q leads out of the workspace %s", from.File, t.App.workspace.Name), written.Helm.VersionFrom.File)
+	if from.File = path.Join(t.App.root(), from.File); t.App.workspace != nil && from.Value == "" &&
+		!t.MayRead(f.tree.real(from.File)) {
+		return s, t.appError(fmt.Errorf("the path %q leads out of the workspace %s", from.File, t.App.workspace.Name),
+			written.Helm.VersionFrom.File)
 	}
 	version, err := f.chartVersion(t, values, s)
 	if err != nil {
@@ -169,10 +175,11 @@ func (t Target) appError(err error, written string) error {
 	return &FileError{Problem: p, Cluster: t.Cluster.Name}
 }
 
-// SourceError adds the place in the app's file that names a source to an error about it. index is that of Resolved.Sources. An
-// error that has a place already, and one about an imported target, stay as they are.
+// SourceError adds the place in the app's file that names a source to an error about it. index is that of
+// Resolved.Sources. An error that has a place already, and one about an imported target, stay as they are.
 func (t Target) SourceError(index int, err error) error {
-	if _, placed := errors.AsType[*FileError](err); placed || err == nil || t.Imported() != nil || t.App.doc.root == nil {
+	if _, placed := errors.AsType[*FileError](err); placed || err == nil || t.Imported() != nil ||
+		t.App.doc.root == nil {
 		return err
 	}
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}

@@ -35,7 +35,8 @@ func TestSchemas(t *testing.T) {
 		if have, err := os.ReadFile(file); err != nil || string(have) != string(text) {
 			t.Errorf("%s is not current (%v): go test ./fleet -run TestSchemas -update", file, err)
 		}
-		if !strings.Contains(string(text), `"description"`) || !strings.Contains(string(text), `"additionalProperties": false`) {
+		if !strings.Contains(string(text), `"description"`) || !strings.Contains(string(text),
+			`"additionalProperties": false`) {
 			t.Errorf("%s says too little", name)
 		}
 	}
@@ -47,7 +48,8 @@ func validateFixtures(t *testing.T, schemas map[string][]byte) {
 	t.Helper()
 	checked := 0
 	err := filepath.WalkDir("../testdata/fleet", func(p string, d os.DirEntry, err error) error {
-		kind := map[bool]string{strings.HasSuffix(p, "app.yaml"): "app.json", filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json"}[true]
+		kind := map[bool]string{strings.HasSuffix(p, "app.yaml"): "app.json",
+			filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json"}[true]
 		if err != nil || d.IsDir() || kind == "" {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 func Schemas(comments map[string]string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, v := range map[string]any{
-		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{}, "app.json": AppFile{}, "repository.json": RepositoryFile{},
+		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{},
+		"app.json": AppFile{}, "repository.json": RepositoryFile{},
 		"workspace.json": WorkspaceFile{},
 	} {
 		r := jsonschema.Reflector{
@@ -47,7 +48,8 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 		type long Follow
 		return shortOr("boolean", reflect.TypeFor[long]())
 	case reflect.TypeFor[Amount]():
-		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string", Pattern: "^[0-9]+%?$"}}}
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"},
+			{Type: "string", Pattern: "^[0-9]+%?$"}}}
 	case reflect.TypeFor[Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"}
 	}

@@ -29,13 +29,16 @@ func (fc fleetChecks) chartSigner(at []string, s ChartSigner) {
 		fc.errorf(fc.file, at, "exactly one of them", "the signer %s needs provenance or cosign", s.Name)
 	case s.Provenance != nil:
 		if s.Provenance.Keyring == "" {
-			fc.errorf(fc.file, at, "the path of a file that `gpg --export` wrote", "the signer %s needs keyring", s.Name)
+			fc.errorf(fc.file, at, "the path of a file that `gpg --export` wrote", "the signer %s needs keyring",
+				s.Name)
 		}
 		fc.checkPath(fc.file, at, s.Provenance.Keyring, nil)
 	case c.Key != "" && (c.Issuer != "" || c.Subject != "" || c.TrustedRoot != ""):
-		fc.errorf(fc.file, at, "key alone, or the other three", "the signer %s has a key, which excludes issuer, subject and trustedRoot", s.Name)
+		fc.errorf(fc.file, at, "key alone, or the other three",
+			"the signer %s has a key, which excludes issuer, subject and trustedRoot", s.Name)
 	case c.Key == "" && (c.Issuer == "" || c.Subject == "" || c.TrustedRoot == ""):
-		fc.errorf(fc.file, at, "key, or issuer, subject and trustedRoot", "the signer %s says nothing that a signature can be held against", s.Name)
+		fc.errorf(fc.file, at, "key, or issuer, subject and trustedRoot",
+			"the signer %s says nothing that a signature can be held against", s.Name)
 	default:
 		fc.checkPath(fc.file, at, c.Key, nil)
 		fc.checkPath(fc.file, at, c.TrustedRoot, nil)
@@ -46,7 +49,8 @@ func (fc fleetChecks) chartSigner(at []string, s ChartSigner) {
 func checkVerify(f *findings, fleet *Fleet, doc document, at, names []string) {
 	for i, name := range names {
 		if !slices.ContainsFunc(fleet.Spec.Charts.Signers, func(s ChartSigner) bool { return s.Name == name }) {
-			f.errorf(doc, append(slices.Clone(at), strconv.Itoa(i)), "a name of spec.charts.signers in sluice.yaml", "there is no signer of charts %q", name)
+			f.errorf(doc, append(slices.Clone(at), strconv.Itoa(i)), "a name of spec.charts.signers in sluice.yaml",
+				"there is no signer of charts %q", name)
 		}
 	}
 }

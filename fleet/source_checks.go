@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/nearest"
 )
 
-// sourceChecks checks the sources of apps: fields that exclude each other, and names of repositories, charts and signers.
+// sourceChecks checks the sources of apps: fields that exclude each other, and names of repositories, charts and
+// signers.
 type sourceChecks struct {
 	*findings
 	fleet     *Fleet
@@ -18,7 +19,8 @@ type sourceChecks struct {
 func (sc sourceChecks) release(doc document, name string) {
 	const most = 53
 	if !strings.Contains(name, "${") && (len(name) > most || !validName(name)) {
-		sc.errorf(doc, []string{"spec"}, "set releaseName: lower-case letters, digits, - and ., at most 53", "%q cannot be the name of a Helm release", name)
+		sc.errorf(doc, []string{"spec"}, "set releaseName: lower-case letters, digits, - and ., at most 53",
+			"%q cannot be the name of a Helm release", name)
 	}
 }
 
@@ -67,11 +69,13 @@ func (sc sourceChecks) helm(doc document, at []string, h *HelmSource) {
 		sc.versionFrom(doc, slices.Clone(at), h)
 	}
 	if ns := h.Namespace; ns != "" && !strings.Contains(ns, "${") && !validNamespace(ns) {
-		sc.errorf(doc, append(slices.Clone(at), "namespace"), "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
+		sc.errorf(doc, append(slices.Clone(at), "namespace"), "lower-case letters, digits and -, at most 63",
+			"%q cannot be a namespace", ns)
 	}
 	switch {
 	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
-		sc.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "path excludes chart, repo and version")
+		sc.errorf(doc, at, "a chart of this repository has its version in Chart.yaml",
+			"path excludes chart, repo and version")
 	case h.Path != "":
 	case h.Chart == "" && h.Repo == "" && h.Version == "": // the folder of app.yaml
 	case h.Chart == "":
@@ -91,7 +95,8 @@ func (sc sourceChecks) remoteChart(doc document, at []string, h *HelmSource) {
 	case !oci && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
 		sc.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is not an HTTP URL", h.Repo)
 	case hasPassword(h.Repo) || hasPassword(h.Chart):
-		sc.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files", "a URL must not hold credentials")
+		sc.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files",
+			"a URL must not hold credentials")
 	case h.Version == "" && h.VersionFrom == nil:
 		sc.errorf(doc, at, `an exact version, or a range such as "^1.2"`, "chart %s needs version", h.Chart)
 	}
@@ -128,5 +133,6 @@ func (sc sourceChecks) mounted(doc document, at []string, name string) {
 	for _, r := range sc.fleet.Repositories {
 		known = append(known, r.Name)
 	}
-	sc.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, nearest.DidYouMean(name, known))
+	sc.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/",
+		"the repository %q does not exist%s", name, nearest.DidYouMean(name, known))
 }

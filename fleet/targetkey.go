@@ -7,10 +7,10 @@ import (
 	"path"
 )
 
-// AppendKey appends to dst everything in the registry, the app's file and the layers that the target's rendering depends on. Two
-// targets with equal keys and equal sources have equal output, if the same version of Helm renders their charts: Helm is not part of the key,
-// because the caller knows which sources have charts. It costs microseconds and parses values only if they hold the
-// version of a chart.
+// AppendKey appends to dst everything in the registry, the app's file and the layers that the target's rendering
+// depends on. Two targets with equal keys and equal sources have equal output, if the same version of Helm renders
+// their charts: Helm is not part of the key, because the caller knows which sources have charts. It costs microseconds
+// and parses values only if they hold the version of a chart.
 func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 	s, err := f.Select(t)
 	if err != nil {

@@ -68,7 +68,8 @@ func splitTargets(targets []Target) (own []Target, tenants [][]Target) {
 }
 
 // targets checks a path template for targets and reports what is wrong at a place of doc.
-func (tc templateChecks) targets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
+func (tc templateChecks) targets(layer, template string, segments []segment, targets []Target, doc document,
+	at []string) {
 	for _, s := range segments {
 		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue
@@ -89,12 +90,14 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 			if strings.HasPrefix(s.ref.name, refAppVars) {
 				kind = "app"
 			}
-			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
+			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer,
+				s.ref.text, someOf(kind, without))
 		}
 	}
 	for _, t := range targets {
 		if p, err := t.text(template); err == nil && leavesRepository(p) {
-			tc.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
+			tc.errorf(doc, at, "relative to the repository's root, with forward slashes",
+				"layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
 			return
 		}
 	}

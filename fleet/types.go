@@ -31,7 +31,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Files Files `json:"files,omitzero"`
 	// Import reads repositories of other tools as they are.
 	Import []Import `json:"import,omitempty"`
-	// Helm is the major version of Helm that renders charts: 3 or 4. Default: 3, and for imported apps that of their tool.
+	// Helm is the major version of Helm that renders charts: 3 or 4. Default: 3, and for imported apps that of their
+	// tool.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// Layers are label keys, lowest precedence first. The layer `global` comes before all of them.
 	Layers []Layer `json:"layers,omitempty"`
@@ -41,7 +42,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Output Output `json:"output,omitzero"`
 	// Safety bounds what one hydration may take away.
 	Safety Safety `json:"safety,omitzero"`
-	// Sync is the tool that applies the cluster branches: argocd or flux. Reports and `sluice bootstrap` follow it. Default: not known.
+	// Sync is the tool that applies the cluster branches: argocd or flux. Reports and `sluice bootstrap` follow it.
+	// Default: not known.
 	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
 	// Flux is for environments that Flux syncs.
 	Flux Flux `json:"flux,omitzero"`
@@ -53,8 +55,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Delivery Delivery `json:"delivery,omitzero"`
 	// Kinds says which custom kinds are cluster-scoped or namespaced, for kinds whose definition is not in the fleet.
 	Kinds Kinds `json:"kinds,omitzero"`
-	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it, unsigned ones
-	// stop promotions.
+	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it,
+	// unsigned ones stop promotions.
 	Signers []string `json:"signers,omitempty"`
 	// Charts says who must have signed remote charts.
 	Charts Charts `json:"charts,omitzero"`
@@ -62,8 +64,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 
 // Charts says who must have signed remote charts.
 type Charts struct {
-	// Verify names signers: one of them must have signed each remote chart of an app that names none itself. Without it, the charts of
-	// such apps need no signature.
+	// Verify names signers: one of them must have signed each remote chart of an app that names none itself. Without
+	// it, the charts of such apps need no signature.
 	Verify []string `json:"verify,omitempty"`
 	// Signers are the people and pipelines whose signatures count.
 	Signers []ChartSigner `json:"signers,omitempty"`
@@ -93,20 +95,22 @@ type CosignSigner struct {
 	Issuer string `json:"issuer,omitempty"`
 	// Subject is the identity: an email address, or the URI of a workflow.
 	Subject string `json:"subject,omitempty"`
-	// TrustedRoot is the path of Sigstore's trusted_root.json, which says which authorities and transparency logs count.
+	// TrustedRoot is the path of Sigstore's trusted_root.json, which says which authorities and transparency logs
+	// count.
 	TrustedRoot string `json:"trustedRoot,omitempty"`
 }
 
 // Flux is for environments that Flux syncs.
 type Flux struct {
-	// ForceHookJobs adds the annotation kustomize.toolkit.fluxcd.io/force: enabled to Jobs that are hooks of Helm or Argo CD, so that
-	// Flux replaces a changed Job, which is immutable, instead of failing. Default: false.
+	// ForceHookJobs adds the annotation kustomize.toolkit.fluxcd.io/force: enabled to Jobs that are hooks of Helm or
+	// Argo CD, so that Flux replaces a changed Job, which is immutable, instead of failing. Default: false.
 	ForceHookJobs bool `json:"forceHookJobs,omitempty"`
 }
 
 // Policy says what findings stop.
 type Policy struct {
-	// Enforce makes findings of severity error stop hydration of the environments that they concern. Default: true if the fleet has rules under policy/.
+	// Enforce makes findings of severity error stop hydration of the environments that they concern. Default: true if
+	// the fleet has rules under policy/.
 	Enforce *bool `json:"enforce,omitempty"`
 }
 
@@ -143,8 +147,8 @@ type Layer struct {
 type ValuesPath struct {
 	// Path is a template, such as image-tags/${environment}/${app}.
 	Path string `json:"path" jsonschema:"required"`
-	// At is the key below which the file's content is put, such as image.tag. A file whose name does not end in .yaml, .yml or .json is
-	// then one string, without the white space around it.
+	// At is the key below which the file's content is put, such as image.tag. A file whose name does not end in .yaml,
+	// .yml or .json is then one string, without the white space around it.
 	At string `json:"at,omitempty"`
 	// Repository is the name of another repository that the path is in. Default: that of the layer.
 	Repository string `json:"repository,omitempty"`
@@ -152,7 +156,8 @@ type ValuesPath struct {
 
 // Strict turns checks off that are on by default.
 type Strict struct {
-	// DuplicateKeys refuses values files that set one key twice. Default: true; with false, the last one wins, as in Helm.
+	// DuplicateKeys refuses values files that set one key twice. Default: true; with false, the last one wins, as in
+	// Helm.
 	DuplicateKeys *bool `json:"duplicateKeys,omitempty"`
 	// UnmatchedPatches refuses components with a patch that matches no object. Default: true.
 	UnmatchedPatches *bool `json:"unmatchedPatches,omitempty"`
@@ -164,7 +169,8 @@ type Delivery struct {
 	Project string `json:"project,omitempty"`
 	// Annotations of the Application or Kustomization.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// SyncOptions of the Application, such as RespectIgnoreDifferences=true; one with the same name replaces the default.
+	// SyncOptions of the Application, such as RespectIgnoreDifferences=true; one with the same name replaces the
+	// default.
 	SyncOptions []string `json:"syncOptions,omitempty"`
 }
 
@@ -200,15 +206,16 @@ type Promotion struct {
 	Waves []Wave `json:"waves,omitempty"`
 	// AvoidTogether are label keys: two clusters with the same value of one of them never move at once.
 	AvoidTogether []string `json:"avoidTogether,omitempty"`
-	// Settle is how long the clusters of one step have moved before the next step of a wave follows, where maxParallel or
-	// avoidTogether make several. Default: 5m without health and checks, else none: then health tells.
+	// Settle is how long the clusters of one step have moved before the next step of a wave follows, where maxParallel
+	// or avoidTogether make several. Default: 5m without health and checks, else none: then health tells.
 	Settle Duration `json:"settle,omitempty"`
 	// Checks are asked while waves go on; like statuses, they must be green.
 	Checks []Check `json:"checks,omitempty"`
 	// OnFailure is halt or rollback: what to do when health turns red while a promotion goes on. Default: halt.
 	OnFailure string `json:"onFailure,omitempty" jsonschema:"enum=halt,enum=rollback"`
-	// OnWorkspaceFailure is rollback: a workspace whose apps alone turn red goes back, and the promotion continues without its changes.
-	// A workspace that alone is red in an environment before is left out. Default: such a failure is one of the whole environment.
+	// OnWorkspaceFailure is rollback: a workspace whose apps alone turn red goes back, and the promotion continues
+	// without its changes. A workspace that alone is red in an environment before is left out. Default: such a failure
+	// is one of the whole environment.
 	OnWorkspaceFailure string `json:"onWorkspaceFailure,omitempty" jsonschema:"enum=rollback"`
 	// RestartBake lets a newer commit take the place of one that still bakes or goes through waves. Default: false.
 	RestartBake bool `json:"restartBake,omitempty"`
@@ -244,7 +251,8 @@ type PrometheusCheck struct {
 
 // Rights allow some people some commands.
 type Rights struct {
-	// Verbs of commands: approve, promote, now (of promote), rollback, freeze, unfreeze, halt, resume. Default: all but now.
+	// Verbs of commands: approve, promote, now (of promote), rollback, freeze, unfreeze, halt, resume. Default: all but
+	// now.
 	Verbs []string `json:"verbs,omitempty"`
 	// Users by their name on the forge.
 	Users []string `json:"users,omitempty"`
@@ -258,7 +266,8 @@ type Rights struct {
 
 // Health is judged by the statuses that others write on the rendered commits.
 type Health struct {
-	// CommitStatuses are patterns of status names that must be green; * stands for any text, ? for one character, ${app} for each app that the cluster has.
+	// CommitStatuses are patterns of status names that must be green; * stands for any text, ? for one character,
+	// ${app} for each app that the cluster has.
 	CommitStatuses []string `json:"commitStatuses,omitempty"`
 	// Healthy is the share of clusters that must be green, such as 100%.
 	Healthy string `json:"healthy,omitempty" jsonschema:"pattern=^[0-9]{1\\,3}%$"`
@@ -326,8 +335,8 @@ type Output struct {
 	Repository string `json:"repository,omitempty"`
 	// Namespaces is explicit (objects name their namespace) or asRendered. Default: explicit.
 	Namespaces string `json:"namespaces,omitempty" jsonschema:"enum=explicit,enum=asRendered"`
-	// HydratorMetadata is the URL of the source repository. With it, environment branches have a file hydrator.metadata, as
-	// Argo CD's source hydrator writes it and GitOps Promoter reads it.
+	// HydratorMetadata is the URL of the source repository. With it, environment branches have a file
+	// hydrator.metadata, as Argo CD's source hydrator writes it and GitOps Promoter reads it.
 	HydratorMetadata string `json:"hydratorMetadata,omitempty"`
 	// Committer of rendered commits.
 	Committer Person `json:"committer,omitzero"`
@@ -343,7 +352,8 @@ type Person struct {
 
 // Safety bounds what one hydration may take away.
 type Safety struct {
-	// MaxDeletions is a count of objects, or a share of an environment's objects such as 20%. Default: 20%, at least 10.
+	// MaxDeletions is a count of objects, or a share of an environment's objects such as 20%. Default: 20%, at least
+	// 10.
 	MaxDeletions Amount `json:"maxDeletions,omitempty"`
 }
 

@@ -30,15 +30,18 @@ type AppSpec struct {
 	Sources []Source `json:"sources,omitempty"`
 	// Vars are variables for ${app.vars.…}, of any YAML type.
 	Vars map[string]any `json:"vars,omitempty"`
-	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
+	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has.
+	// Default: error.
 	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
 	// Environments replace the placement or the sources in some environments, by name.
 	Environments map[string]AppEnvironment `json:"environments,omitempty"`
-	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own. An app of a workspace takes the fleet's files all the same.
+	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own. An app of a workspace
+	// takes the fleet's files all the same.
 	SkipLayers []string `json:"skipLayers,omitempty"`
 	// Delivery is what `sluice bootstrap` prints for the app.
 	Delivery Delivery `json:"delivery,omitzero"`
-	// Helm is the major version of Helm that renders the app's charts: 3 or 4. Default: that of the cluster, or of the fleet.
+	// Helm is the major version of Helm that renders the app's charts: 3 or 4. Default: that of the cluster, or of the
+	// fleet.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
 	DependsOn []string `json:"dependsOn,omitempty"`
@@ -91,8 +94,8 @@ type HelmSource struct {
 	VersionFrom *VersionFrom `json:"versionFrom,omitempty"`
 	// ReleaseName is Helm's release name. Default: the app's name.
 	ReleaseName string `json:"releaseName,omitempty"`
-	// Namespace of the release, which templates see as .Release.Namespace. Objects that name no namespace get the app's namespace all the
-	// same. Default: the app's namespace.
+	// Namespace of the release, which templates see as .Release.Namespace. Objects that name no namespace get the app's
+	// namespace all the same. Default: the app's namespace.
 	Namespace string `json:"namespace,omitempty"`
 	// IncludeCRDs takes the chart's crds/ folder too. Default: false, as `helm template`.
 	IncludeCRDs bool `json:"includeCRDs,omitempty"`
@@ -100,8 +103,8 @@ type HelmSource struct {
 	Hooks string `json:"hooks,omitempty" jsonschema:"enum=keep,enum=drop"`
 	// Schema is validate or skip: whether values are held against the chart's values.schema.json. Default: validate.
 	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
-	// Verify names signers of spec.charts.signers in sluice.yaml: one of them must have signed the chart, and each remote chart that it
-	// depends on. Default: what spec.charts.verify names.
+	// Verify names signers of spec.charts.signers in sluice.yaml: one of them must have signed the chart, and each
+	// remote chart that it depends on. Default: what spec.charts.verify names.
 	Verify []string `json:"verify,omitempty"`
 	// Packing comes from an importer, never from a file of the fleet. nil packs the chart as it is.
 	Packing *Packing `json:"-"`
@@ -112,7 +115,8 @@ type Packing struct {
 	// Replaces says that Defaults are the chart's own values, in place of its values.yaml.
 	Replaces bool           `json:",omitempty"`
 	Defaults map[string]any `json:",omitempty"`
-	// Without has the files that the tool leaves out of the chart and of its local dependencies, by their paths in the fleet's tree, sorted.
+	// Without has the files that the tool leaves out of the chart and of its local dependencies, by their paths in the
+	// fleet's tree, sorted.
 	Without []string `json:",omitempty"`
 }
 
@@ -145,8 +149,8 @@ type PathSource struct {
 	Path string `json:"path,omitempty"`
 	// Repository is the name of another repository that the path is in. Default: this one.
 	Repository string `json:"repository,omitempty"`
-	// Edited is the text of the kustomization of Path in place of the file in the repository. It comes from an importer, never from a file of
-	// the fleet. nil takes the file as it is.
+	// Edited is the text of the kustomization of Path in place of the file in the repository. It comes from an
+	// importer, never from a file of the fleet. nil takes the file as it is.
 	Edited []byte `json:"-"`
 }
 

@@ -20,7 +20,8 @@ type ClassSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// KubeVersion of the clusters.
 	KubeVersion string `json:"kubeVersion,omitempty"`
-	// Helm is the major version of Helm that renders the charts of the clusters: 3 or 4. Default: that of the parent class, of the tool that an app is imported from, or of the fleet.
+	// Helm is the major version of Helm that renders the charts of the clusters: 3 or 4. Default: that of the parent
+	// class, of the tool that an app is imported from, or of the fleet.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// APIVersions that the clusters serve beyond the built-in ones.
 	APIVersions []string `json:"apiVersions,omitempty"`
@@ -48,12 +49,14 @@ type ClusterSpec struct {
 	Class string `json:"class,omitempty"`
 	// KubeVersion of the cluster, such as 1.33.2.
 	KubeVersion string `json:"kubeVersion,omitempty"`
-	// Helm is the major version of Helm that renders the charts of the cluster: 3 or 4. Default: that of the class, of the tool that an app is imported from, or of the fleet.
+	// Helm is the major version of Helm that renders the charts of the cluster: 3 or 4. Default: that of the class, of
+	// the tool that an app is imported from, or of the fleet.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// APIVersions that the cluster serves beyond the built-in ones, as group/version or group/version/Kind.
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// Vars are variables for ${cluster.vars.…}, of any YAML type.
 	Vars map[string]any `json:"vars,omitempty"`
-	// State is active, frozen (the branch stays as it is) or retired (the branch is removed on request). Default: active.
+	// State is active, frozen (the branch stays as it is) or retired (the branch is removed on request). Default:
+	// active.
 	State string `json:"state,omitempty" jsonschema:"enum=active,enum=frozen,enum=retired"`
 }

@@ -8,16 +8,18 @@ import (
 
 // Import is one repository layout of another tool: exactly one of flux and argocd is set.
 type Import struct {
-	// Ignore has patterns of files, as in .gitignore. Objects that are written there are not followed: Kustomizations, HelmReleases,
-	// Applications and ApplicationSets in them become no apps. Where a parent applies them, they stay ordinary objects of the parent.
+	// Ignore has patterns of files, as in .gitignore. Objects that are written there are not followed: Kustomizations,
+	// HelmReleases, Applications and ApplicationSets in them become no apps. Where a parent applies them, they stay
+	// ordinary objects of the parent.
 	Ignore []string `json:"ignore,omitempty"`
-	// Exclude has apps of the entry that are not imported, because an app.yaml of the fleet describes them. `sluice eject` adds them. What
-	// their objects bring is followed all the same.
+	// Exclude has apps of the entry that are not imported, because an app.yaml of the fleet describes them. `sluice
+	// eject` adds them. What their objects bring is followed all the same.
 	Exclude []string `json:"exclude,omitempty"`
-	// Schema is validate or skip: whether values are held against the values.schema.json of charts. Default: validate, except where the tool's
-	// objects say otherwise.
+	// Schema is validate or skip: whether values are held against the values.schema.json of charts. Default: validate,
+	// except where the tool's objects say otherwise.
 	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
-	// Helm is the major version of Helm that renders the charts of the entry: 3 or 4. Default: what the version of the tool ships.
+	// Helm is the major version of Helm that renders the charts of the entry: 3 or 4. Default: what the version of the
+	// tool ships.
 	Helm int `json:"helm,omitempty" jsonschema:"enum=3,enum=4"`
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
@@ -27,9 +29,11 @@ type Import struct {
 
 // ArgoCDImport reads Applications and ApplicationSets.
 type ArgoCDImport struct {
-	// Version of Argo CD, such as 3.2. It decides what differs between versions: Helm 4 since 3.5, Helm 3 before. Default: the current version.
+	// Version of Argo CD, such as 3.2. It decides what differs between versions: Helm 4 since 3.5, Helm 3 before.
+	// Default: the current version.
 	Version string `json:"version,omitempty"`
-	// Apps are patterns of files that hold Applications, ApplicationSets and cluster Secrets. Default: all YAML and JSON files.
+	// Apps are patterns of files that hold Applications, ApplicationSets and cluster Secrets. Default: all YAML and
+	// JSON files.
 	Apps []string `json:"apps,omitempty"`
 	// Repositories are URLs of this repository. Default: the URL that most sources with a path in this repository name.
 	Repositories []string `json:"repositories,omitempty"`
@@ -39,7 +43,8 @@ type ArgoCDImport struct {
 	Clusters map[string]ArgoCDCluster `json:"clusters" jsonschema:"required"`
 }
 
-// LabelsOf returns the labels that generators see: those of the entry, on top of the registry's if the registry describes the cluster.
+// LabelsOf returns the labels that generators see: those of the entry, on top of the registry's if the registry
+// describes the cluster.
 func (a *ArgoCDImport) LabelsOf(cluster string, registry map[string]string) map[string]string {
 	own := a.Clusters[cluster]
 	if own.Environment != "" { // the entry describes it
@@ -53,8 +58,8 @@ func (a *ArgoCDImport) LabelsOf(cluster string, registry map[string]string) map[
 
 // ArgoCDKustomize has settings of Argo CD's ConfigMap argocd-cm.
 type ArgoCDKustomize struct {
-	// BuildOptions is the value of kustomize.buildOptions in argocd-cm. The only option that Sluice accepts is --enable-helm: kustomizations may
-	// list helmCharts then.
+	// BuildOptions is the value of kustomize.buildOptions in argocd-cm. The only option that Sluice accepts is
+	// --enable-helm: kustomizations may list helmCharts then.
 	BuildOptions string `json:"buildOptions,omitempty"`
 }
 
@@ -76,9 +81,11 @@ func (k ArgoCDKustomize) EnableHelm() (bool, error) {
 
 // ArgoCDCluster is a cluster of Argo CD. What the registry says of a cluster of the same name holds too.
 type ArgoCDCluster struct {
-	// Name of the cluster in Argo CD, such as arn:aws:eks:eu-west-1:1234:cluster/prod, if a cluster of the fleet cannot have it.
+	// Name of the cluster in Argo CD, such as arn:aws:eks:eu-west-1:1234:cluster/prod, if a cluster of the fleet cannot
+	// have it.
 	Name string `json:"name,omitempty"`
-	// Server is the address of the cluster's API server, as destinations name it. Clusters that destinations name by name need none.
+	// Server is the address of the cluster's API server, as destinations name it. Clusters that destinations name by
+	// name need none.
 	Server string `json:"server,omitempty"`
 	// Environment that the cluster belongs to. Not needed if the cluster is in the registry.
 	Environment string `json:"environment,omitempty"`
@@ -94,10 +101,11 @@ type ArgoCDCluster struct {
 
 // FluxImport reads clusters that Flux syncs.
 type FluxImport struct {
-	// Version of Flux, such as 2.7. It decides what differs between versions: Helm 4 since 2.8, Helm 3 before. Default: the current version.
+	// Version of Flux, such as 2.7. It decides what differs between versions: Helm 4 since 2.8, Helm 3 before. Default:
+	// the current version.
 	Version string `json:"version,omitempty"`
-	// StrictPostBuildSubstitutions is the feature gate of kustomize-controller: whether a variable that is not set and has no default is an error.
-	// Default: true since Flux 2.9 (kustomize-controller 1.9), false for a version before.
+	// StrictPostBuildSubstitutions is the feature gate of kustomize-controller: whether a variable that is not set and
+	// has no default is an error. Default: true since Flux 2.9 (kustomize-controller 1.9), false for a version before.
 	StrictPostBuildSubstitutions *bool `json:"strictPostBuildSubstitutions,omitempty"`
 	// Clusters by name.
 	Clusters map[string]ImportedCluster `json:"clusters" jsonschema:"required"`
@@ -132,7 +140,8 @@ func (i Import) clusters() map[string]ImportedCluster {
 	case i.ArgoCD != nil:
 		out := map[string]ImportedCluster{}
 		for name, c := range i.ArgoCD.Clusters {
-			out[name] = ImportedCluster{Environment: c.Environment, Labels: c.Labels, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
+			out[name] = ImportedCluster{Environment: c.Environment, Labels: c.Labels, KubeVersion: c.KubeVersion,
+				APIVersions: c.APIVersions}
 		}
 		return out
 	}

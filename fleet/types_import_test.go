@@ -38,7 +38,8 @@ func TestLabelsOfArgoCD(t *testing.T) {
 			t.Errorf("%s has %v, want %v", cluster, got, want)
 		}
 	}
-	if got := entry.LabelsOf("registered", nil); !maps.Equal(got, map[string]string{"tier": "back"}) || registry["tier"] != "front" {
+	if got := entry.LabelsOf("registered", nil); !maps.Equal(got, map[string]string{"tier": "back"}) ||
+		registry["tier"] != "front" {
 		t.Errorf("%v, registry %v", got, registry)
 	}
 }

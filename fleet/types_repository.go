@@ -12,22 +12,25 @@ type RepositoryFile struct {
 	Spec RepositorySpec `json:"spec" jsonschema:"required"`
 }
 
-// RepositorySpec is another Git repository that the fleet takes charts, Kustomize roots, manifests or layers from. sluice.lock pins
-// its commit.
+// RepositorySpec is another Git repository that the fleet takes charts, Kustomize roots, manifests or layers from.
+// sluice.lock pins its commit.
 type RepositorySpec struct {
 	// URL of the repository, over https or ssh, without credentials. Credentials belong to the URL's host.
 	URL string `json:"url" jsonschema:"required"`
 	// Branch whose newest commit `sluice deps update` pins. Excludes tags.
 	Branch string `json:"branch,omitempty"`
-	// Tags is a pattern of tags, such as v1.*; `sluice deps update` pins the highest version among them. Excludes branch.
+	// Tags is a pattern of tags, such as v1.*; `sluice deps update` pins the highest version among them. Excludes
+	// branch.
 	Tags string `json:"tags,omitempty"`
-	// Reviews makes the service review merge requests of the repository: it shows there what they do to this fleet, to everybody who can
-	// read that repository. The service's configuration must name the repository.
+	// Reviews makes the service review merge requests of the repository: it shows there what they do to this fleet, to
+	// everybody who can read that repository. The service's configuration must name the repository.
 	Reviews bool `json:"reviews,omitempty"`
-	// ShownIn names the repositories in whose merge requests the service may show changes of this one that they depend on (Depends-On): everybody
-	// who can read those sees them. "*" is every repository of the fleet. Merge requests of the fleet show them in any case.
+	// ShownIn names the repositories in whose merge requests the service may show changes of this one that they depend
+	// on (Depends-On): everybody who can read those sees them. "*" is every repository of the fleet. Merge requests of
+	// the fleet show them in any case.
 	ShownIn []string `json:"shownIn,omitempty"`
-	// Follow makes the service move the pin when the branch or the tags move: true opens a merge request, {commit: true} commits to the trunk.
+	// Follow makes the service move the pin when the branch or the tags move: true opens a merge request, {commit:
+	// true} commits to the trunk.
 	Follow Follow `json:"follow,omitzero"`
 }
 

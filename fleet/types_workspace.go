@@ -20,15 +20,15 @@ type WorkspaceSpec struct {
 	Path string `json:"path,omitempty"`
 	// Administrators are the people who answer for the workspace. They are shown, and get no rights.
 	Administrators Administrators `json:"administrators,omitzero"`
-	// Approvers may approve promotions that bring apps of this workspace only, beside the approvers of the environment. They get no other
-	// right.
+	// Approvers may approve promotions that bring apps of this workspace only, beside the approvers of the environment.
+	// They get no other right.
 	Approvers WorkspaceApprovers `json:"approvers,omitzero"`
 	// Clusters selects the clusters that the workspace reaches by label, class included; {} is every cluster.
 	Clusters *Selector `json:"clusters" jsonschema:"required"`
 	// Environments that the workspace reaches. Default: all.
 	Environments []string `json:"environments,omitempty"`
-	// Namespaces are patterns of the namespaces that objects may be in, such as team-a-*. No two workspaces may share a namespace on a
-	// cluster.
+	// Namespaces are patterns of the namespaces that objects may be in, such as team-a-*. No two workspaces may share a
+	// namespace on a cluster.
 	Namespaces []string `json:"namespaces" jsonschema:"required,minItems=1"`
 	// Kinds says which kinds of objects the workspace may contain.
 	Kinds WorkspaceKinds `json:"kinds,omitzero"`
@@ -42,7 +42,8 @@ type WorkspaceSpec struct {
 	HostAccess bool `json:"hostAccess,omitempty"`
 	// Quotas bound the workspace on each cluster.
 	Quotas Quotas `json:"quotas,omitzero"`
-	// Policy of the workspace itself: rules about the objects of its own apps, in addition to those of the fleet. Default: none.
+	// Policy of the workspace itself: rules about the objects of its own apps, in addition to those of the fleet.
+	// Default: none.
 	Policy WorkspacePolicy `json:"policy,omitzero"`
 }
 
@@ -66,13 +67,15 @@ type WorkspaceApprovers struct {
 	Users []string `json:"users,omitempty"`
 	// Teams (GitHub) or groups (GitLab).
 	Teams []string `json:"teams,omitempty"`
-	// Count of approvals needed, in environments that need approvals. An environment that needs more keeps its own count.
+	// Count of approvals needed, in environments that need approvals. An environment that needs more keeps its own
+	// count.
 	Count int `json:"count,omitempty" jsonschema:"minimum=0"`
 }
 
 // WorkspaceKinds are kinds of objects, written as Kind or Kind.group; * stands for any text.
 type WorkspaceKinds struct {
-	// Allow are the namespaced kinds. Default: those that Kubernetes has built in. A custom kind needs an entry with its group.
+	// Allow are the namespaced kinds. Default: those that Kubernetes has built in. A custom kind needs an entry with
+	// its group.
 	Allow []string `json:"allow,omitempty"`
 	// Deny are kinds that the workspace may not contain, whatever else allows them.
 	Deny []string `json:"deny,omitempty"`
@@ -82,8 +85,8 @@ type WorkspaceKinds struct {
 
 // WorkspaceSources are places that a workspace may take content from.
 type WorkspaceSources struct {
-	// Charts are patterns of charts, such as https://charts.example.com/stable/* or oci://ghcr.io/acme/charts/**. Default: any chart that
-	// sluice.lock holds.
+	// Charts are patterns of charts, such as https://charts.example.com/stable/* or oci://ghcr.io/acme/charts/**.
+	// Default: any chart that sluice.lock holds.
 	Charts []string `json:"charts,omitempty"`
 	// Images are patterns of container images without tag, such as ghcr.io/acme/**. Default: any image.
 	Images []string `json:"images,omitempty"`

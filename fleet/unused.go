@@ -50,7 +50,8 @@ func (u *unused) template(ctx context.Context, l Layer, template string, targets
 	layer, paths := l.Name, map[string]bool{}
 	for _, t := range targets {
 		for _, in := range templateBases(t, "", template, slices.Contains(t.App.Spec.SkipLayers, layer)) {
-			if p := templatePath(t, in, "", template); p != "" && (t.App.workspace != nil || !slices.Contains(t.App.Spec.SkipLayers, layer)) {
+			if p := templatePath(t, in, "", template); p != "" && (t.App.workspace != nil ||
+				!slices.Contains(t.App.Spec.SkipLayers, layer)) {
 				paths[p] = true
 			}
 		}
@@ -84,16 +85,19 @@ func (u *unused) template(ctx context.Context, l Layer, template string, targets
 		}
 		u.taken[name] = true // another layer's template may match it, too
 		if left++; left <= limit {
-			u.warn(name, "rename it, or remove it", "no target takes this file, which matches %s of layer %s%s", template, layer, u.nearest(name, paths))
+			u.warn(name, "rename it, or remove it", "no target takes this file, which matches %s of layer %s%s",
+				template, layer, u.nearest(name, paths))
 		}
 	}
 	if left > limit {
-		u.warn(fleetFile, "rename them, or remove them", "no target takes %d more files that match %s of layer %s", left-limit, template, layer)
+		u.warn(fleetFile, "rename them, or remove them", "no target takes %d more files that match %s of layer %s",
+			left-limit, template, layer)
 	}
 }
 
 func (u *unused) warn(file, hint, format string, args ...any) {
-	u.problems = append(u.problems, Problem{File: file, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint})
+	u.problems = append(u.problems, Problem{File: file, Severity: SeverityWarning,
+		Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // nearest suggests a path of the same folder, or the same name in another folder.
@@ -128,24 +132,27 @@ func globOf(template string) (string, bool) {
 	found := false
 	for _, s := range segments {
 		if s.ref == nil {
-			out.WriteString(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{", `\{`).Replace(s.literal))
+			out.WriteString(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "{",
+				`\{`).Replace(s.literal))
 			continue
 		}
 		if found = true; !strings.HasSuffix(out.String(), "*") {
 			out.WriteString("*")
 		}
 	}
-	return out.String(), found && out.String() != "*" // a variable that holds the whole path says nothing of other files
+	// a variable that holds the whole path says nothing of other files
+	return out.String(), found && out.String() != "*"
 }
 
-// isForeign reports whether a file of this name belongs to a chart, a Kustomize root or a cluster registry, although the template
-// matches it.
+// isForeign reports whether a file of this name belongs to a chart, a Kustomize root or a cluster registry, although
+// the template matches it.
 func isForeign(name, template string) bool {
 	if base := path.Base(template); base == path.Base(name) {
 		return false
 	}
 	switch path.Base(name) {
-	case "Chart.yaml", "Chart.yml", "values.yaml", "kustomization.yaml", "kustomization.yml", "app.yaml", "requirements.yaml":
+	case "Chart.yaml", "Chart.yml", "values.yaml", "kustomization.yaml", "kustomization.yml", "app.yaml",
+		"requirements.yaml":
 		return true
 	}
 	return strings.HasPrefix(path.Base(name), ".")

@@ -65,7 +65,8 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 	for _, p := range list {
 		text.WriteString(p.String() + "\n")
 	}
-	if len(list) > 30 || !strings.Contains(text.String(), "no target takes 33 more files that match charts/${app}/values-${environment}.yaml") {
+	if len(list) > 30 || !strings.Contains(text.String(),
+		"no target takes 33 more files that match charts/${app}/values-${environment}.yaml") {
 		t.Errorf("%d warnings:\n%s", len(list), text.String())
 	}
 }

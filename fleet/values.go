@@ -133,8 +133,8 @@ func markQuoted(v any, n *yaml.Node) any {
 	return v
 }
 
-// typedTag marks a quoted scalar whose reference keeps the variable's type, as in {replicas: !typed "${cluster.vars.replicas}"}:
-// inside {…} and […], YAML allows no unquoted reference.
+// typedTag marks a quoted scalar whose reference keeps the variable's type, as in {replicas: !typed
+// "${cluster.vars.replicas}"}: inside {…} and […], YAML allows no unquoted reference.
 const typedTag = "!typed"
 
 func isQuoted(n *yaml.Node) bool {
@@ -214,7 +214,8 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	v, err := f.valuesFile(file.Path)
 	if err != nil {
-		return nil, &FileError{Problem: Problem{File: file.Path, Severity: SeverityError, Message: readError(err)}, Cluster: t.Cluster.Name}
+		return nil, &FileError{Problem: Problem{File: file.Path, Severity: SeverityError, Message: readError(err)},
+			Cluster: t.Cluster.Name}
 	}
 	if v.err != nil {
 		return nil, v.problem(t, file.Path)
@@ -235,7 +236,8 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
 		if content != nil && !ok {
-			return nil, &FileError{Problem: Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}, Cluster: t.Cluster.Name}
+			return nil, &FileError{Problem: Problem{File: file.Path, Line: 1, Severity: SeverityError,
+				Message: "a values file must be a mapping"}, Cluster: t.Cluster.Name}
 		}
 		return nil, nil //nolint:nilnil // an empty file sets nothing
 	}
@@ -250,7 +252,8 @@ func enabled(option *bool) bool { return option == nil || *option }
 
 // problem returns the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
-	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")), v.data)
+	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")),
+		v.data)
 	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
 		message = "a values file must be a mapping"
 	}

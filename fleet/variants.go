@@ -55,13 +55,15 @@ func (l *loader) appVariants(a *App) {
 		sources:  l.sources(a, spec.Source, spec.Sources, "spec"),
 	}
 	if len(a.base.sources) == 0 {
-		l.errorf(a.doc, []string{"spec"}, "source: {helm: …} or {kustomize: …} or {manifests: …}", "the app has no source")
+		l.errorf(a.doc, []string{"spec"}, "source: {helm: …} or {kustomize: …} or {manifests: …}",
+			"the app has no source")
 	}
 	a.variants = make(map[string]*variant, len(spec.Environments))
 	for _, name := range slices.Sorted(maps.Keys(spec.Environments)) {
 		e, at := spec.Environments[name], []string{"spec", "environments", name}
 		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
-			l.errorf(a.doc, at, "", "app %s: the environment %q does not exist%s", a.Name, name, nearest.DidYouMean(name, l.fleet.environmentNames()))
+			l.errorf(a.doc, at, "", "app %s: the environment %q does not exist%s", a.Name, name,
+				nearest.DidYouMean(name, l.fleet.environmentNames()))
 		}
 		v := a.base
 		if e.Placement != nil {

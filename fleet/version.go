@@ -21,7 +21,8 @@ func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, err
 		}
 		v, ok := dig(values, from.Value)
 		if !ok {
-			return "", fmt.Errorf("no layer sets %s, which is the version of chart %s for cluster %s", from.Value, s.Helm.Chart, t.Cluster.Name)
+			return "", fmt.Errorf("no layer sets %s, which is the version of chart %s for cluster %s", from.Value,
+				s.Helm.Chart, t.Cluster.Name)
 		}
 		text, ok := v.(string)
 		if !ok || text == "" {
@@ -31,11 +32,13 @@ func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, err
 	}
 	data, err := readBounded(f.tree, path.Clean(from.File))
 	if err != nil {
-		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %s", from.File, s.Helm.Chart, t.Cluster.Name, readError(err))
+		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %s", from.File, s.Helm.Chart,
+			t.Cluster.Name, readError(err))
 	}
 	text, err := versionIn(from, data)
 	if err != nil {
-		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %w", from.File, s.Helm.Chart, t.Cluster.Name, err)
+		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %w", from.File, s.Helm.Chart,
+			t.Cluster.Name, err)
 	}
 	return text, nil
 }

@@ -25,12 +25,14 @@ func (wn warnings) all() {
 	folders := map[string]*App{}
 	for _, a := range f.Apps {
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
-			wn.warnf(a.doc, []string{"metadata", "name"}, "give each app a folder, or give the layers paths with ${app}",
+			wn.warnf(a.doc, []string{"metadata", "name"},
+				"give each app a folder, or give the layers paths with ${app}",
 				"apps %s and %s are in one folder and share its layers", first.Name, a.Name)
 		}
 		folders[a.Dir] = a
 		if a.imported == nil && !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
-			wn.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s is placed on no cluster", a.Name)
+			wn.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes",
+				"app %s is placed on no cluster", a.Name)
 		}
 		if a.Dir != "" {
 			wn.layerFolders(path.Join(a.Dir, "layers"), a, values)
@@ -45,19 +47,23 @@ func (wn warnings) all() {
 			wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
 		}
 		for _, w := range e.Promotion.Waves {
-			if w.Clusters != nil && !slices.ContainsFunc(f.ClustersOf(e.Name), func(c *Cluster) bool { return w.Clusters.Matches(c.Labels) }) {
-				wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster", e.Name, w.Name)
+			if w.Clusters != nil && !slices.ContainsFunc(f.ClustersOf(e.Name),
+				func(c *Cluster) bool { return w.Clusters.Matches(c.Labels) }) {
+				wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster",
+					e.Name, w.Name)
 			}
 		}
 	}
 	for _, layer := range f.layers[1:] {
-		if !layer.custom && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return c.Labels[layer.Name] != "" }) {
+		if !layer.custom && len(f.Clusters) > 0 && !slices.ContainsFunc(f.Clusters,
+			func(c *Cluster) bool { return c.Labels[layer.Name] != "" }) {
 			wn.warnf(wn.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
 		}
 	}
 }
 
-// labelValues are the values that clusters have for labels. Only the labels of folders are looked up, in thousands of clusters.
+// labelValues are the values that clusters have for labels. Only the labels of folders are looked up, in thousands of
+// clusters.
 type labelValues struct {
 	fleet *Fleet
 	known map[string]map[string]bool // by label
@@ -119,7 +125,8 @@ func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 			case x.Name != name:
 				walk(name)
 			case x.custom:
-				warn(p, "move its files to the layer's own paths, or remove it", "layer %s has paths of its own and does not read this folder", name)
+				warn(p, "move its files to the layer's own paths, or remove it",
+					"layer %s has paths of its own and does not read this folder", name)
 			case name == layerGlobal:
 				wn.useless(p, a, warn)
 			default:
@@ -154,7 +161,8 @@ func (wn warnings) valueFolders(dir, label string, a *App, values labelValues, w
 		case !wn.fleet.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values.has(label, v.Name()):
-			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearestOfFew(v.Name(), values.of(label)))
+			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(),
+				nearestOfFew(v.Name(), values.of(label)))
 		default:
 			wn.useless(inner, a, warn)
 		}
@@ -183,7 +191,8 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 		}
 	}
 	if values := path.Join(dir, "values.yaml"); !hasHelm && wn.fleet.has(values) {
-		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values", a.Name)
+		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values",
+			a.Name)
 	}
 	if wn.fleet.isComponent(dir) {
 		return // its files may have any names
@@ -193,17 +202,19 @@ func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
 		case e.Name() == "values.yaml" || wn.fleet.tree.isDir(dir, e):
-		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
+		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json",
+			"vaules.yaml"}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):
-			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s", a.Name, source, nearest.DidYouMean(source, sources))
+			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s",
+				a.Name, source, nearest.DidYouMean(source, sources))
 		}
 	}
 }
 
-// gaps warns about a label value without a values file in a layer of the whole fleet where the other values have one: after adding
-// an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers are often sparse, and
-// its chart has defaults.
+// gaps warns about a label value without a values file in a layer of the whole fleet where the other values have one:
+// after adding an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers
+// are often sparse, and its chart has defaults.
 func (wn warnings) gaps(dir, label string, values map[string]bool, warn warnFunc) {
 	var have, lack []string
 	for _, v := range slices.Sorted(maps.Keys(values)) {
@@ -218,6 +229,7 @@ func (wn warnings) gaps(dir, label string, values map[string]bool, warn warnFunc
 	}
 	for _, v := range lack {
 		file := path.Join(dir, v, "values.yaml")
-		warn(file, "add the file; {} if it needs no values", "%s=%s has no values in this layer, though %s have", label, v, strings.Join(have[:min(len(have), 3)], ", "))
+		warn(file, "add the file; {} if it needs no values", "%s=%s has no values in this layer, though %s have", label,
+			v, strings.Join(have[:min(len(have), 3)], ", "))
 	}
 }

@@ -26,7 +26,8 @@ func TestTimesOfPromotions(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: the error is %v", promotion, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "sluice.yaml:")):
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "sluice.yaml:")):
 			t.Errorf("%s: the error is %v, want %s", promotion, err, want)
 		}
 	}

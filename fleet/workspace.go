@@ -13,8 +13,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// WorkspacesDir is the conventional folder of workspaces and of their declarations, and the folder of a cluster's branch that holds their
-// apps.
+// WorkspacesDir is the conventional folder of workspaces and of their declarations, and the folder of a cluster's
+// branch that holds their apps.
 const WorkspacesDir = "workspaces"
 
 // AppDir is the folder of an app in the tree of a cluster: workspaces/team-a/shop for the app team-a/shop.
@@ -25,8 +25,8 @@ func AppDir(app string) string {
 	return app
 }
 
-// Workspace is a tenant: a folder with apps and layers of its own, confined to some clusters, namespaces and kinds. Its declaration is on
-// the trunk of the fleet; its apps are called NAME/APP.
+// Workspace is a tenant: a folder with apps and layers of its own, confined to some clusters, namespaces and kinds. Its
+// declaration is on the trunk of the fleet; its apps are called NAME/APP.
 type Workspace struct {
 	Name string
 	Spec WorkspaceSpec
@@ -34,7 +34,8 @@ type Workspace struct {
 	Line int
 	// Root is its folder in the fleet's tree.
 	Root string
-	// Err says why its apps are not known: its files have errors, or its repository is missing. The fleet then has none of its apps.
+	// Err says why its apps are not known: its files have errors, or its repository is missing. The fleet then has none
+	// of its apps.
 	Err error
 
 	clusters selector
@@ -43,7 +44,8 @@ type Workspace struct {
 
 // Reaches reports whether the workspace may have apps on a cluster.
 func (w *Workspace) Reaches(c *Cluster) bool {
-	return w.clusters.matches(c.Labels) && (len(w.Spec.Environments) == 0 || slices.Contains(w.Spec.Environments, c.Environment))
+	return w.clusters.matches(c.Labels) && (len(w.Spec.Environments) == 0 ||
+		slices.Contains(w.Spec.Environments, c.Environment))
 }
 
 // owns reports whether a namespace is one of the workspace.
@@ -94,8 +96,8 @@ func WorkspaceOf(app string) string {
 	return name
 }
 
-// Unknown is an error if an app can exist although the fleet does not have it: the files of its workspace cannot be read. It must then not
-// count as removed.
+// Unknown is an error if an app can exist although the fleet does not have it: the files of its workspace cannot be
+// read. It must then not count as removed.
 func Unknown(f *Fleet, app string) error {
 	if w, ok := f.Workspace(WorkspaceOf(app)); ok && w.Err != nil {
 		return fmt.Errorf("workspace %s: %w", w.Name, w.Err)
@@ -146,11 +148,13 @@ func (l tenancy) workspacesFrom(documents []document) {
 			continue
 		}
 		if strings.Contains(name, ".") { // the app c of a.b and the app b.c of a would have one name in a cluster
-			l.errorf(doc, []string{"metadata", "name"}, "write - instead", "the name of the workspace %s cannot have a dot", name)
+			l.errorf(doc, []string{"metadata", "name"}, "write - instead",
+				"the name of the workspace %s cannot have a dot", name)
 			continue
 		}
 		if first, ok := l.fleet.Workspace(name); ok {
-			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the workspace %s is also in %s", name, place(first.doc))
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the workspace %s is also in %s", name,
+				place(first.doc))
 			continue
 		}
 		w := &Workspace{Name: name, Spec: file.Spec, File: doc.file, Line: doc.line, doc: doc}
@@ -163,14 +167,16 @@ func (l tenancy) workspacesFrom(documents []document) {
 	for i, a := range l.fleet.Workspaces {
 		for _, b := range l.fleet.Workspaces[:i] {
 			if within(a.Root, b.Root) || within(b.Root, a.Root) {
-				l.errorf(a.doc, []string{"spec", "path"}, "give each a folder of its own", "the workspaces %s and %s would have common files, in %s and %s",
+				l.errorf(a.doc, []string{"spec", "path"}, "give each a folder of its own",
+					"the workspaces %s and %s would have common files, in %s and %s",
 					a.Name, b.Name, l.fleet.Locate(a.Root), l.fleet.Locate(b.Root))
 			}
 		}
 	}
 }
 
-// workspaceApps reads the apps of all workspaces. Whatever is wrong in the files of a workspace concerns that workspace alone.
+// workspaceApps reads the apps of all workspaces. Whatever is wrong in the files of a workspace concerns that workspace
+// alone.
 func (l tenancy) workspaceApps(ctx context.Context) {
 	lost := l.lost
 	files := l.readWorkspaces(ctx)
@@ -187,9 +193,12 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 			file, ok := doc.value.(*AppFile)
 			switch {
 			case !ok:
-				l.errorf(doc, []string{"kind"}, "a workspace has apps and layers; everything else is on the trunk of the fleet", "only App belongs into a workspace")
+				l.errorf(doc, []string{"kind"},
+					"a workspace has apps and layers; everything else is on the trunk of the fleet",
+					"only App belongs into a workspace")
 			case !files[w].alone && !w.holds(l.fleet.tree.real(doc.file)):
-				l.errorf(doc, []string{"kind"}, "put the file itself there", "the file is a link that leaves the workspace %s", w.Name)
+				l.errorf(doc, []string{"kind"}, "put the file itself there",
+					"the file is a link that leaves the workspace %s", w.Name)
 			default:
 				l.app(doc, file, w)
 			}
@@ -203,11 +212,13 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 	}
 	for _, a := range l.fleet.Apps {
 		if other, ok := l.fleet.apps[strings.Replace(a.Name, "/", ".", 1)]; ok && a.workspace != nil {
-			l.errorf(a.doc, []string{"metadata", "name"}, "rename one", "the apps %s and %s would have one name in a cluster", other.Name, a.Name)
+			l.errorf(a.doc, []string{"metadata", "name"}, "rename one",
+				"the apps %s and %s would have one name in a cluster", other.Name, a.Name)
 		}
 	}
 	if a, ok := l.fleet.apps[WorkspacesDir]; ok {
-		l.errorf(a.doc, []string{"metadata", "name"}, "rename it", "the folder %s of a cluster holds the apps of workspaces, and no app can have that name", WorkspacesDir)
+		l.errorf(a.doc, []string{"metadata", "name"}, "rename it",
+			"the folder %s of a cluster holds the apps of workspaces, and no app can have that name", WorkspacesDir)
 	}
 }
 
@@ -233,7 +244,8 @@ func (l tenancy) scopeNames() {
 	}
 }
 
-// isolate makes the errors in the files of a workspace errors of that workspace: its apps go, and the rest of the fleet is read.
+// isolate makes the errors in the files of a workspace errors of that workspace: its apps go, and the rest of the fleet
+// is read.
 func (l tenancy) isolate() {
 	for _, w := range l.fleet.Workspaces {
 		for i := range l.problems {
@@ -293,8 +305,8 @@ func mayDeployTo(t Target, namespace string) error {
 	return nil
 }
 
-// MayUse refuses a chart that an app of a workspace uses, itself or as a dependency, and spec.sources.charts of the workspace does not list.
-// repo is "" for a chart that is written as a whole reference.
+// MayUse refuses a chart that an app of a workspace uses, itself or as a dependency, and spec.sources.charts of the
+// workspace does not list. repo is "" for a chart that is written as a whole reference.
 func (t Target) MayUse(repo, chart string) error {
 	w := t.App.workspace
 	if w == nil || len(w.Spec.Sources.Charts) == 0 {
@@ -304,21 +316,28 @@ func (t Target) MayUse(repo, chart string) error {
 		chart = strings.TrimSuffix(repo, "/") + "/" + chart
 	}
 	// A server can read an escaped text, a query or a user in another way than a pattern does.
-	ambiguous := strings.ContainsAny(chart, `%?#@\`) || slices.ContainsFunc(strings.Split(chart, "/"), func(segment string) bool { return segment == "." || segment == ".." })
-	if ambiguous || !slices.ContainsFunc(w.Spec.Sources.Charts, func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, chart) }) {
-		return fmt.Errorf("workspace %s may not use the chart %s: spec.sources.charts in %s lists those that it may", w.Name, chart, w.File)
+	ambiguous := strings.ContainsAny(chart, `%?#@\`) || slices.ContainsFunc(strings.Split(chart, "/"),
+		func(segment string) bool { return segment == "." || segment == ".." })
+	if ambiguous || !slices.ContainsFunc(w.Spec.Sources.Charts,
+		func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, chart) }) {
+		return fmt.Errorf("workspace %s may not use the chart %s: spec.sources.charts in %s lists those that it may",
+			w.Name, chart, w.File)
 	}
 	return nil
 }
 
-// MayRead reports whether a target may be rendered from a file of the fleet's tree. An app of a workspace reads only the workspace's
-// folder, the repositories that the workspace may name, and, for a component of the fleet's own layers, what that reads.
+// MayRead reports whether a target may be rendered from a file of the fleet's tree. An app of a workspace reads only
+// the workspace's folder, the repositories that the workspace may name, and, for a component of the fleet's own layers,
+// what that reads.
 func (t Target) MayRead(name string) bool {
 	w := t.App.workspace
 	if w == nil || w.holds(name) {
 		return true
 	}
-	return slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool { return within(path.Join(MountDir, r), name) })
+	return slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool {
+		return within(path.Join(MountDir, r),
+			name)
+	})
 }
 
 // OfWorkspace reports whether a layer's file is the workspace's own.
@@ -333,7 +352,8 @@ func confined(f *Fleet, t Target, lists ...[]LayerFile) error {
 	for _, list := range lists {
 		for _, file := range list {
 			if file.root != "" && !w.holds(f.tree.real(file.Path)) {
-				return t.appError(fmt.Errorf("%s leads out of the workspace %s: put the file itself there", file.Path, w.Name), "")
+				return t.appError(fmt.Errorf("%s leads out of the workspace %s: put the file itself there", file.Path,
+					w.Name), "")
 			}
 		}
 	}

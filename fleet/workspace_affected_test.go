@@ -11,7 +11,8 @@ import (
 // neighbours is a fleet of four workspaces: b may take files from the repository lib, and d is in it.
 func neighbours() (own, lib map[string]string) {
 	own, lib = small(), map[string]string{}
-	own["repositories/lib.yaml"] = base + "kind: Repository\nmetadata: {name: lib}\nspec: {url: \"https://x.org/lib\", branch: main}\n"
+	own["repositories/lib.yaml"] = base +
+		"kind: Repository\nmetadata: {name: lib}\nspec: {url: \"https://x.org/lib\", branch: main}\n"
 	own["layers/environment/dev/values.yaml"] = "fleet: 1\n"
 	for _, name := range []string{"a", "b", "c", "d"} {
 		root, files, more := "workspaces/team-"+name+"/", own, ""
@@ -21,9 +22,11 @@ func neighbours() (own, lib map[string]string) {
 		case "d":
 			root, files, more = "d/", lib, "  repository: lib\n  path: d\n"
 		}
-		own["workspaces/team-"+name+".yaml"] = base + "kind: Workspace\nmetadata: {name: team-" + name + "}\nspec:\n  clusters: {}\n  namespaces: [n-" + name + "-*]\n" + more
+		own["workspaces/team-"+name+".yaml"] = base + "kind: Workspace\nmetadata: {name: team-" + name +
+			"}\nspec:\n  clusters: {}\n  namespaces: [n-" + name + "-*]\n" + more
 		app := func(app, spec string) {
-			files[root+"apps/"+app+"/app.yaml"] = base + "kind: App\nmetadata: {name: " + app + "}\nspec: {namespace: n-" + name + "-x, placement: {}, " + spec + "}\n"
+			files[root+"apps/"+app+"/app.yaml"] = base + "kind: App\nmetadata: {name: " + app +
+				"}\nspec: {namespace: n-" + name + "-x, placement: {}, " + spec + "}\n"
 		}
 		app("web", "source: {manifests: {path: m}}")
 		app("shop", "source: {helm: {path: chart}}")
@@ -51,7 +54,8 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 		own, lib := neighbours()
 		cache := NewCache()
 		read := func() (*Fleet, map[string]string) {
-			f, problems := Loader{Cache: cache, Mounts: memMounts{own, map[string]map[string]string{"lib": lib}}}.Load(t.Context(), newMemTree(own))
+			f, problems := Loader{Cache: cache, Mounts: memMounts{own,
+				map[string]map[string]string{"lib": lib}}}.Load(t.Context(), newMemTree(own))
 			if f == nil {
 				t.Fatal(problems)
 			}
@@ -66,7 +70,8 @@ func TestAffectedIsASupersetAmongWorkspaces(t *testing.T) {
 		var changed []string
 		for range 1 + r.IntN(2) {
 			name := names[r.IntN(len(names))]
-			if name == "sluice.yaml" || strings.HasPrefix(name, "clusters/") || strings.HasPrefix(name, "repositories/") {
+			if name == "sluice.yaml" || strings.HasPrefix(name, "clusters/") ||
+				strings.HasPrefix(name, "repositories/") {
 				continue
 			}
 			files, local := own, name

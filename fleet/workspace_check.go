@@ -33,7 +33,8 @@ func (l tenancy) checkWorkspacePlace(w *Workspace) {
 		}
 	}
 	if len(l.fleet.Spec.Import) > 0 {
-		l.errorf(w.doc, at, "put the workspace into a repository of its own", "a fleet with spec.import reads its folders as other tools do, and cannot have a workspace in one")
+		l.errorf(w.doc, at, "put the workspace into a repository of its own",
+			"a fleet with spec.import reads its folders as other tools do, and cannot have a workspace in one")
 	}
 }
 
@@ -41,11 +42,13 @@ func (l tenancy) checkWorkspacePlace(w *Workspace) {
 func (l tenancy) checkBounds(w *Workspace) {
 	for i, name := range w.Spec.Environments {
 		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
-			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "", "the environment %q does not exist%s", name, nearest.DidYouMean(name, l.fleet.environmentNames()))
+			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "",
+				"the environment %q does not exist%s", name, nearest.DidYouMean(name, l.fleet.environmentNames()))
 		}
 	}
 	for i, name := range w.Spec.Sources.Repositories {
-		sourceChecks{findings: l.findings, fleet: l.fleet}.mounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
+		sourceChecks{findings: l.findings, fleet: l.fleet}.mounted(w.doc,
+			[]string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
 	}
 	l.checkPatterns(w)
 	l.checkApprovers(w)
@@ -78,7 +81,8 @@ func (l tenancy) checkApprovers(w *Workspace) {
 	for field, list := range map[string][]string{"users": a.Users, "teams": a.Teams} {
 		for i, name := range list {
 			if strings.TrimSpace(name) == "" {
-				l.errorf(w.doc, append(slices.Clone(at), field, strconv.Itoa(i)), "the name on the forge", "the name of an approver is empty")
+				l.errorf(w.doc, append(slices.Clone(at), field, strconv.Itoa(i)), "the name on the forge",
+					"the name of an approver is empty")
 			}
 		}
 	}
@@ -89,32 +93,39 @@ func (l tenancy) checkPatterns(w *Workspace) {
 	for field, list := range map[string][]string{"namespaces": w.Spec.Namespaces, "references": w.Spec.References} {
 		for i, pattern := range list {
 			if !validNamespace(strings.NewReplacer("*", "x", "?", "x").Replace(pattern)) {
-				l.errorf(w.doc, []string{"spec", field, strconv.Itoa(i)}, "lower-case letters, digits and -, with * for any text", "%q is not a pattern of namespaces", pattern)
+				l.errorf(w.doc, []string{"spec", field, strconv.Itoa(i)},
+					"lower-case letters, digits and -, with * for any text", "%q is not a pattern of namespaces",
+					pattern)
 			}
 		}
 	}
 	for field, list := range map[string][]string{"charts": w.Spec.Sources.Charts, "images": w.Spec.Sources.Images} {
 		for i, pattern := range list {
-			if len(pattern) > maxGlob || strings.Count(pattern, "**") > 1 || strings.ContainsAny(pattern, "{}") || !doublestar.ValidatePattern(pattern) {
-				l.errorf(w.doc, []string{"spec", "sources", field, strconv.Itoa(i)}, "* is any text without /, and one ** at most any text", "%q is not a pattern", pattern)
+			if len(pattern) > maxGlob || strings.Count(pattern, "**") > 1 || strings.ContainsAny(pattern, "{}") ||
+				!doublestar.ValidatePattern(pattern) {
+				l.errorf(w.doc, []string{"spec", "sources", field, strconv.Itoa(i)},
+					"* is any text without /, and one ** at most any text", "%q is not a pattern", pattern)
 			}
 		}
 	}
-	for field, list := range map[string][]string{"allow": w.Spec.Kinds.Allow, "deny": w.Spec.Kinds.Deny, "clusterScoped": w.Spec.Kinds.ClusterScoped} {
+	for field, list := range map[string][]string{"allow": w.Spec.Kinds.Allow, "deny": w.Spec.Kinds.Deny,
+		"clusterScoped": w.Spec.Kinds.ClusterScoped} {
 		for i, pattern := range list {
 			if strings.Count(pattern, "*") > 2 || strings.ContainsAny(pattern, "{}[]?\\/") || pattern == "" {
-				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "Kind, Kind.group or *.group", "%q is not a pattern of kinds", pattern)
+				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "Kind, Kind.group or *.group",
+					"%q is not a pattern of kinds", pattern)
 				continue
 			}
 			if groups := manifest.BuiltinGroups(pattern); field != "deny" && len(groups) > 0 && groups[0] != "" {
-				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "write "+pattern+"."+groups[0], "the kind %s is not of the core group", pattern)
+				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "write "+pattern+"."+groups[0],
+					"the kind %s is not of the core group", pattern)
 			}
 		}
 	}
 }
 
-// checkNamespaceOverlap refuses two workspaces that could have objects in one namespace of a cluster: Services and policies of one would
-// select the pods of the other.
+// checkNamespaceOverlap refuses two workspaces that could have objects in one namespace of a cluster: Services and
+// policies of one would select the pods of the other.
 func (l tenancy) checkNamespaceOverlap() {
 	near := mayOverlap(l.fleet.Workspaces)
 	for i, a := range l.fleet.Workspaces {
@@ -127,14 +138,16 @@ func (l tenancy) checkNamespaceOverlap() {
 			at := slices.IndexFunc(l.fleet.Clusters, func(c *Cluster) bool { return a.Reaches(c) && b.Reaches(c) })
 			if at >= 0 {
 				l.errorf(a.doc, []string{"spec", "namespaces"}, "give each workspace namespaces of its own",
-					"the namespaces %s of %s and %s of %s overlap on cluster %s", x, a.Name, y, b.Name, l.fleet.Clusters[at].Name)
+					"the namespaces %s of %s and %s of %s overlap on cluster %s", x, a.Name, y, b.Name,
+					l.fleet.Clusters[at].Name)
 			}
 		}
 	}
 }
 
-// mayOverlap returns for each workspace the earlier ones whose namespaces can overlap with its own, in order: those with a common name, and all
-// if one of the two has a pattern. Most workspaces have names of their own only, and a fleet has hundreds of workspaces.
+// mayOverlap returns for each workspace the earlier ones whose namespaces can overlap with its own, in order: those
+// with a common name, and all if one of the two has a pattern. Most workspaces have names of their own only, and a
+// fleet has hundreds of workspaces.
 func mayOverlap(workspaces []*Workspace) [][]int {
 	out := make([][]int, len(workspaces))
 	named, withPattern := map[string][]int{}, []int(nil)
@@ -198,8 +211,8 @@ func patternsMeet(a, b string) bool {
 	return next[0]
 }
 
-// checkSigners refuses a signer that the fleet does not trust by default: an app of a workspace may choose among those of spec.charts.verify,
-// and no others. If the fleet demands no signature by default, the app may choose any.
+// checkSigners refuses a signer that the fleet does not trust by default: an app of a workspace may choose among those
+// of spec.charts.verify, and no others. If the fleet demands no signature by default, the app may choose any.
 func checkSigners(l *loader, a *App, h *HelmSource, at []string) {
 	trusted := l.fleet.Spec.Charts.Verify
 	if a.workspace == nil || len(trusted) == 0 {
@@ -207,7 +220,8 @@ func checkSigners(l *loader, a *App, h *HelmSource, at []string) {
 	}
 	for _, name := range h.Verify {
 		if !slices.Contains(trusted, name) {
-			l.errorf(a.doc, at, "one of "+strings.Join(trusted, ", "), "an app of workspace %s cannot choose the signer of charts %q: spec.charts.verify in sluice.yaml lists those that it may", a.workspace.Name, name)
+			l.errorf(a.doc, at, "one of "+strings.Join(trusted, ", "),
+				"an app of workspace %s cannot choose the signer of charts %q: spec.charts.verify in sluice.yaml lists those that it may", a.workspace.Name, name)
 		}
 	}
 }

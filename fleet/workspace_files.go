@@ -18,7 +18,8 @@ type appFiles struct {
 	err     error // of the folder
 	// alone: the content of the folder decides all of it, and no link leads anywhere.
 	alone bool
-	// bare has the apps' folders of layers that do not exist, which most apps do not have. It is complete only if alone is set.
+	// bare has the apps' folders of layers that do not exist, which most apps do not have. It is complete only if alone
+	// is set.
 	bare []string
 }
 
@@ -44,8 +45,8 @@ func (l tenancy) readWorkspaces(ctx context.Context) map[*Workspace]appFiles {
 	return out
 }
 
-// appFiles reads the files with the apps of a workspace. It reads nothing if it knows the folder by its content: between two commits, most
-// workspaces do not change.
+// appFiles reads the files with the apps of a workspace. It reads nothing if it knows the folder by its content:
+// between two commits, most workspaces do not change.
 func (c *Cache) appFiles(ctx context.Context, tree *linkTree, root string) appFiles {
 	dir, folder := path.Join(root, "apps"), ""
 	if info, err := tree.Tree.Stat(dir); err == nil && info.IsDir() {

@@ -17,15 +17,17 @@ spec:
 `
 
 func workspaceApp(name, spec string) string {
-	return base + "kind: App\nmetadata: {name: " + name + "}\nspec: {namespace: team-a-" + name + ", placement: {}, " + spec + "}\n"
+	return base + "kind: App\nmetadata: {name: " + name + "}\nspec: {namespace: team-a-" + name + ", placement: {}, " +
+		spec + "}\n"
 }
 
 // tenants has a workspace with one app, whose name is that of an app of the fleet.
 func tenants(more map[string]string) map[string]string {
 	files := small()
 	maps.Copy(files, map[string]string{
-		"workspaces/team-a.yaml":                                   workspaceYAML,
-		"workspaces/team-a/apps/web/app.yaml":                      workspaceApp("web", "source: {helm: {path: charts/web}}"),
+		"workspaces/team-a.yaml": workspaceYAML,
+		"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {helm: {path: charts/web}}"),
 		"workspaces/team-a/apps/web/layers/global/values.yaml":     "own: ${app}\n",
 		"workspaces/team-a/layers/environment/dev/values.yaml":     "team: a\n",
 		"workspaces/team-a/charts/web/Chart.yaml":                  "name: web\n",
@@ -52,7 +54,8 @@ func names(targets []Target) []string {
 }
 
 func TestTheFolderOfAnOwnPolicy(t *testing.T) {
-	for text, want := range map[string]string{"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules", "  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep"} {
+	for text, want := range map[string]string{"": "", "  policy: {path: rules/}\n": "workspaces/team-a/rules",
+		"  policy:\n    path: rules/deep\n": "workspaces/team-a/rules/deep"} {
 		f := load(t, tenants(map[string]string{"workspaces/team-a.yaml": workspaceYAML + text}))
 		if w, ok := f.Workspace("team-a"); !ok || w.PolicyDir() != want {
 			t.Errorf("%q: the result of Workspace is %+v", text, w)
@@ -79,8 +82,10 @@ func TestAWorkspaceHoldsAppsOfItsOwn(t *testing.T) {
 		files = append(files, v.Path)
 	}
 	want := []string{
-		"layers/global/values.yaml", "workspaces/team-a/apps/web/layers/global/values.yaml", "layers/class/edge/values.yaml",
-		"workspaces/team-a/layers/environment/dev/values.yaml", "workspaces/team-a/apps/web/layers/cluster/a/values.yaml",
+		"layers/global/values.yaml", "workspaces/team-a/apps/web/layers/global/values.yaml",
+		"layers/class/edge/values.yaml",
+		"workspaces/team-a/layers/environment/dev/values.yaml",
+		"workspaces/team-a/apps/web/layers/cluster/a/values.yaml",
 	}
 	if !slices.Equal(files, want) {
 		t.Errorf("the values are\n%s\nwant\n%s", strings.Join(files, "\n"), strings.Join(want, "\n"))
@@ -97,7 +102,8 @@ func TestAWorkspaceHoldsAppsOfItsOwn(t *testing.T) {
 // A layer with a path for each app must not give a workspace's app the files of the fleet's app with the same name.
 func TestAWorkspaceDoesNotTakeFilesOfAnAppWithTheSameName(t *testing.T) {
 	f := load(t, tenants(map[string]string{
-		"sluice.yaml":                       strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app}.yaml\", \"conf/all.yaml\"]}]", 1),
+		"sluice.yaml": strings.Replace(fleetYAML, "[class, environment, region, cluster]",
+			"[class, {name: region, values: [\"conf/${app}.yaml\", \"conf/all.yaml\"]}]", 1),
 		"conf/web.yaml":                     "secret: platform\n",
 		"conf/all.yaml":                     "all: true\n",
 		"workspaces/team-a/conf/web.yaml":   "mine: true\n",
@@ -126,30 +132,48 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"yaml":              {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
-		"a cluster":         {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu", "")}, "only App belongs into a workspace"},
-		"a fleet":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML}, "only App belongs into a workspace"},
-		"workspaces":        {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML, "team-a", "team-b", 1)}, "only App belongs into a workspace"},
-		"outside":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {path: ../../charts/web}}")}, "charts/web\" leaves the workspace team-a"},
-		"another's folder":  {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {manifests: {path: ../team-b/m}}")}, "\"../team-b/m\" leaves the workspace team-a (relative to the folder of the workspace"},
-		"a version outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {repo: \"https://charts.example.com\", chart: web, versionFrom: {file: ../x.yaml, key: v}}}")}, "\"../x.yaml\" leaves the workspace team-a"},
-		"mounted":           {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
-		"one app twice":     {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web", "source: {manifests: {}}")}, "the app team-a/web is also in"},
+		"yaml": {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
+		"a cluster": {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu",
+			"")}, "only App belongs into a workspace"},
+		"a fleet": {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML},
+			"only App belongs into a workspace"},
+		"workspaces": {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML,
+			"team-a", "team-b", 1)}, "only App belongs into a workspace"},
+		"outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {helm: {path: ../../charts/web}}")}, "charts/web\" leaves the workspace team-a"},
+		"another's folder": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {manifests: {path: ../team-b/m}}")},
+			"\"../team-b/m\" leaves the workspace team-a (relative to the folder of the workspace"},
+		"a version outside": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {helm: {repo: \"https://charts.example.com\", chart: web, versionFrom: {file: ../x.yaml, key: v}}}")}, "\"../x.yaml\" leaves the workspace team-a"},
+		"mounted": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
+		"one app twice": {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web",
+			"source: {manifests: {}}")}, "the app team-a/web is also in"},
 		"a var of a layer": {map[string]string{
-			"sluice.yaml":       strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
-			"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ", 1),
+			"sluice.yaml": strings.Replace(fleetYAML, "[class, environment, region, cluster]",
+				"[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
+			"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ",
+				1),
 		}, "app.vars.tier} is not set for app team-a/web"},
 		"a var that leaves": {map[string]string{
-			"sluice.yaml":                         strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
-			"apps/web/app.yaml":                   strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ", 1),
-			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "vars: {tier: ../../x}, source: {helm: {path: charts/web}}"),
+			"sluice.yaml": strings.Replace(fleetYAML, "[class, environment, region, cluster]",
+				"[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
+			"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {",
+				"spec: {vars: {tier: one}, ", 1),
+			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+				"vars: {tier: ../../x}, source: {helm: {path: charts/web}}"),
 		}, "leaves the repository"},
-		"an app of the fleet": {map[string]string{"apps/dash/app.yaml": base + "kind: App\nmetadata: {name: team-a.web}\nspec: {namespace: web, placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n"}, "would have one name"},
+		"an app of the fleet": {map[string]string{"apps/dash/app.yaml": base +
+			"kind: App\nmetadata: {name: team-a.web}\nspec: {namespace: web, placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n"}, "would have one name"},
 		"a cycle": {map[string]string{
-			"apps/api/app.yaml":                   base + "kind: App\nmetadata: {name: api}\nspec: {namespace: api, dependsOn: [team-a/web], placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n",
-			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "dependsOn: [api], source: {helm: {path: charts/web}}"),
+			"apps/api/app.yaml": base +
+				"kind: App\nmetadata: {name: api}\nspec: {namespace: api, dependsOn: [team-a/web], placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n",
+			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+				"dependsOn: [api], source: {helm: {path: charts/web}}"),
 		}, "apps wait for each other"},
-		"another app's name": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("team-b/web", "source: {manifests: {}}")}, "cannot be a name"},
+		"another app's name": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("team-b/web",
+			"source: {manifests: {}}")}, "cannot be a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(c.files)), nil)
@@ -170,19 +194,22 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 	}
 }
 
-// An app of the fleet can depend on an app of a workspace. The team may remove its app without making the fleet invalid.
+// An app of the fleet can depend on an app of a workspace. The team may remove its app without making the fleet
+// invalid.
 func TestADependencyOnAnAppThatAWorkspaceLacks(t *testing.T) {
 	for name, text := range map[string]string{"removed": "", "unreadable": "{"} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
-				"apps/web/app.yaml":                   strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {dependsOn: [team-a/web], ", 1),
+				"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {",
+					"spec: {dependsOn: [team-a/web], ", 1),
 				"workspaces/team-a/apps/web/app.yaml": text,
 			})), nil)
 			if f == nil {
 				t.Fatal(problems)
 			}
 			warned := slices.ContainsFunc(problems, func(p Problem) bool {
-				return p.Severity == SeverityWarning && p.File == "apps/web/app.yaml" && strings.Contains(p.Message, "app web depends on team-a/web")
+				return p.Severity == SeverityWarning && p.File == "apps/web/app.yaml" &&
+					strings.Contains(p.Message, "app web depends on team-a/web")
 			})
 			if !warned {
 				t.Errorf("the problems are %v", problems.Warnings())
@@ -193,7 +220,8 @@ func TestADependencyOnAnAppThatAWorkspaceLacks(t *testing.T) {
 		})
 	}
 	f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
-		"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {dependsOn: [team-b/web], ", 1),
+		"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {",
+			"spec: {dependsOn: [team-b/web], ", 1),
 	})), nil)
 	if f != nil || !strings.Contains(problems.Error(), "does not exist") {
 		t.Errorf("a workspace that is not declared: %v", problems)
@@ -207,32 +235,57 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"no namespaces":  {map[string]string{"workspaces/team-a.yaml": change("  namespaces: [team-a-*]\n", "")}, "namespaces is missing"},
-		"no clusters":    {map[string]string{"workspaces/team-a.yaml": change("  clusters: {matchLabels: {class: edge}}\n", "")}, "clusters is missing"},
-		"environment":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  environments: [test]\n"}, `the environment "test" does not exist`},
-		"namespace":      {map[string]string{"workspaces/team-a.yaml": change("team-a-*", "Team")}, "not a pattern of namespaces"},
-		"kinds":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {allow: [apps/Deployment]}\n"}, "not a pattern of kinds"},
-		"group":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {allow: [ConfigMap, Ingress], deny: [Job]}\n"}, "write Ingress.networking.k8s.io"},
-		"cluster group":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {clusterScoped: [Namespace, ClusterRole]}\n"}, "write ClusterRole.rbac.authorization.k8s.io"},
-		"images":         {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  sources: {images: [\"a/**/b/**\"]}\n"}, "is not a pattern"},
-		"repository":     {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n"}, `the repository "team-a" does not exist`},
-		"fleet's folder": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: apps\n"}, "belongs to the fleet itself"},
-		"root":           {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: .\n"}, "belongs to the fleet itself"},
-		"leaving":        {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: ../x\n"}, "leaves the repository"},
-		"twice":          {map[string]string{"workspaces/b.yaml": workspaceYAML}, "the workspace team-a is also in"},
-		"one in another": {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML, "team-a-*", "x", 1)) + "  path: workspaces/team-a/apps\n"}, "common files"},
-		"one namespace":  {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML, "team-a-*", "\"*-web\"", 1))}, "overlap on cluster a"},
-		"reserved name":  {map[string]string{"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "name: web", "name: workspaces", 1)}, "no app can have that name"},
-		"unknown key":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"}, "did you mean clusters?"},
-		"dot":            {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")}, "cannot have a dot"},
-		"approvals":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {users: [mia], count: -1}\n"}, "workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
-		"no approver":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
-		"approver":       {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"}, "did you mean users?"},
-		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ../team-b/policy}\n"}, "\"../team-b/policy\" leaves the workspace team-a"},
-		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
-		"no policy":      {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"}, "spec.policy.path is empty"},
-		"policy is all":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"}, "needs a folder of its own"},
-		"quota":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"}, "cannot be negative"},
+		"no namespaces": {map[string]string{"workspaces/team-a.yaml": change("  namespaces: [team-a-*]\n", "")},
+			"namespaces is missing"},
+		"no clusters": {map[string]string{"workspaces/team-a.yaml": change("  clusters: {matchLabels: {class: edge}}\n", "")}, "clusters is missing"},
+		"environment": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  environments: [test]\n"},
+			`the environment "test" does not exist`},
+		"namespace": {map[string]string{"workspaces/team-a.yaml": change("team-a-*", "Team")},
+			"not a pattern of namespaces"},
+		"kinds": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  kinds: {allow: [apps/Deployment]}\n"}, "not a pattern of kinds"},
+		"group": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  kinds: {allow: [ConfigMap, Ingress], deny: [Job]}\n"}, "write Ingress.networking.k8s.io"},
+		"cluster group": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  kinds: {clusterScoped: [Namespace, ClusterRole]}\n"}, "write ClusterRole.rbac.authorization.k8s.io"},
+		"images": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  sources: {images: [\"a/**/b/**\"]}\n"}, "is not a pattern"},
+		"repository": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n"},
+			`the repository "team-a" does not exist`},
+		"fleet's folder": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: apps\n"},
+			"belongs to the fleet itself"},
+		"root": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: .\n"},
+			"belongs to the fleet itself"},
+		"leaving": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: ../x\n"},
+			"leaves the repository"},
+		"twice": {map[string]string{"workspaces/b.yaml": workspaceYAML}, "the workspace team-a is also in"},
+		"one in another": {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML,
+			"team-a-*", "x", 1)) + "  path: workspaces/team-a/apps\n"}, "common files"},
+		"one namespace": {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML,
+			"team-a-*", "\"*-web\"", 1))}, "overlap on cluster a"},
+		"reserved name": {map[string]string{"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"],
+			"name: web", "name: workspaces", 1)}, "no app can have that name"},
+		"unknown key": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"},
+			"did you mean clusters?"},
+		"dot": {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")},
+			"cannot have a dot"},
+		"approvals": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  approvers: {users: [mia], count: -1}\n"},
+			"workspaces/team-a.yaml:7:36: error: -1 approvals cannot be asked for"},
+		"no approver": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  approvers: {teams: [\"\"]}\n"}, "the name of an approver is empty"},
+		"approver": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  approvers: {user: [mia]}\n"},
+			"did you mean users?"},
+		"policy outside": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  policy: {path: ../team-b/policy}\n"}, "\"../team-b/policy\" leaves the workspace team-a"},
+		"policy of apps": {map[string]string{"workspaces/team-a.yaml": workspaceYAML +
+			"  policy: {path: ./apps/web}\n"}, "needs a folder of its own"},
+		"no policy": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: \"\"}\n"},
+			"spec.policy.path is empty"},
+		"policy is all": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  policy: {path: ./}\n"},
+			"needs a folder of its own"},
+		"quota": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"},
+			"cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(c.files)), nil)
@@ -246,7 +299,8 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 // A glob of the fleet that matches files of a workspace must not make them the fleet's own.
 func TestFilesOfAWorkspaceAreNotTheFleets(t *testing.T) {
 	f := load(t, tenants(map[string]string{
-		"sluice.yaml":                                  fleetYAML + "  files: {apps: [\"**/app.yaml\"], clusters: [\"clusters/*.yaml\", \"workspaces/*/clusters/*.yaml\"]}\n",
+		"sluice.yaml": fleetYAML +
+			"  files: {apps: [\"**/app.yaml\"], clusters: [\"clusters/*.yaml\", \"workspaces/*/clusters/*.yaml\"]}\n",
 		"workspaces/team-a/clusters/mine.yaml":         cluster("mine", "prod", "edge", "eu", ""),
 		"workspaces/team-a/elsewhere/monitor/app.yaml": workspaceApp("monitor", "source: {manifests: {}}"),
 	}))
@@ -257,9 +311,13 @@ func TestFilesOfAWorkspaceAreNotTheFleets(t *testing.T) {
 
 func TestAWorkspacesLinksStayInside(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"values":  {"workspaces/team-a/apps/web/layers/global/values.yaml": linkTo + "../../../../../../apps/web/layers/global/values.yaml"},
-		"folder":  {"workspaces/team-a/layers/environment/dev/values.yaml": "", "workspaces/team-a/layers/environment/dev": linkTo + "../../../../layers/class/edge"},
-		"version": {"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {chart: x, repo: \"https://x.org\", versionFrom: {file: v}}}"), "workspaces/team-a/v": linkTo + "../../sluice.yaml"},
+		"values": {"workspaces/team-a/apps/web/layers/global/values.yaml": linkTo +
+			"../../../../../../apps/web/layers/global/values.yaml"},
+		"folder": {"workspaces/team-a/layers/environment/dev/values.yaml": "",
+			"workspaces/team-a/layers/environment/dev": linkTo + "../../../../layers/class/edge"},
+		"version": {"workspaces/team-a/apps/web/app.yaml": workspaceApp("web",
+			"source: {helm: {chart: x, repo: \"https://x.org\", versionFrom: {file: v}}}"),
+			"workspaces/team-a/v": linkTo + "../../sluice.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, problems := Load(t.Context(), newMemTree(tenants(files)), nil)
@@ -271,12 +329,15 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 				t.Fatal(problems)
 			}
 			c, _ := f.Cluster("a")
-			if _, err := f.Select(Target{App: app, Cluster: c}); err == nil || !strings.Contains(err.Error(), "out of the workspace team-a") {
+			if _, err := f.Select(Target{App: app, Cluster: c}); err == nil ||
+				!strings.Contains(err.Error(), "out of the workspace team-a") {
 				t.Errorf("the error is %v", err)
 			}
 		})
 	}
-	f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": linkTo + "../../../../apps/web/app.yaml"})), nil)
+	f, problems := Load(t.Context(),
+		newMemTree(tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": linkTo +
+			"../../../../apps/web/app.yaml"})), nil)
 	if f == nil || Unknown(f, "team-a/web") == nil {
 		t.Errorf("a linked app.yaml: %v", problems)
 	}
@@ -284,23 +345,37 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 
 func TestWhatAWorkspaceMayTake(t *testing.T) {
 	for name, c := range map[string]struct{ bounds, source, want string }{
-		"any chart":        {"", "helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", ""},
-		"listed chart":     {"charts: [\"https://charts.org/*/*\"]", "helm: {chart: web, repo: \"https://charts.org/x/\", version: 1.0.0}", ""},
-		"other chart":      {"charts: [\"https://charts.org/*/*\"]", "helm: {chart: web, repo: \"https://evil.org/x\", version: 1.0.0}", "may not use the chart https://evil.org/x/web"},
-		"one folder":       {"charts: [\"https://charts.org/*\"]", "helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", "may not use the chart"},
-		"dots":             {"charts: [\"https://charts.org/acme/**\"]", "helm: {chart: web, repo: \"https://charts.org/acme/../evil\", version: 1.0.0}", "may not use the chart"},
-		"escaped dots":     {"charts: [\"https://charts.org/acme/**\"]", "helm: {chart: web, repo: \"https://charts.org/acme/%2E%2e/evil\", version: 1.0.0}", "may not use the chart"},
-		"dots at the end":  {"charts: [\"https://charts.org/acme/**\"]", "helm: {chart: \"..\", repo: \"https://charts.org/acme/x\", version: 1.0.0}", "may not use the chart"},
-		"a query":          {"charts: [\"https://*.org/acme/*\"]", "helm: {chart: web, repo: \"https://evil.com?.org/acme\", version: 1.0.0}", "may not use the chart"},
-		"listed registry":  {"charts: [\"oci://ghcr.io/acme/**\"]", "helm: {chart: \"oci://ghcr.io/acme/a/b\", version: 1.0.0}", ""},
-		"other registry":   {"charts: [\"oci://ghcr.io/acme/**\"]", "helm: {chart: \"oci://ghcr.io/acmevil/b\", version: 1.0.0}", "may not use the chart"},
-		"a repository":     {"", "manifests: {path: x, repository: components}", "may not take files from the repository components"},
-		"fleet's charts":   {"", "helm: {path: charts/web}", ""},
-		"named repository": {"repositories: [components]", "manifests: {path: x, repository: components}", "no other repository can be read here"},
+		"any chart": {"", "helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", ""},
+		"listed chart": {"charts: [\"https://charts.org/*/*\"]",
+			"helm: {chart: web, repo: \"https://charts.org/x/\", version: 1.0.0}", ""},
+		"other chart": {"charts: [\"https://charts.org/*/*\"]",
+			"helm: {chart: web, repo: \"https://evil.org/x\", version: 1.0.0}",
+			"may not use the chart https://evil.org/x/web"},
+		"one folder": {"charts: [\"https://charts.org/*\"]",
+			"helm: {chart: web, repo: \"https://charts.org/x\", version: 1.0.0}", "may not use the chart"},
+		"dots": {"charts: [\"https://charts.org/acme/**\"]",
+			"helm: {chart: web, repo: \"https://charts.org/acme/../evil\", version: 1.0.0}", "may not use the chart"},
+		"escaped dots": {"charts: [\"https://charts.org/acme/**\"]",
+			"helm: {chart: web, repo: \"https://charts.org/acme/%2E%2e/evil\", version: 1.0.0}",
+			"may not use the chart"},
+		"dots at the end": {"charts: [\"https://charts.org/acme/**\"]",
+			"helm: {chart: \"..\", repo: \"https://charts.org/acme/x\", version: 1.0.0}", "may not use the chart"},
+		"a query": {"charts: [\"https://*.org/acme/*\"]",
+			"helm: {chart: web, repo: \"https://evil.com?.org/acme\", version: 1.0.0}", "may not use the chart"},
+		"listed registry": {"charts: [\"oci://ghcr.io/acme/**\"]",
+			"helm: {chart: \"oci://ghcr.io/acme/a/b\", version: 1.0.0}", ""},
+		"other registry": {"charts: [\"oci://ghcr.io/acme/**\"]",
+			"helm: {chart: \"oci://ghcr.io/acmevil/b\", version: 1.0.0}", "may not use the chart"},
+		"a repository": {"", "manifests: {path: x, repository: components}",
+			"may not take files from the repository components"},
+		"fleet's charts": {"", "helm: {path: charts/web}", ""},
+		"named repository": {"repositories: [components]", "manifests: {path: x, repository: components}",
+			"no other repository can be read here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := load(t, tenants(map[string]string{
-				"repositories/components.yaml":        base + "kind: Repository\nmetadata: {name: components}\nspec: {url: \"https://x.org/c\", branch: main}\n",
+				"repositories/components.yaml": base +
+					"kind: Repository\nmetadata: {name: components}\nspec: {url: \"https://x.org/c\", branch: main}\n",
 				"workspaces/team-a.yaml":              workspaceYAML + "  sources: {" + c.bounds + "}\n",
 				"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {"+c.source+"}"),
 			}))
@@ -338,7 +413,8 @@ func (m memMounts) Mount(_ context.Context, _ Tree, repositories []*Repository) 
 func TestAWorkspaceInAnotherRepository(t *testing.T) {
 	own := small()
 	own["workspaces/team-a.yaml"] = workspaceYAML + "  repository: team-a\n"
-	own["repositories/team-a.yaml"] = base + "kind: Repository\nmetadata: {name: team-a}\nspec: {url: \"https://x.org/a\", branch: main}\n"
+	own["repositories/team-a.yaml"] = base +
+		"kind: Repository\nmetadata: {name: team-a}\nspec: {url: \"https://x.org/a\", branch: main}\n"
 	theirs := map[string]string{
 		"apps/shop/app.yaml":                  workspaceApp("shop", "source: {manifests: {path: m}}"),
 		"m/a.yaml":                            "kind: ConfigMap\n",
@@ -349,7 +425,8 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 		"layers/environment/dev/values.yaml":  "a: 1\n",
 		"layers/environment/test/values.yaml": "a: 1\n",
 	}
-	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"team-a": theirs}}}.Load(t.Context(), newMemTree(own))
+	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"team-a": theirs}}}.Load(t.Context(),
+		newMemTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -365,7 +442,8 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 	if err != nil || r.Sources[0].Manifests.Path != ".repositories/team-a/m" {
 		t.Errorf("the result of Resolve is %+v, the error is %v", r, err)
 	}
-	if target := (Target{App: app, Cluster: c}); target.MayRead("apps/web/app.yaml") || target.MayRead(".repositories/team-ab/m") || !target.MayRead(".repositories/team-a/m/a.yaml") {
+	if target := (Target{App: app, Cluster: c}); target.MayRead("apps/web/app.yaml") ||
+		target.MayRead(".repositories/team-ab/m") || !target.MayRead(".repositories/team-a/m/a.yaml") {
 		t.Error("MayRead is wrong")
 	}
 
@@ -381,13 +459,16 @@ func TestAChangeOfAWorkspaceAffectsItsTargets(t *testing.T) {
 		file, text string
 		want       string
 	}{
-		"bounds":         {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "team-a-*", "team-a-web", 1), "a/team-a/web changed"},
-		"clusters":       {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "{matchLabels: {class: edge}}", "{}", 1), "a/team-a/web changed b/team-a/web added"},
+		"bounds": {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "team-a-*", "team-a-web", 1),
+			"a/team-a/web changed"},
+		"clusters": {"workspaces/team-a.yaml", strings.Replace(workspaceYAML, "{matchLabels: {class: edge}}",
+			"{}", 1), "a/team-a/web changed b/team-a/web added"},
 		"administrators": {"workspaces/team-a.yaml", workspaceYAML + "  administrators: {users: [bob]}\n", ""},
 		"approvers":      {"workspaces/team-a.yaml", workspaceYAML + "  approvers: {users: [bob]}\n", ""},
 		"layer":          {"workspaces/team-a/layers/environment/dev/values.yaml", "team: b\n", "a/team-a/web changed"},
-		"app":            {"workspaces/team-a/apps/web/app.yaml", workspaceApp("web", "source: {manifests: {path: charts/web}}"), "a/team-a/web changed"},
-		"fleet's layer":  {"layers/class/edge/values.yaml", "edge: false\n", "a/team-a/web changed a/web changed"},
+		"app": {"workspaces/team-a/apps/web/app.yaml",
+			workspaceApp("web", "source: {manifests: {path: charts/web}}"), "a/team-a/web changed"},
+		"fleet's layer": {"layers/class/edge/values.yaml", "edge: false\n", "a/team-a/web changed a/web changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := load(t, tenants(map[string]string{c.file: c.text}))
@@ -442,8 +523,10 @@ func TestAChangeInARepositoryAffectsTheTargetsOfItsLayers(t *testing.T) {
 	own := small()
 	own["sluice.yaml"] = strings.Replace(fleetYAML, "[class, environment, region, cluster]",
 		"[class, {name: region, repository: components, values: [\"regions/${cluster.labels.region}.yaml\"]}]", 1)
-	own["repositories/components.yaml"] = base + "kind: Repository\nmetadata: {name: components}\nspec: {url: \"https://x.org/c\", branch: main}\n"
-	f, problems := Loader{Mounts: memMounts{own, map[string]map[string]string{"components": {"regions/eu.yaml": "a: 1\n"}}}}.Load(t.Context(), newMemTree(own))
+	own["repositories/components.yaml"] = base +
+		"kind: Repository\nmetadata: {name: components}\nspec: {url: \"https://x.org/c\", branch: main}\n"
+	f, problems := Loader{Mounts: memMounts{own,
+		map[string]map[string]string{"components": {"regions/eu.yaml": "a: 1\n"}}}}.Load(t.Context(), newMemTree(own))
 	if f == nil {
 		t.Fatal(problems)
 	}
@@ -459,7 +542,8 @@ func TestTheNamespaceOfAWorkspacesApp(t *testing.T) {
 	f := load(t, tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": app}))
 	a, _ := f.App("team-a/web")
 	c, _ := f.Cluster("a")
-	if _, err := f.Resolve(Target{App: a, Cluster: c}); err == nil || !strings.Contains(err.Error(), "kube-system on cluster a is outside of workspace team-a") {
+	if _, err := f.Resolve(Target{App: a, Cluster: c}); err == nil ||
+		!strings.Contains(err.Error(), "kube-system on cluster a is outside of workspace team-a") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -467,10 +551,12 @@ func TestTheNamespaceOfAWorkspacesApp(t *testing.T) {
 // A workspace chooses among the signers that the fleet demands by default, so that it cannot choose a weaker one.
 func TestSignersOfAWorkspacesCharts(t *testing.T) {
 	chart := func(verify string) string {
-		return workspaceApp("web", "source: {helm: {repo: \"https://charts.org\", chart: web, version: 1.0.0, verify: ["+verify+"]}}")
+		return workspaceApp("web",
+			"source: {helm: {repo: \"https://charts.org\", chart: web, version: 1.0.0, verify: ["+verify+"]}}")
 	}
 	signers := func(verify string) string {
-		return strings.Replace(small()["sluice.yaml"], "spec:\n", "spec:\n  charts: {signers: [{name: strong, cosign: {key: keys/a}}, {name: weak, cosign: {key: keys/b}}], verify: ["+verify+"]}\n", 1)
+		return strings.Replace(small()["sluice.yaml"], "spec:\n",
+			"spec:\n  charts: {signers: [{name: strong, cosign: {key: keys/a}}, {name: weak, cosign: {key: keys/b}}], verify: ["+verify+"]}\n", 1)
 	}
 	for name, c := range map[string]struct {
 		verify, own string
@@ -483,9 +569,11 @@ func TestSignersOfAWorkspacesCharts(t *testing.T) {
 		"nothing is demanded": {"", "weak", true},
 		"none of its own":     {"strong", "", true},
 	} {
-		f := load(t, tenants(map[string]string{"sluice.yaml": signers(c.verify), "workspaces/team-a/apps/web/app.yaml": chart(c.own)}))
+		f := load(t, tenants(map[string]string{"sluice.yaml": signers(c.verify),
+			"workspaces/team-a/apps/web/app.yaml": chart(c.own)}))
 		w, _ := f.Workspace("team-a")
-		if (w.Err == nil) != c.ok || w.Err != nil && !strings.Contains(w.Err.Error(), `cannot choose the signer of charts "weak"`) {
+		if (w.Err == nil) != c.ok || w.Err != nil && !strings.Contains(w.Err.Error(),
+			`cannot choose the signer of charts "weak"`) {
 			t.Errorf("%s: the error is %v", name, w.Err)
 		}
 	}

@@ -37,8 +37,9 @@ func splitYAMLError(err error, data []byte) (int, string) {
 	return line, strings.TrimPrefix(message, m[0])
 }
 
-// unknownAnchor returns the line of the first alias without an anchor, which the YAML parser does not name: the first line with which
-// the text from its beginning has the error. It returns 0 if there is none, and for large texts, because it parses several times.
+// unknownAnchor returns the line of the first alias without an anchor, which the YAML parser does not name: the first
+// line with which the text from its beginning has the error. It returns 0 if there is none, and for large texts,
+// because it parses several times.
 func unknownAnchor(data []byte) int {
 	const most = 1 << 20
 	if len(data) > most {

@@ -20,7 +20,8 @@ func own(t *testing.T, format string) (dir string, branches int) {
 	runGit(t, filepath.Dir(dir), "init", "-q", "--bare", "--object-format="+format, dir)
 	var commits strings.Builder
 	for i := range branches {
-		fmt.Fprintf(&commits, "commit refs/heads/cluster/c-%04d\ncommitter a <a@example.com> %d +0000\ndata 1\nx\n\n", i, 1_700_000_000+i)
+		fmt.Fprintf(&commits, "commit refs/heads/cluster/c-%04d\ncommitter a <a@example.com> %d +0000\ndata 1\nx\n\n",
+			i, 1_700_000_000+i)
 	}
 	cmd := exec.CommandContext(t.Context(), "git", "fast-import", "--quiet")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(commits.String())
@@ -62,7 +63,8 @@ func TestRefsOfAShallowClone(t *testing.T) {
 	})
 	within(t, func() {
 		w := writer(t, s)
-		if got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{}); err != nil || got[0].State != Updated {
+		if got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}},
+			PushOptions{}); err != nil || got[0].State != Updated {
 			t.Errorf("the result of Push is %+v, the error is %v", got, err)
 		}
 	})
@@ -82,7 +84,8 @@ func TestRefsOfAnotherFormat(t *testing.T) {
 		}
 	})
 	within(t, func() {
-		if got, err := b.Push(t.Context(), nil, []Move{{"cluster/c-0000", Hash{1}, Hash{}}}, PushOptions{}); err == nil {
+		if got, err := b.Push(t.Context(), nil, []Move{{"cluster/c-0000", Hash{1}, Hash{}}},
+			PushOptions{}); err == nil {
 			t.Errorf("the result of Push is %+v", got)
 		}
 	})
@@ -108,7 +111,8 @@ func TestFetchThatIsTooLargeEnds(t *testing.T) {
 	}
 	e.most = 64 << 10
 	within(t, func() {
-		if err := s.fetch(t.Context(), e, fetchRequest{objects: []Hash{head}, depth: 1}); err == nil || !strings.Contains(err.Error(), "split the repository") {
+		if err := s.fetch(t.Context(), e, fetchRequest{objects: []Hash{head}, depth: 1}); err == nil ||
+			!strings.Contains(err.Error(), "split the repository") {
 			t.Errorf("the error is %v", err)
 		}
 	})

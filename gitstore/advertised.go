@@ -16,8 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// piped is a session of go-git over the pipes of a process or over SSH. go-git reads each line of an advertisement with two reads of the pipe,
-// each in a goroutine of its own: 7 ms for 5,000 branches, which a hydration lists twice.
+// piped is a session of go-git over the pipes of a process or over SSH. go-git reads each line of an advertisement with
+// two reads of the pipe, each in a goroutine of its own: 7 ms for 5,000 branches, which a hydration lists twice.
 type piped interface {
 	StdinContext(ctx context.Context) io.WriteCloser
 	StdoutContext(ctx context.Context) io.Reader
@@ -39,8 +39,9 @@ const (
 
 var errAdvertised = errors.New("the advertisement of refs is malformed")
 
-// readAdvertised reads an advertisement up to its last line. If wanted is not nil, it keeps only the refs for which wanted returns true. It returns
-// an error for everything that is not usual, and go-git then reads the refs in a new session.
+// readAdvertised reads an advertisement up to its last line. If wanted is not nil, it keeps only the refs for which
+// wanted returns true. It returns an error for everything that is not usual, and go-git then reads the refs in a new
+// session.
 func readAdvertised(from io.Reader, wanted func(name []byte) bool) (*advertised, error) {
 	in := bufio.NewReaderSize(readsOf{from, advertRead}, longLine+lineHead)
 	out := &advertised{capabilities: capability.NewList(), refs: map[string]Hash{}}
@@ -69,7 +70,8 @@ func readAdvertised(from io.Reader, wanted func(name []byte) bool) (*advertised,
 		if err != nil {
 			return nil, err
 		}
-		if commit := bytes.HasSuffix(name, []byte("^{}")) && !first; !commit && (wanted == nil || wanted(name)) { // the commit of an annotated tag is no ref
+		// the commit of an annotated tag is no ref
+		if commit := bytes.HasSuffix(name, []byte("^{}")) && !first; !commit && (wanted == nil || wanted(name)) {
 			out.refs[string(name)] = h
 		}
 	}
@@ -119,8 +121,8 @@ type readsOf struct {
 
 func (r readsOf) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.most)]) }
 
-// abandon closes a session although its server may still write. Close alone waits until a local server has ended, and that one waits until
-// somebody reads what it writes. go-git kills the process when a read fails.
+// abandon closes a session although its server may still write. Close alone waits until a local server has ended, and
+// that one waits until somebody reads what it writes. go-git kills the process when a read fails.
 func abandon(ctx context.Context, session transport.Session) {
 	if p, ok := session.(piped); ok {
 		over, cancel := context.WithCancel(ctx)
@@ -197,7 +199,8 @@ type pipedReceiver struct {
 }
 
 // ReceivePack does what go-git's method does.
-func (r pipedReceiver) ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
+func (r pipedReceiver) ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus,
+	error) {
 	in := r.pipes.StdinContext(ctx)
 	if err := errors.Join(req.Encode(in), in.Close()); err != nil {
 		return nil, err

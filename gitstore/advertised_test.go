@@ -25,7 +25,8 @@ func advert(lines ...string) []byte {
 
 // someRefs is an advertisement with n branches.
 func someRefs(n int) []byte {
-	lines := []string{strings.Repeat("a", 40) + " HEAD\x00report-status atomic agent=git/2.39.5 symref=HEAD:refs/heads/main\n"}
+	lines := []string{strings.Repeat("a", 40) +
+		" HEAD\x00report-status atomic agent=git/2.39.5 symref=HEAD:refs/heads/main\n"}
 	for i := range n {
 		lines = append(lines, fmt.Sprintf("%040x refs/heads/cluster/c-%04d\n", i+1, i))
 	}
@@ -61,15 +62,18 @@ func TestAdvertisementIsReadInParts(t *testing.T) {
 	text := someRefs(branches)
 	whole := &counted{data: text}
 	a, err := readAdvertised(whole, nil)
-	if err != nil || len(a.refs) != branches+1 || !a.capabilities.Supports("atomic") || a.refs["refs/heads/cluster/c-4999"].String() != fmt.Sprintf("%040x", branches) {
+	if err != nil || len(a.refs) != branches+1 || !a.capabilities.Supports("atomic") ||
+		a.refs["refs/heads/cluster/c-4999"].String() != fmt.Sprintf("%040x", branches) {
 		t.Fatalf("%d refs, %v", len(a.refs), err)
 	}
 	if most := len(text)/advertRead + 2; whole.reads > most || whole.largest > advertRead {
-		t.Errorf("%d reads of up to %d bytes for %d bytes, want at most %d of %d", whole.reads, whole.largest, len(text), most, advertRead)
+		t.Errorf("%d reads of up to %d bytes for %d bytes, want at most %d of %d", whole.reads, whole.largest,
+			len(text), most, advertRead)
 	}
 	lines := &counted{data: text, line: true}
 	one := func(name []byte) bool { return string(name) == "refs/heads/cluster/c-0007" }
-	if a, err = readAdvertised(lines, one); err != nil || len(a.refs) != 1 || a.refs["refs/heads/cluster/c-0007"].IsZero() {
+	if a, err = readAdvertised(lines, one); err != nil || len(a.refs) != 1 ||
+		a.refs["refs/heads/cluster/c-0007"].IsZero() {
 		t.Errorf("one wanted ref of %d: %v, %v", branches, a, err)
 	}
 	if lines.reads > branches+2 {
@@ -78,10 +82,12 @@ func TestAdvertisementIsReadInParts(t *testing.T) {
 }
 
 var advertisements = map[string][]byte{
-	"usual":         someRefs(3),
-	"empty":         advert(noRefs + "\x00report-status\n"),
-	"tags":          advert(strings.Repeat("1", 40)+" refs/tags/v1\x00atomic\n", strings.Repeat("2", 40)+" refs/tags/v1^{}\n"),
-	"shallow":       advert(strings.Repeat("1", 40)+" refs/heads/main\x00atomic\n", "shallow "+strings.Repeat("3", 40)+"\n"),
+	"usual": someRefs(3),
+	"empty": advert(noRefs + "\x00report-status\n"),
+	"tags": advert(strings.Repeat("1", 40)+" refs/tags/v1\x00atomic\n", strings.Repeat("2", 40)+
+		" refs/tags/v1^{}\n"),
+	"shallow": advert(strings.Repeat("1", 40)+" refs/heads/main\x00atomic\n", "shallow "+strings.Repeat("3", 40)+
+		"\n"),
 	"have":          advert(strings.Repeat("1", 40)+" .have\x00atomic\n", strings.Repeat("4", 40)+" .have\n"),
 	"no newline":    advert(strings.Repeat("1", 40) + " refs/heads/main\x00atomic"),
 	"upper case":    advert(strings.Repeat("A", 40) + " refs/heads/main\x00atomic\n"),
@@ -113,7 +119,8 @@ func TestAdvertisementsAreGoGits(t *testing.T) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	for _, name := range []string{"zero id", "shallow", "error", "late error", "no hash", "nothing", "cut", "no length", "wrong length"} {
+	for _, name := range []string{"zero id", "shallow", "error", "late error", "no hash", "nothing", "cut", "no length",
+		"wrong length"} {
 		if _, err := readAdvertised(bytes.NewReader(advertisements[name]), nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}

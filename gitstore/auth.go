@@ -58,7 +58,8 @@ func (a Auth) http() (transport.AuthMethod, error) {
 	case a.Bearer != "":
 		return &http.TokenAuth{Token: a.Bearer}, nil
 	case a.Token != "" && a.User == "":
-		return &http.BasicAuth{Username: "x-access-token", Password: a.Token}, nil // forges ignore the user name of a token
+		// forges ignore the user name of a token
+		return &http.BasicAuth{Username: "x-access-token", Password: a.Token}, nil
 	case a.Token != "":
 		return &http.BasicAuth{Username: a.User, Password: a.Token}, nil
 	case a.User != "" || a.Password != "":

@@ -15,7 +15,8 @@ import (
 func TestBetweenEqualsGitsOwn(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
-	s, all, parents := randomHistory(t, random, 20, 3, func(i int) int64 { return int64(i / 2) }) // two commits in one second
+	// two commits in one second
+	s, all, parents := randomHistory(t, random, 20, 3, func(i int) int64 { return int64(i / 2) })
 	before := ancestry(all, parents)
 	for i, from := range all {
 		for j, to := range all {
@@ -27,7 +28,8 @@ func TestBetweenEqualsGitsOwn(t *testing.T) {
 			}
 			slices.Sort(want)
 			if i == 3 && j >= 18 { // the table above is right
-				if git := strings.Fields(runGit(t, s.dir, "rev-list", to.String(), "^"+from.String())); len(git) != len(want) {
+				if git := strings.Fields(runGit(t, s.dir, "rev-list", to.String(), "^"+
+					from.String())); len(git) != len(want) {
 					t.Fatalf("git lists %v, want %v", git, want)
 				}
 			}
@@ -73,7 +75,8 @@ func TestLimitOfBetween(t *testing.T) {
 	if got, err := s.Between(t.Context(), from, to, 3); err != nil || len(got) != 3 || got[0].Hash.IsZero() {
 		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
-	if got, err := s.Between(t.Context(), from, to, 2); err == nil || got != nil || !strings.Contains(err.Error(), "more than 2 commits between") {
+	if got, err := s.Between(t.Context(), from, to, 2); err == nil || got != nil ||
+		!strings.Contains(err.Error(), "more than 2 commits between") {
 		t.Errorf("the result of Between is %v, the error is %v", got, err)
 	}
 	for _, pair := range [][2]Hash{{to, to}, {to, from}} {
@@ -118,7 +121,8 @@ func TestBetweenInAShallowClone(t *testing.T) {
 	}
 }
 
-// The first-parent line leaves out what merges brought, and a shallow clone gets the rest or says that it is incomplete.
+// The first-parent line leaves out what merges brought, and a shallow clone gets the rest or says that it is
+// incomplete.
 func TestFirstParents(t *testing.T) {
 	t.Parallel()
 	origin := source(t)

@@ -54,9 +54,9 @@ func (m MoveResult) Err() error {
 // PushOptions limit a push.
 type PushOptions struct {
 	PerPush int // refs in one push, 0 for all. GitLab sends no webhooks for a push of more than 3
-	// Unmoved are branches that the push does not move, where the caller read them; zero means that the branch does not exist. If one is
-	// elsewhere now, nothing is pushed, and its result is a Conflict. A remote does not check them together with the moves: a branch that
-	// moves at the same time is not noticed.
+	// Unmoved are branches that the push does not move, where the caller read them; zero means that the branch does not
+	// exist. If one is elsewhere now, nothing is pushed, and its result is a Conflict. A remote does not check them
+	// together with the moves: a branch that moves at the same time is not noticed.
 	Unmoved map[string]Hash
 }
 
@@ -66,13 +66,14 @@ type Branches interface {
 	// remote's default branch, under that name. A local repository returns none, because its HEAD is whatever a
 	// person has checked out.
 	List(ctx context.Context, prefixes ...string) (map[string]Hash, error)
-	// Fetch makes commits and their trees readable in the Store, without their history. Files may be fetched later, when they are
-	// read, a directory at a time.
+	// Fetch makes commits and their trees readable in the Store, without their history. Files may be fetched later,
+	// when they are read, a directory at a time.
 	Fetch(ctx context.Context, commits ...Hash) error
-	// Push stores the Writer's objects in the repository and moves branches in the given order. If one branch is not at Old, the
-	// push moves none. With PerPush, moves of earlier pushes stay, and later pushes are not sent. It returns a result for each move
-	// that was sent or that prevented the push. An error means that some moves were not sent or that their outcome is unknown. A
-	// Writer can be pushed several times but takes no more objects after the first. It may be nil if the repository has all objects.
+	// Push stores the Writer's objects in the repository and moves branches in the given order. If one branch is not at
+	// Old, the push moves none. With PerPush, moves of earlier pushes stay, and later pushes are not sent. It returns a
+	// result for each move that was sent or that prevented the push. An error means that some moves were not sent or
+	// that their outcome is unknown. A Writer can be pushed several times but takes no more objects after the first. It
+	// may be nil if the repository has all objects.
 	Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error)
 	// String returns the repository's address without credentials.
 	String() string
@@ -188,7 +189,8 @@ func checkBranch(name string) error {
 	return nil
 }
 
-// outOfDate returns the moves whose branch is not where the caller read it. The branches of unmoved are compared as well.
+// outOfDate returns the moves whose branch is not where the caller read it. The branches of unmoved are compared as
+// well.
 func outOfDate(refs map[string]Hash, moves []Move, unmoved map[string]Hash) []MoveResult {
 	var out []MoveResult
 	for _, name := range slices.Sorted(maps.Keys(unmoved)) {

@@ -75,7 +75,8 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			root, bare := bareRepo(t)
 			runs := filepath.Join(bare, "hook-runs")
-			hook(t, bare, "echo $PPID >'"+runs+".new'\nmv '"+runs+".new' '"+runs+"'\ni=0\nwhile [ -e '"+runs+"' ] && [ $i -lt 1200 ]; do sleep 0.1; i=$((i+1)); done\n")
+			hook(t, bare, "echo $PPID >'"+runs+".new'\nmv '"+runs+".new' '"+runs+"'\ni=0\nwhile [ -e '"+runs+
+				"' ] && [ $i -lt 1200 ]; do sleep 0.1; i=$((i+1)); done\n")
 			address := bare
 			if kind == "http" {
 				address = backend(t, root, "", "").URL + "/r.git"
@@ -106,7 +107,8 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 	}
 }
 
-// ended ends a hook and waits for the process that runs it, whose number is in a file: it could write into a folder that the test removes.
+// ended ends a hook and waits for the process that runs it, whose number is in a file: it could write into a folder
+// that the test removes.
 func ended(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -157,7 +159,8 @@ func TestSilentHost(t *testing.T) {
 	known := filepath.Join(t.TempDir(), "known_hosts")
 	write(t, filepath.Dir(known), "known_hosts", "")
 	_, key := newKey(t)
-	b, err := s.Remote("ssh://git@"+listener.Addr().String()+"/r.git", Auth{SSHKeyFile: key, KnownHostsFiles: []string{known}})
+	b, err := s.Remote("ssh://git@"+listener.Addr().String()+"/r.git",
+		Auth{SSHKeyFile: key, KnownHostsFiles: []string{known}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,16 @@ type Change struct {
 	Old, New Entry
 }
 
-// Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an empty tree.
+// Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an
+// empty tree.
 func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
 	out := changeList{most: math.MaxInt, folders: math.MaxInt}
 	err := s.changes(ctx, "", a, b, &out)
 	return out.found, err
 }
 
-// FewChanges lists what Changes lists. If there are more than most changes, or more than ten times as many folders differ, it stops there and
-// returns ErrTooMany.
+// FewChanges lists what Changes lists. If there are more than most changes, or more than ten times as many folders
+// differ, it stops there and returns ErrTooMany.
 func FewChanges(ctx context.Context, s *Store, a, b Hash, most int) ([]Change, error) {
 	const foldersOfAFile = 10
 	out := changeList{most: most, folders: foldersOfAFile * (most + 1)}
@@ -37,9 +38,10 @@ var ErrTooMany = errors.New("the trees differ in too many files")
 
 // changeList collects changes.
 type changeList struct {
-	found   []Change
-	most    int // changes
-	folders int // that differ and may still be read: a few trees can name each other in so many places that no walk ends
+	found []Change
+	most  int // changes
+	// that differ and may still be read: a few trees can name each other in so many places that no walk ends
+	folders int
 }
 
 func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *changeList) error {

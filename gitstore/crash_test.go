@@ -282,7 +282,8 @@ func TestLooseObjectsWithImpossibleSizes(t *testing.T) {
 		var packed bytes.Buffer
 		w := zlib.NewWriter(&packed)
 		_, err := w.Write([]byte(header))
-		if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, packed.Bytes(), 0o600)); err != nil {
+		if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(file), 0o750),
+			os.WriteFile(file, packed.Bytes(), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		hash, err := ParseHash(strings.Repeat("1", 40))

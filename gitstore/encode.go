@@ -12,7 +12,8 @@ import (
 // encodeTree encodes entries in Git's order. It refuses names and modes that are unsafe in a checkout.
 func encodeTree(entries []Entry) ([]byte, error) {
 	sorted := entries
-	if !slices.IsSortedFunc(entries, compareEntries) { // most trees are those that a reader gave, with a few other hashes
+	// most trees are those that a reader gave, with a few other hashes
+	if !slices.IsSortedFunc(entries, compareEntries) {
 		sorted = slices.SortedFunc(slices.Values(entries), compareEntries)
 	}
 	files := filesBesideFolders(sorted)
@@ -37,8 +38,8 @@ func encodeTree(entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// filesBesideFolders returns the names of those entries that are no folders, if there are both: a file and a folder of one name need not be
-// neighbours in a tree.
+// filesBesideFolders returns the names of those entries that are no folders, if there are both: a file and a folder of
+// one name need not be neighbours in a tree.
 func filesBesideFolders(entries []Entry) map[string]bool {
 	folders := 0
 	for _, e := range entries {
@@ -92,7 +93,8 @@ func checkEntryName(name string) error {
 	return nil
 }
 
-// plainName reports whether a name has only lower-case letters, digits and hyphens, which no file system reads as another name.
+// plainName reports whether a name has only lower-case letters, digits and hyphens, which no file system reads as
+// another name.
 func plainName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {

@@ -55,7 +55,8 @@ func TestEncodeIndex(t *testing.T) {
 	for _, n := range []int{1, 2, 300, 3000} {
 		order, objects := randomIndex(n)
 		checksum := Hash{1, 2, 3}
-		if got, want := encodeIndex(order, objects, checksum), goGitIndex(t, order, objects, checksum); !bytes.Equal(got, want) {
+		if got, want := encodeIndex(order, objects, checksum), goGitIndex(t, order, objects,
+			checksum); !bytes.Equal(got, want) {
 			t.Errorf("the index of %d objects differs: %d bytes, want %d", n, len(got), len(want))
 		}
 	}

@@ -161,9 +161,10 @@ type session interface {
 	comparable
 }
 
-// connect opens a session. go-git connects without a context, so connect runs in a goroutine: if the context ends, the caller does not wait
-// for a host that does not answer.
-func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S, error)) (S, error) {
+// connect opens a session. go-git connects without a context, so connect runs in a goroutine: if the context ends, the
+// caller does not wait for a host that does not answer.
+func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S,
+	error)) (S, error) {
 	var none S
 	if e.broken != nil {
 		return none, e.broken
@@ -214,8 +215,8 @@ func advertisedBy(ctx context.Context, e endpoint, session transport.Session) (*
 	return refs, nil
 }
 
-// namesNothing refuses an advertisement with the zero id, which stands for "no such ref": taken for a commit, it would look like a branch
-// that does not exist. go-git refuses a HEAD of that kind.
+// namesNothing refuses an advertisement with the zero id, which stands for "no such ref": taken for a commit, it would
+// look like a branch that does not exist. go-git refuses a HEAD of that kind.
 func namesNothing(advertised *packp.AdvRefs) error {
 	for _, refs := range []map[string]plumbing.Hash{advertised.References, advertised.Peeled} {
 		for name, h := range refs {

@@ -69,8 +69,8 @@ func (e *missingError) Unwrap() []error {
 	return []error{ErrNotFound, ofRemotes{e.cause}}
 }
 
-// ofRemotes is the cause of a missingError. It matches what the errors of the remotes match, except what these say of files: a key file that
-// does not exist must not make a path of the tree one that does not exist.
+// ofRemotes is the cause of a missingError. It matches what the errors of the remotes match, except what these say of
+// files: a key file that does not exist must not make a path of the tree one that does not exist.
 type ofRemotes struct{ error }
 
 // Is implements errors.Is. There is no Unwrap.
@@ -78,8 +78,8 @@ func (e ofRemotes) Is(target error) bool {
 	return target != fs.ErrNotExist && target != fs.ErrInvalid && errors.Is(e.error, target)
 }
 
-// Refusal returns why a remote did not give an object, out of an error of a Store that matches ErrNotFound. The text begins with the address,
-// and has no credentials. It returns err itself if that has no error of the remote.
+// Refusal returns why a remote did not give an object, out of an error of a Store that matches ErrNotFound. The text
+// begins with the address, and has no credentials. It returns err itself if that has no error of the remote.
 func Refusal(err error, address string) error {
 	missing, ok := errors.AsType[*missingError](err)
 	if !ok {
@@ -104,7 +104,8 @@ func (e *missingError) remotes(format string) string {
 	return fmt.Sprintf(format, strings.ReplaceAll(e.cause.Error(), "\n", "; "))
 }
 
-// incomplete returns an ErrShallow with its cause. It leaves out the hint of a missing object, because ErrShallow has one.
+// incomplete returns an ErrShallow with its cause. It leaves out the hint of a missing object, because ErrShallow has
+// one.
 func incomplete(err error) error {
 	if missing, ok := errors.AsType[*missingError](err); ok {
 		err = kindf(err, "commit %s is missing%s", missing.object.Short(), missing.remotes(": %s"))

@@ -127,7 +127,8 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w fetchRequest) error {
 	return s.fetchBy(ctx, e, session, advertised, w)
 }
 
-func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w fetchRequest) error {
+func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs,
+	w fetchRequest) error {
 	if !givesAny(advertised.Capabilities) { // the server closes the connection if it is asked for other objects
 		tips := refsOf(advertised)
 		w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(h Hash) bool { return !isTip(tips, h) })
@@ -269,8 +270,8 @@ func (s *Store) indexPack(stream io.Reader, temp string, side *folder) error {
 	return nil
 }
 
-// sideName is the folder of the cache in a user's repository. Git does not read it, so that objects without complete history or
-// files do no harm there.
+// sideName is the folder of the cache in a user's repository. Git does not read it, so that objects without complete
+// history or files do no harm there.
 const sideName = "sluice"
 
 // sideFolder opens the cache, and creates it if needed. If the repository is read-only, the cache is a temporary

@@ -233,7 +233,8 @@ func TestReadOnlyRepository(t *testing.T) {
 	generous(t, origin)
 	clone := filepath.Join(t.TempDir(), "c")
 	runGit(t, origin, "clone", "-q", "--no-checkout", "--filter=blob:none", "file://"+origin, clone)
-	if err := os.WriteFile(filepath.Join(clone, ".git", sideName), nil, 0o600); err != nil { // even root cannot write here
+	// even root cannot write here
+	if err := os.WriteFile(filepath.Join(clone, ".git", sideName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, Options{Dir: clone})
@@ -246,8 +247,8 @@ func TestReadOnlyRepository(t *testing.T) {
 	}
 }
 
-// The default branch and the trunk that its commit names come from one listing of refs. The trunk is listed again only if it is another
-// branch whose commit must be fetched.
+// The default branch and the trunk that its commit names come from one listing of refs. The trunk is listed again only
+// if it is another branch whose commit must be fetched.
 func TestTrunkFromOneListing(t *testing.T) {
 	t.Parallel()
 	origin := source(t)
@@ -263,7 +264,8 @@ func TestTrunkFromOneListing(t *testing.T) {
 	for _, c := range []struct {
 		trunk, want string
 		listings    int64
-	}{{"", main, 1}, {"main", main, 1}, {"same", main, 1}, {"gone", main, 1}, {"other", other, 2}, {"other", other, 1}, {"HEAD", main, 1}} {
+	}{{"", main, 1}, {"main", main, 1}, {"same", main, 1}, {"gone", main, 1}, {"other", other, 2}, {"other", other, 1},
+		{"HEAD", main, 1}} {
 		listed.Store(0)
 		tip, err := FetchTrunk(t.Context(), s, func(_ context.Context, head Commit) string {
 			if head.Hash.String() != main {
@@ -272,7 +274,8 @@ func TestTrunkFromOneListing(t *testing.T) {
 			return c.trunk
 		})
 		if err != nil || tip.Hash.String() != c.want || listed.Load() != c.listings {
-			t.Errorf("%q: %s after %d listings, %v; expected %s after %d", c.trunk, tip.Hash, listed.Load(), err, c.want, c.listings)
+			t.Errorf("%q: %s after %d listings, %v; expected %s after %d", c.trunk, tip.Hash, listed.Load(), err,
+				c.want, c.listings)
 		}
 	}
 }

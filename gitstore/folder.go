@@ -71,8 +71,9 @@ func (f *folder) read(h Hash) (object, error) {
 	return o, err
 }
 
-// fromPacks returns an object of the packs that are open, or an error. A store tries it with all folders before read: read looks for a file
-// and for new packs in a folder that does not have the object, which costs more than reading it from a pack of another folder.
+// fromPacks returns an object of the packs that are open, or an error. A store tries it with all folders before read:
+// read looks for a file and for new packs in a folder that does not have the object, which costs more than reading it
+// from a pack of another folder.
 func (f *folder) fromPacks(h Hash) (object, error) {
 	f.list(false)
 	o, _, err := f.packed(h)

@@ -61,7 +61,8 @@ func TestTrailersAreInTheLastParagraph(t *testing.T) {
 // Checks with Git itself that the encoder accepts only valid names (for a few), and that all encoded trees decode to
 // the same entries.
 func FuzzTreeNames(f *testing.F) {
-	for _, name := range []string{"a", ".git", ".GiT ", "git~1", ".git . :x", "a\\b", "..", "x\u200c", "\ufeff.git", "a.lock", "-"} {
+	for _, name := range []string{"a", ".git", ".GiT ", "git~1", ".git . :x", "a\\b", "..", "x\u200c", "\ufeff.git",
+		"a.lock", "-"} {
 		f.Add(name, "b")
 	}
 	f.Fuzz(func(t *testing.T, x, y string) {
@@ -75,7 +76,8 @@ func FuzzTreeNames(f *testing.F) {
 		}
 		for _, e := range back {
 			low := strings.ToLower(e.Name)
-			if strings.ContainsAny(low, "/\\\x00") || strings.TrimRight(strings.Split(low, ":")[0], ". ") == ".git" || low == "." || low == ".." {
+			if strings.ContainsAny(low, "/\\\x00") || strings.TrimRight(strings.Split(low, ":")[0], ". ") == ".git" ||
+				low == "." || low == ".." {
 				t.Fatalf("%q was taken", e.Name)
 			}
 		}
@@ -95,7 +97,8 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
-		if c, err := parseCommit(Hash{}, data); err == nil && !bytes.HasPrefix(bytes.ToLower(data), []byte("tree "+c.Tree.String())) {
+		if c, err := parseCommit(Hash{}, data); err == nil && !bytes.HasPrefix(bytes.ToLower(data),
+			[]byte("tree "+c.Tree.String())) {
 			t.Fatalf("%q has the tree %s", data, c.Tree)
 		}
 		_, _ = taggedObject(data)
@@ -103,7 +106,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Reads packed objects from the bytes of a hostile packfile. A delta leads to an error or an object within the limit, never to a panic.
+// Reads packed objects from the bytes of a hostile packfile. A delta leads to an error or an object within the limit,
+// never to a panic.
 func FuzzPackedObject(f *testing.F) {
 	for _, size := range []int{1, 300, 70_000} {
 		data, last := deltaChain(f, size, 2)

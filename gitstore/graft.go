@@ -49,7 +49,8 @@ func (s *Store) keepTree(entries []Entry) (Hash, error) {
 	return s.keep("tree", data), nil
 }
 
-// Keep stores an object in memory, and returns its name. It fails with ErrTooLarge for one that is too large to be read.
+// Keep stores an object in memory, and returns its name. It fails with ErrTooLarge for one that is too large to be
+// read.
 func (s *Store) Keep(r Raw) (Hash, error) {
 	if len(r.Data) > MaxObject {
 		return Hash{}, ErrTooLarge

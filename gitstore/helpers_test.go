@@ -21,8 +21,10 @@ func runGit(tb testing.TB, dir string, args ...string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
-		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100", "GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A",
+		"GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100",
+		"GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		tb.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -35,7 +37,8 @@ func source(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	runGit(tb, dir, "init", "-q", "-b", "main")
-	for name, data := range map[string]string{"a.txt": "a\n", "dir/b.txt": "b\n", "dir/sub/c.sh": "c\n", ".gitignore": "ignored\n"} {
+	for name, data := range map[string]string{"a.txt": "a\n", "dir/b.txt": "b\n", "dir/sub/c.sh": "c\n",
+		".gitignore": "ignored\n"} {
 		write(tb, dir, name, data)
 	}
 	if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {

@@ -72,9 +72,10 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 // maxBetween limits the commits that Between visits.
 const maxBetween = 20_000
 
-// Between returns the commits that to contains and from does not, the newest first. It fetches history that a shallow clone lacks. It
-// returns ErrShallow if that is not possible and the local history does not suffice, and an error if there are more than most. It leaves none
-// out; where a commit is older than its parent by its date, the list can have some that from contains too.
+// Between returns the commits that to contains and from does not, the newest first. It fetches history that a shallow
+// clone lacks. It returns ErrShallow if that is not possible and the local history does not suffice, and an error if
+// there are more than most. It leaves none out; where a commit is older than its parent by its date, the list can have
+// some that from contains too.
 func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit, error) {
 	if from == to {
 		return nil, nil
@@ -109,9 +110,9 @@ func (s *Store) Between(ctx context.Context, from, to Hash, most int) ([]Commit,
 	return out, nil
 }
 
-// FirstParents returns the first-parent line of a commit, which comes first: at most n commits, fewer where the history begins. It fetches
-// what a shallow clone lacks, with the files of all commits in one request. If that fails, it returns the commits that are there and an error
-// that wraps ErrShallow.
+// FirstParents returns the first-parent line of a commit, which comes first: at most n commits, fewer where the history
+// begins. It fetches what a shallow clone lacks, with the files of all commits in one request. If that fails, it
+// returns the commits that are there and an error that wraps ErrShallow.
 func (s *Store) FirstParents(ctx context.Context, from Hash, n int) ([]Commit, error) {
 	var out []Commit
 	for at := from; len(out) < n; {
@@ -179,7 +180,8 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 	var bases []Hash
 	for w.interesting() {
 		if w.most > 0 && len(w.flags) > w.most {
-			return nil, fmt.Errorf("the histories of %s and %s differ by more than %d commits", a.Short(), b.Short(), w.most)
+			return nil, fmt.Errorf("the histories of %s and %s differ by more than %d commits", a.Short(), b.Short(),
+				w.most)
 		}
 		c, common, err := w.next(ctx)
 		if err != nil {
@@ -192,7 +194,8 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 	return slices.DeleteFunc(bases, func(h Hash) bool { return w.flags[h]&stale != 0 }), nil
 }
 
-// next visits the parents of the newest commit of the queue. common reports whether both histories have it and no such commit before it.
+// next visits the parents of the newest commit of the queue. common reports whether both histories have it and no such
+// commit before it.
 func (w *walk) next(ctx context.Context) (h Hash, common bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return Hash{}, false, err
@@ -210,8 +213,8 @@ func (w *walk) next(ctx context.Context) (h Hash, common bool, err error) {
 	return c.Hash, common, nil
 }
 
-// settle passes the flags of common ancestors on to commits that seem to be in the first history only. The walk visits commits of one date, as a
-// rebase makes them, in any order.
+// settle passes the flags of common ancestors on to commits that seem to be in the first history only. The walk visits
+// commits of one date, as a rebase makes them, in any order.
 func (w *walk) settle(ctx context.Context) error {
 	var oldest time.Time
 	for h, flags := range w.flags {

@@ -41,19 +41,23 @@ func TestIsAncestor(t *testing.T) {
 		{"main~2", "side", true},
 		{"other", "main", false},
 	} {
-		if got, err := s.IsAncestor(t.Context(), resolve(t, s, c.old).Hash, resolve(t, s, c.new).Hash); err != nil || got != c.want {
-			t.Errorf("the old is %s → the new is %s: the result of IsAncestor is %v, the error is %v", c.old, c.new, got, err)
+		if got, err := s.IsAncestor(t.Context(), resolve(t, s, c.old).Hash, resolve(t, s, c.new).Hash); err != nil ||
+			got != c.want {
+			t.Errorf("the old is %s → the new is %s: the result of IsAncestor is %v, the error is %v", c.old, c.new,
+				got, err)
 		}
 	}
-	if _, err := s.MergeBase(t.Context(), resolve(t, s, "other").Hash, resolve(t, s, "main").Hash); !errors.Is(err, ErrNotFound) {
+	if _, err := s.MergeBase(t.Context(), resolve(t, s, "other").Hash, resolve(t, s, "main").Hash); !errors.Is(err,
+		ErrNotFound) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// Compares every pair of commits of a random history with wrong clocks with git merge-base.
-// randomHistory makes a repository with commits that have at most a number of parents among the six commits before them. Commit i is the
+// Compares every pair of commits of a random history with wrong clocks with git merge-base. randomHistory makes a
+// repository with commits that have at most a number of parents among the six commits before them. Commit i is the
 // branch ci, and has a time in seconds. It returns the parents of each commit.
-func randomHistory(t *testing.T, random *rand.Rand, commits, most int, at func(i int) int64) (*Store, []Hash, map[Hash][]Hash) {
+func randomHistory(t *testing.T, random *rand.Rand, commits, most int, at func(i int) int64) (*Store, []Hash,
+	map[Hash][]Hash) {
 	t.Helper()
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
@@ -163,7 +167,8 @@ func TestShallowHistoryWithoutARemote(t *testing.T) {
 	if _, err := s.IsAncestor(t.Context(), old, head.Hash); !errors.Is(err, ErrShallow) {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := s.Resolve(t.Context(), "HEAD~2"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "git fetch --unshallow") {
+	if _, err := s.Resolve(t.Context(), "HEAD~2"); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "git fetch --unshallow") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -181,14 +186,18 @@ func TestServerThatGivesOnlyTips(t *testing.T) {
 	runGit(t, origin, "clone", "-q", "--depth=1", "file://"+origin, clone)
 	s := open(t, Options{Dir: clone})
 	_, err = s.IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash)
-	if !errors.Is(err, ErrShallow) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || strings.Contains(err.Error(), "--now") {
+	if !errors.Is(err, ErrShallow) || strings.Count(err.Error(), "git fetch --unshallow") != 1 ||
+		strings.Contains(err.Error(), "--now") {
 		t.Errorf("the error is %v", err)
 	}
-	if _, err := s.Commit(t.Context(), first); !errors.Is(err, ErrNotFound) || strings.Count(err.Error(), "git fetch --unshallow") != 1 || !strings.Contains(err.Error(), "the server gives only") {
+	if _, err := s.Commit(t.Context(), first); !errors.Is(err, ErrNotFound) ||
+		strings.Count(err.Error(), "git fetch --unshallow") != 1 ||
+		!strings.Contains(err.Error(), "the server gives only") {
 		t.Errorf("the missing commit: %v", err)
 	}
 	runGit(t, clone, "fetch", "-q", "--unshallow")
-	if ok, err := open(t, Options{Dir: clone}).IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash); !ok || err != nil {
+	if ok, err := open(t, Options{Dir: clone}).IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash); !ok ||
+		err != nil {
 		t.Errorf("after git fetch --unshallow: %v, %v", ok, err)
 	}
 }
@@ -222,7 +231,8 @@ func TestUnknownRemoteNamesOthers(t *testing.T) {
 	runGit(t, dir, "remote", "add", "upstream", "https://git.example.com/acme/fleet")
 	runGit(t, dir, "remote", "add", "fork", "https://git.example.com/ada/fleet")
 	_, err = open(t, Options{Dir: dir}).Remote("origin", Auth{})
-	if !errors.Is(err, ErrNoRemote) || !strings.Contains(err.Error(), `no remote "origin" (it has fork, upstream: name one with --remote)`) {
+	if !errors.Is(err, ErrNoRemote) || !strings.Contains(err.Error(),
+		`no remote "origin" (it has fork, upstream: name one with --remote)`) {
 		t.Errorf("with two others: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func TestErrorsOfServers(t *testing.T) {
 			bare, address := served(t, func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method == method {
 					w.WriteHeader(status)
-					_, _ = io.WriteString(w, "your password\r\n\x1b[2J\u202e hunter2 \u009b31m"+strings.Repeat("long ", 1000))
+					_, _ = io.WriteString(w, "your password\r\n\x1b[2J\u202e hunter2 \u009b31m"+
+						strings.Repeat("long ", 1000))
 				}
 				return r.Method == method
 			})
@@ -55,7 +56,8 @@ func TestErrorsOfServers(t *testing.T) {
 			case err == nil:
 				t.Errorf("%s %d is no error: %+v", method, status, results)
 				continue
-			case strings.ContainsAny(err.Error(), "\r\n\x1b\u202e\u009b"), strings.Contains(err.Error(), "hunter2"), len(err.Error()) > 2000:
+			case strings.ContainsAny(err.Error(), "\r\n\x1b\u202e\u009b"), strings.Contains(err.Error(), "hunter2"),
+				len(err.Error()) > 2000:
 				t.Errorf("the method is %s, the status is %d: the error is %q", method, status, err)
 			case status < 404 && !strings.Contains(err.Error(), "SLUICE_GIT_TOKEN"):
 				t.Errorf("%s %d: no hint: %v", method, status, err)
@@ -162,7 +164,8 @@ func TestAdvertisedZeroIsRefused(t *testing.T) {
 	for _, name := range []string{"refs/heads/main", "refs/tags/v1^{}"} {
 		line := func(text string) string { return fmt.Sprintf("%04x%s", len(text)+4, text) }
 		one := strings.Repeat("1", 40)
-		body := line("# service=git-upload-pack\n") + "0000" + line(one+" refs/heads/other\x00agent=x\n") + line(one+" refs/tags/v1\n") + line(zero+" "+name+"\n") + "0000"
+		body := line("# service=git-upload-pack\n") + "0000" + line(one+" refs/heads/other\x00agent=x\n") +
+			line(one+" refs/tags/v1\n") + line(zero+" "+name+"\n") + "0000"
 		_, address := served(t, func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 			_, _ = io.WriteString(w, body)

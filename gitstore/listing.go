@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// listings keep the last listing of each remote's refs, for a store whose Options have OneListing. A listing counts until the store pushes to
-// the remote, or Relist is called. It is safe for concurrent use; nil keeps none.
+// listings keep the last listing of each remote's refs, for a store whose Options have OneListing. A listing counts
+// until the store pushes to the remote, or Relist is called. It is safe for concurrent use; nil keeps none.
 type listings struct {
-	mu    sync.Mutex
-	turn  int                        // number of calls of forget: a listing that began before one of them does not count after it
+	mu sync.Mutex
+	// number of calls of forget: a listing that began before one of them does not count after it
+	turn  int
 	known map[string]map[string]Hash // by URL; nobody changes the maps
 }
 
@@ -63,5 +64,6 @@ func listRefs(ctx context.Context, s *Store, e endpoint) (map[string]Hash, error
 	return refs, err
 }
 
-// Relist has the next reader of a remote's refs list them again; see Options.OneListing. It reports whether the store kept a listing.
+// Relist has the next reader of a remote's refs list them again; see Options.OneListing. It reports whether the store
+// kept a listing.
 func Relist(s *Store) bool { return s.listed.forget() }

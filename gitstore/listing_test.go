@@ -22,8 +22,8 @@ func countListings(server *httptest.Server) *atomic.Int64 {
 	return listed
 }
 
-// With OneListing, the readers of a store share a listing until the store pushes, or lacks what it needs. Each step says how many listings it
-// costs.
+// With OneListing, the readers of a store share a listing until the store pushes, or lacks what it needs. Each step
+// says how many listings it costs.
 func TestOneListing(t *testing.T) {
 	t.Parallel()
 	origin := source(t)
@@ -86,7 +86,8 @@ func TestOneListing(t *testing.T) {
 	step("a push that loses", 1, func() {
 		old, _ := ParseHash(feature)
 		moved, _ := ParseHash(main)
-		if got := push(t, b, nil, Move{"feature", old, Hash{}}); got[0].State != Conflict || !strings.Contains(got[0].Reason, moved.Short()) {
+		if got := push(t, b, nil, Move{"feature", old, Hash{}}); got[0].State != Conflict ||
+			!strings.Contains(got[0].Reason, moved.Short()) {
 			t.Errorf("the result of push is %+v", got)
 		}
 		list("feature", main)
@@ -154,15 +155,18 @@ func TestPushComparesUnmovedBranches(t *testing.T) {
 			"moved": {"sluice/state": two}, "deleted": {"sluice/gone": one}, "created": {"sluice/state": {}},
 		} {
 			got, err := b.Push(t.Context(), nil, []Move{{"env/dev", one, two}}, PushOptions{Unmoved: unmoved})
-			if err != nil || len(got) != 1 || got[0].State != Conflict || !strings.HasPrefix(got[0].Branch, "sluice/") || got[0].Reason == "" {
+			if err != nil || len(got) != 1 || got[0].State != Conflict ||
+				!strings.HasPrefix(got[0].Branch, "sluice/") || got[0].Reason == "" {
 				t.Errorf("%s: the result of Push is %+v, the error is %v", name, got, err)
 			}
 		}
 		if at := runGit(t, bare, "rev-parse", "env/dev"); at != one.String() {
 			t.Fatalf("env/dev moved to %s", at)
 		}
-		got, err := b.Push(t.Context(), nil, []Move{{"env/dev", one, two}}, PushOptions{Unmoved: map[string]Hash{"sluice/state": one, "sluice/gone": {}}})
-		if err != nil || len(got) != 1 || got[0].State != Updated || runGit(t, bare, "rev-parse", "env/dev") != two.String() {
+		got, err := b.Push(t.Context(), nil, []Move{{"env/dev", one, two}},
+			PushOptions{Unmoved: map[string]Hash{"sluice/state": one, "sluice/gone": {}}})
+		if err != nil || len(got) != 1 || got[0].State != Updated ||
+			runGit(t, bare, "rev-parse", "env/dev") != two.String() {
 			t.Errorf("the result of Push is %+v, the error is %v", got, err)
 		}
 	})

@@ -151,7 +151,8 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pus
 	var bad []MoveResult
 	for _, m := range moves {
 		if at, ok := busy[heads+m.Branch]; ok {
-			bad = append(bad, MoveResult{Move: m, State: Rejected, Reason: "it is checked out in " + at + ": switch to another branch there"})
+			bad = append(bad, MoveResult{Move: m, State: Rejected, Reason: "it is checked out in " + at +
+				": switch to another branch there"})
 			continue
 		}
 		reason, err := t.prepare(ctx, m)

@@ -76,7 +76,8 @@ func TestCheckedOutInALinkedWorkingTree(t *testing.T) {
 		w := writer(t, s)
 		head := resolve(t, s, "refs/heads/main")
 		next := commitOf(t, w, "x", head.Hash)
-		got := push(t, s.Local(), w, Move{"main", head.Hash, next}, Move{"env/dev", head.Hash, next}, Move{"env/free", Hash{}, next})
+		got := push(t, s.Local(), w, Move{"main", head.Hash, next}, Move{"env/dev", head.Hash, next},
+			Move{"env/free", Hash{}, next})
 		if len(got) != 2 || got[0].State != Rejected || got[1].State != Rejected {
 			t.Errorf("%s: the result of push is %+v", at, got)
 		}
@@ -95,7 +96,8 @@ func TestConflictingBranchNames(t *testing.T) {
 			runGit(t, bare, "pack-refs", "--all")
 		}
 		for _, name := range []string{"env/dev/x", "env/dev/x/y", "x", "x/y"} {
-			if got := push(t, s.Local(), w, Move{name, Hash{}, one}); got[0].State != Conflict || !strings.Contains(got[0].Reason, "in the way") {
+			if got := push(t, s.Local(), w, Move{name, Hash{}, one}); got[0].State != Conflict ||
+				!strings.Contains(got[0].Reason, "in the way") {
 				t.Errorf("%s (packed %v): %+v", name, pack, got)
 			}
 		}
@@ -130,7 +132,8 @@ func TestOddRefs(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if got, err := s.Local().Push(ctx, w, []Move{{"env/held", Hash{}, one}}, PushOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+	if got, err := s.Local().Push(ctx, w, []Move{{"env/held", Hash{}, one}}, PushOptions{}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("the result of Push is %+v, the error is %v", got, err)
 	}
 	if _, err := os.Stat(filepath.Join(bare, "refs", "heads", "env", "held.lock")); err != nil {
@@ -160,7 +163,8 @@ func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 		temporary := Move{fmt.Sprint("env/temporary", i%2), Hash{}, next}
 		moves := []Move{{"env/dev", at, next}, temporary}
 		if i >= 2 {
-			moves[1] = Move{fmt.Sprint("env/temporary", i%2), resolve(t, s, fmt.Sprint("env/temporary", i%2)).Hash, Hash{}}
+			moves[1] = Move{fmt.Sprint("env/temporary", i%2), resolve(t, s, fmt.Sprint("env/temporary", i%2)).Hash,
+				Hash{}}
 		}
 		if got := push(t, s.Local(), w, moves...); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
 			t.Errorf("%d: the result of push is %+v", i, got)
@@ -169,7 +173,8 @@ func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 		if i >= 2 {
 			push(t, s.Local(), nil, temporary)
 		}
-		if have := runGit(t, bare, "rev-parse", "env/dev", "env/other", "env/temporary0"); !strings.HasPrefix(have, next.String()+"\n"+other.String()) {
+		if have := runGit(t, bare, "rev-parse", "env/dev", "env/other", "env/temporary0"); !strings.HasPrefix(have,
+			next.String()+"\n"+other.String()) {
 			t.Errorf("%d: the have is %s", i, have)
 		}
 		at = next

@@ -20,8 +20,8 @@ const newest = "refs/sluice/source"
 const recent = 50
 
 // FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and returns its commit. History is
-// fetched when it is read. It returns ErrNoRef if the server has no such branch or tag. Other refs that the caller is about to read are
-// fetched by the same request, if the server has them and gives all of them.
+// fetched when it is read. It returns ErrNoRef if the server has no such branch or tag. Other refs that the caller is
+// about to read are fetched by the same request, if the server has them and gives all of them.
 func (s *Store) FetchRevision(ctx context.Context, rev string, also ...string) (Commit, error) {
 	c, _, err := fetchNamed(ctx, s, rev, also...)
 	if err != nil && len(also) > 0 && ctx.Err() == nil {
@@ -30,9 +30,9 @@ func (s *Store) FetchRevision(ctx context.Context, rev string, also ...string) (
 	return c, err
 }
 
-// FetchTrunk fetches the commit of the remote's HEAD, asks trunk for the name of a branch by that commit, and fetches and returns the
-// commit of that branch. Both are as one listing of the remote's refs has them. It returns the commit of HEAD if trunk returns "" or if
-// there is no such branch, and ErrNoRef if there is no HEAD.
+// FetchTrunk fetches the commit of the remote's HEAD, asks trunk for the name of a branch by that commit, and fetches
+// and returns the commit of that branch. Both are as one listing of the remote's refs has them. It returns the commit
+// of HEAD if trunk returns "" or if there is no such branch, and ErrNoRef if there is no HEAD.
 func FetchTrunk(ctx context.Context, s *Store, trunk func(ctx context.Context, head Commit) string) (Commit, error) {
 	head, refs, err := fetchNamed(ctx, s, "HEAD")
 	if err != nil {
@@ -60,8 +60,8 @@ func FetchTrunk(ctx context.Context, s *Store, trunk func(ctx context.Context, h
 	return tip, err
 }
 
-// fetchNamed fetches a revision of the remote and other refs, and returns the commit of the revision with the refs that the remote listed.
-// It lists them unless the store has all that it needs by an earlier listing of the task.
+// fetchNamed fetches a revision of the remote and other refs, and returns the commit of the revision with the refs that
+// the remote listed. It lists them unless the store has all that it needs by an earlier listing of the task.
 func fetchNamed(ctx context.Context, s *Store, rev string, also ...string) (Commit, map[string]Hash, error) {
 	s.mu.RLock()
 	sources := s.sources
@@ -71,7 +71,8 @@ func fetchNamed(ctx context.Context, s *Store, rev string, also ...string) (Comm
 	}
 	e := sources[0]
 	known, turn := s.listed.of(e.url)
-	if h, err := choose(e, known, rev); known != nil && err == nil && len(s.missing(append(tips(e, known, also), h))) == 0 {
+	if h, err := choose(e, known, rev); known != nil && err == nil &&
+		len(s.missing(append(tips(e, known, also), h))) == 0 {
 		c, err := s.peel(ctx, h)
 		return c, known, err
 	}
@@ -111,7 +112,8 @@ func tips(e endpoint, refs map[string]Hash, names []string) []Hash {
 
 // fetchTips fetches commits with their files. If the server provides only tips of refs, it fetches the history of HEAD,
 // which may contain the one that is none.
-func (s *Store) fetchTips(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, wanted []Hash) error {
+func (s *Store) fetchTips(ctx context.Context, e endpoint, session transport.UploadPackSession,
+	advertised *packp.AdvRefs, wanted []Hash) error {
 	w := fetchRequest{objects: wanted, depth: 1}
 	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than needed
 		w.have, w.depth = have, recent

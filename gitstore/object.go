@@ -89,7 +89,8 @@ type CommitSpec struct {
 	Signer            Signer // nil: not signed
 }
 
-// Signer signs a commit's bytes and returns the armoured signature. Verify returns an error if a signature is not by the signer's key.
+// Signer signs a commit's bytes and returns the armoured signature. Verify returns an error if a signature is not by
+// the signer's key.
 type Signer interface {
 	Verify(commit []byte, signature string) error
 	Sign(commit []byte) (string, error)

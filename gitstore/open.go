@@ -25,9 +25,9 @@ type Options struct {
 	CacheDir string // folder for mirrors; "": a temporary folder that Close removes
 	Remote   string // name of Dir's remote that missing objects come from. Default: origin
 	Auth     Auth   // for URL, or for Dir's remote
-	// OneListing has all readers of a remote's refs share one listing, so that they see one moment and cost one request. A push to any
-	// remote ends it, as Relist does. It is for a store that one task uses: the task does not see what others push meanwhile. Pushes always
-	// compare with the present refs.
+	// OneListing has all readers of a remote's refs share one listing, so that they see one moment and cost one
+	// request. A push to any remote ends it, as Relist does. It is for a store that one task uses: the task does not
+	// see what others push meanwhile. Pushes always compare with the present refs.
 	OneListing bool
 
 	disk disk // nil: the operating system's
@@ -102,7 +102,8 @@ func remoteAdvice(s *Store) string {
 		c, err := s.repo.Config()
 		s.refs.Unlock()
 		if err == nil && len(c.Remotes) > 0 {
-			return fmt.Sprintf("it has %s: name one with --remote", strings.Join(slices.Sorted(maps.Keys(c.Remotes)), ", "))
+			return fmt.Sprintf("it has %s: name one with --remote",
+				strings.Join(slices.Sorted(maps.Keys(c.Remotes)), ", "))
 		}
 	}
 	return "add it with `git remote add`"
@@ -206,7 +207,8 @@ func findGitDir(start string) (gitDir, worktree string, err error) {
 			return at, "", nil
 		}
 		if at == filepath.Dir(at) {
-			return "", "", kindf(ErrNotFound, "the folder %s is not in a Git repository (name one with --repo, or create one with `git init`)", dir)
+			return "", "", kindf(ErrNotFound,
+				"the folder %s is not in a Git repository (name one with --repo, or create one with `git init`)", dir)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func TestResolveEqualsRevParse(t *testing.T) {
 	runGit(t, dir, "gc", "-q")
 	s := open(t, Options{Dir: dir})
 	for _, rev := range []string{
-		"HEAD", "@", "@~1", "main", "heads/main", "refs/heads/main", "v1", "v1~1", "v1^{commit}", "light", "feature/x", "HEAD^2", "HEAD^2~1", "HEAD^", "HEAD^0", "HEAD~~",
+		"HEAD", "@", "@~1", "main", "heads/main", "refs/heads/main", "v1", "v1~1", "v1^{commit}", "light", "feature/x",
+		"HEAD^2", "HEAD^2~1", "HEAD^", "HEAD^0", "HEAD~~",
 		"origin/far", short, runGit(t, dir, "rev-parse", "v1"), runGit(t, dir, "rev-parse", "main"),
 	} {
 		want := runGit(t, dir, "rev-parse", rev+"^{commit}")
@@ -31,7 +32,8 @@ func TestResolveEqualsRevParse(t *testing.T) {
 			t.Errorf("%s is %s, not %s: %v", rev, want, got.Hash, err)
 		}
 	}
-	for _, rev := range []string{"", "nope", "HEAD~99", "HEAD^9", "0000", "HEAD:a.txt", "../config", "HEAD^{tree}", "~", strings.Repeat("a", 5000), "main~99999999999999"} {
+	for _, rev := range []string{"", "nope", "HEAD~99", "HEAD^9", "0000", "HEAD:a.txt", "../config", "HEAD^{tree}", "~",
+		strings.Repeat("a", 5000), "main~99999999999999"} {
 		if got, err := s.Resolve(t.Context(), rev); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%q is %s, %v", rev, got.Hash, err)
 		}
@@ -75,7 +77,8 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	runGit(t, sha256, "init", "-q", "--object-format=sha256")
 	reftable := source(t)
 	runGit(t, reftable, "config", "extensions.refstorage", "reftable")
-	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable", t.TempDir(): "not in a Git repository"} {
+	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable",
+		t.TempDir(): "not in a Git repository"} {
 		if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %s: the error is %v", want, err)
 		}
@@ -83,7 +86,8 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Dir: source(t), Remote: "nope"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the error is %v", err)
 	}
-	for _, o := range []Options{{}, {Dir: "x", URL: "y"}, {URL: "git://example.com/x"}, {URL: "--upload-pack=x"}, {URL: "ext::sh -c x"}} {
+	for _, o := range []Options{{}, {Dir: "x", URL: "y"}, {URL: "git://example.com/x"}, {URL: "--upload-pack=x"},
+		{URL: "ext::sh -c x"}} {
 		if _, err := Open(t.Context(), o); err == nil {
 			t.Errorf("%+v was opened", o)
 		}

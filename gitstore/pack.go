@@ -121,8 +121,8 @@ func (w *Writer) writeIndex(d disk, dir string, checksum plumbing.Hash) (string,
 	return out.Name(), errors.Join(err, out.Chmod(0o444), d.Sync(out), out.Close())
 }
 
-// encodeIndex returns the index of a packfile with a checksum; see gitformat-pack. It takes a quarter of the time of go-git's encoder, for which the
-// servers and other replicas wait after a large hydration.
+// encodeIndex returns the index of a packfile with a checksum; see gitformat-pack. It takes a quarter of the time of
+// go-git's encoder, for which the servers and other replicas wait after a large hydration.
 func encodeIndex(order []Hash, objects map[Hash]packed, checksum Hash) []byte {
 	const small = 1 << 31 // the first offset in the table of 64-bit offsets
 	names := sortedHashes(order)

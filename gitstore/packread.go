@@ -116,8 +116,9 @@ type packedHeader struct {
 
 // Limits on the deltas of one object, so that a packfile of a few kilobytes cannot take hours.
 const (
-	maxChain = 4096           // Git writes at most 4095
-	maxPatch = 64 * MaxObject // bytes that all deltas of a chain may produce: about two seconds. Git's chains have 50 deltas
+	maxChain = 4096 // Git writes at most 4095
+	// bytes that all deltas of a chain may produce: about two seconds. Git's chains have 50 deltas
+	maxPatch = 64 * MaxObject
 )
 
 // at reads the object at an offset. known holds objects that were already read, and their kinds.
@@ -146,7 +147,8 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 		if target > MaxObject {
 			return object{}, ErrTooLarge
 		}
-		if total, patched = total+len(data), patched+target; total > MaxObject || patched > maxPatch || len(chain) == maxChain {
+		if total, patched = total+len(data), patched+target; total > MaxObject || patched > maxPatch ||
+			len(chain) == maxChain {
 			return object{}, ErrTooLarge
 		}
 		chain = append(chain, step{offset, data})

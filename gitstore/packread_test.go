@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// deltaChain returns a packfile of one blob and deltas that copy it, each based on the one before, and the offset of the
-// last delta.
+// deltaChain returns a packfile of one blob and deltas that copy it, each based on the one before, and the offset of
+// the last delta.
 func deltaChain(tb testing.TB, size, deltas int) ([]byte, int64) {
 	tb.Helper()
 	var out bytes.Buffer

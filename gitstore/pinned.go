@@ -21,7 +21,8 @@ import (
 // maxOther limits the bytes that one request to another repository may store. Its owner need not be that of the fleet.
 const maxOther = 1 << 30
 
-// maxAdvertised limits the bytes of the list of refs of another repository, and maxRefs its branches and tags. Process memory holds them.
+// maxAdvertised limits the bytes of the list of refs of another repository, and maxRefs its branches and tags. Process
+// memory holds them.
 const (
 	maxAdvertised = 64 << 20
 	maxRefs       = 100_000
@@ -80,7 +81,8 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes, the limit for another repository: %s", b.most, b.advice)
+		return 0, fmt.Errorf("the answer has more than %d bytes, the limit for another repository: %s", b.most,
+			b.advice)
 	}
 	return n, err
 }
@@ -130,8 +132,8 @@ func (s *Store) FetchPinned(ctx context.Context, address string, auth Auth, comm
 	return s.fetch(ctx, e, fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()})
 }
 
-// RemoteRefs lists the branches and tags of a repository by full name, with the commit of an annotated tag below `refs/tags/NAME^{}`.
-// Nothing is stored.
+// RemoteRefs lists the branches and tags of a repository by full name, with the commit of an annotated tag below
+// `refs/tags/NAME^{}`. Nothing is stored.
 func RemoteRefs(ctx context.Context, address string, auth Auth) (map[string]Hash, error) {
 	e, err := newEndpoint(address, auth)
 	if err != nil {
@@ -145,7 +147,8 @@ func RemoteRefs(ctx context.Context, address string, auth Auth) (map[string]Hash
 	defer func() { _ = session.Close() }() // it was only read
 	out := refsOf(advertised)
 	maps.DeleteFunc(out, func(name string, _ Hash) bool {
-		return !strings.HasPrefix(name, heads) && !strings.HasPrefix(name, "refs/tags/") // a forge has refs of its own, such as refs/pull
+		// a forge has refs of its own, such as refs/pull
+		return !strings.HasPrefix(name, heads) && !strings.HasPrefix(name, "refs/tags/")
 	})
 	if len(out) > maxRefs {
 		return nil, e.explain(fmt.Errorf("it has %d branches and tags, more than %d, the limit for another repository: delete old ones", len(out), maxRefs))

@@ -118,7 +118,8 @@ func TestLimitOfAnotherRepository(t *testing.T) {
 	}
 	request := fetchRequest{objects: []Hash{pin.Hash}, depth: 1}
 	e.most = 64
-	if err := s.fetch(t.Context(), e, request); err == nil || !strings.Contains(err.Error(), "more than 64 bytes") || s.Has(pin.Hash) {
+	if err := s.fetch(t.Context(), e, request); err == nil || !strings.Contains(err.Error(), "more than 64 bytes") ||
+		s.Has(pin.Hash) {
 		t.Errorf("the error is %v", err)
 	}
 	e.most = 1 << 20
@@ -147,7 +148,8 @@ func TestLimitOfRefs(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.URL + "/a/b"
 	}
-	if _, err := RemoteRefs(t.Context(), endless(maxRefs, "tags/v"), Auth{}); err == nil || !strings.Contains(err.Error(), "branches and tags, more than") {
+	if _, err := RemoteRefs(t.Context(), endless(maxRefs, "tags/v"), Auth{}); err == nil ||
+		!strings.Contains(err.Error(), "branches and tags, more than") {
 		t.Errorf("too many tags: %v", err)
 	}
 	if refs, err := RemoteRefs(t.Context(), endless(maxRefs, "pull/"), Auth{}); err != nil || len(refs) != 1 {
@@ -157,22 +159,26 @@ func TestLimitOfRefs(t *testing.T) {
 		return
 	}
 	long := endless(1500, "heads/"+strings.Repeat("x", 50_000))
-	if _, err := RemoteRefs(t.Context(), long, Auth{}); err == nil || !strings.Contains(err.Error(), "delete old branches") {
+	if _, err := RemoteRefs(t.Context(), long, Auth{}); err == nil ||
+		!strings.Contains(err.Error(), "delete old branches") {
 		t.Errorf("a long list: %v", err)
 	}
 	s := open(t, Options{Dir: source(t)})
-	if err := s.FetchPinned(t.Context(), long, Auth{}, Hash{1}); err == nil || !strings.Contains(err.Error(), "delete old branches") {
+	if err := s.FetchPinned(t.Context(), long, Auth{}, Hash{1}); err == nil ||
+		!strings.Contains(err.Error(), "delete old branches") {
 		t.Errorf("a long list before a pack: %v", err)
 	}
 }
 
-// A remote that cannot be asked, such as one whose key file does not exist, does not make a file of the tree one that does not exist.
+// A remote that cannot be asked, such as one whose key file does not exist, does not make a file of the tree one that
+// does not exist.
 func TestMissingContentIsNoMissingFile(t *testing.T) {
 	s := open(t, Options{Dir: source(t)})
 	const address = "ssh://git@git.example.com/acme/lib.git"
 	dir := t.TempDir()
 	write(t, dir, "known_hosts", "")
-	if err := s.AddRemote(address, Auth{KnownHostsFiles: []string{filepath.Join(dir, "known_hosts")}, SSHKeyFile: filepath.Join(dir, "key")}); err != nil {
+	if err := s.AddRemote(address, Auth{KnownHostsFiles: []string{filepath.Join(dir, "known_hosts")},
+		SSHKeyFile: filepath.Join(dir, "key")}); err != nil {
 		t.Fatal(err)
 	}
 	head := resolve(t, s, "HEAD")
@@ -186,7 +192,8 @@ func TestMissingContentIsNoMissingFile(t *testing.T) {
 		return Refusal(err, address)
 	})
 	_, err = snap.ReadFile(".repositories/lib/values.yaml")
-	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "git.example.com/acme/lib.git: SSH key") || strings.Contains(err.Error(), "not in this repository") {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(),
+		"git.example.com/acme/lib.git: SSH key") || strings.Contains(err.Error(), "not in this repository") {
 		t.Errorf("the error is %v", err)
 	}
 	if _, err = snap.ReadDir(".repositories/lib"); err == nil || errors.Is(err, fs.ErrNotExist) {

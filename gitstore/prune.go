@@ -29,7 +29,8 @@ const abandoned = 24 * time.Hour
 // meanwhile: a pack is removed after its replacement exists, and readers list the packs again when one has
 // disappeared.
 func tidyPacks(dir string, d disk) error {
-	return errors.Join(removeAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d), prunePacks(dir, d))
+	return errors.Join(removeAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d),
+		prunePacks(dir, d))
 }
 
 // removeAbandoned removes files of killed processes from a folder: temporary files and packs without an index.
@@ -105,8 +106,9 @@ func mergePacks(dir string, d disk) error {
 	return removePacks(dir, d, slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Name() == merged }))
 }
 
-// addPack adds all objects in a pack's index. It copies those that are stored as a whole as they were compressed, if their checksum is the
-// index's: compressing the large trees of a fleet again took most of the time. Whoever reads an object compares its name.
+// addPack adds all objects in a pack's index. It copies those that are stored as a whole as they were compressed, if
+// their checksum is the index's: compressing the large trees of a fleet again took most of the time. Whoever reads an
+// object compares its name.
 func (w *Writer) addPack(from *folder, name string) error {
 	base := filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack"))
 	index, err := openIndex(base + ".idx")
@@ -188,7 +190,8 @@ func prunePacks(dir string, d disk) error {
 func removePacks(dir string, d disk, packs []fs.FileInfo) error {
 	var errs []error
 	for _, pack := range packs {
-		errs = append(errs, removePack(d, filepath.Join(dir, "objects", "pack", strings.TrimSuffix(pack.Name(), ".pack"))))
+		errs = append(errs, removePack(d, filepath.Join(dir, "objects", "pack",
+			strings.TrimSuffix(pack.Name(), ".pack"))))
 	}
 	return errors.Join(errs...)
 }

@@ -34,7 +34,8 @@ func TestMergedPacks(t *testing.T) {
 		}
 	}
 	list := func() string {
-		return runGit(t, dir, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype) %(objectsize)")
+		return runGit(t, dir, "cat-file", "--batch-all-objects",
+			"--batch-check=%(objectname) %(objecttype) %(objectsize)")
 	}
 	bases := runGit(t, dir, "cat-file", "--batch-all-objects", "--batch-check=%(deltabase)")
 	if !slices.ContainsFunc(strings.Fields(bases), func(base string) bool { return base != Hash{}.String() }) {
@@ -106,7 +107,8 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 		if ok {
 			copied++
 		}
-		if o, found, err := again.read(index.name(i)); !found || err != nil || hashObject(o.kind, o.data) != index.name(i) || !slices.Contains(all, index.name(i)) {
+		if o, found, err := again.read(index.name(i)); !found || err != nil ||
+			hashObject(o.kind, o.data) != index.name(i) || !slices.Contains(all, index.name(i)) {
 			t.Errorf("object %d: %v, %v", i, found, err)
 		}
 	}
@@ -118,7 +120,8 @@ func TestPackedObjectsAreCopied(t *testing.T) {
 // A pack that lost its end is no reason to fail, and the objects of the others stay.
 func TestDamagedPacksAreMerged(t *testing.T) {
 	t.Parallel()
-	for suffix, at := range map[string]int{".pack": 25, ".idx": 9} { // in the middle of the object; in the table of the index
+	// in the middle of the object; in the table of the index
+	for suffix, at := range map[string]int{".pack": 25, ".idx": 9} {
 		dir := t.TempDir()
 		runGit(t, dir, "init", "-q", "--bare")
 		s := open(t, Options{Dir: dir})

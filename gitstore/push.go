@@ -55,7 +55,8 @@ func emptyPack() io.Reader {
 		"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e")
 }
 
-func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool, unmoved map[string]Hash) ([]MoveResult, error) {
+func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool,
+	unmoved map[string]Hash) ([]MoveResult, error) {
 	defer r.store.listed.forget()
 	compared := make(map[string]bool, len(moves)+len(unmoved))
 	for _, m := range moves {
@@ -91,7 +92,8 @@ func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all 
 }
 
 // updateRequest builds the request for all moves, each with the expected old value of the branch. It cannot force.
-func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt, error) {
+func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt,
+	error) {
 	req := packp.NewReferenceUpdateRequestFromCapabilities(server)
 	said := &excerpt{}
 	if !server.Supports(capability.ReportStatus) {
@@ -177,7 +179,8 @@ func (r *remoteBranches) afterwards(ctx context.Context, moves []Move, cause err
 		cause = errors.New("the server gave no report")
 	}
 	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the result matters even if the caller's context has ended
+	// the result matters even if the caller's context has ended
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	refs, err := r.endpoint.list(ctx)
 	out := make([]MoveResult, len(moves))

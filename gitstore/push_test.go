@@ -61,7 +61,8 @@ func TestPushMovesByCompareAndSwap(t *testing.T) {
 		}
 		w = writer(t, s)
 		two := commitOf(t, w, "two", one)
-		if got := push(t, b, w, Move{"env/dev", one, two}); got[0].State != Updated || runGit(t, bare, "rev-parse", "env/dev") != two.String() {
+		if got := push(t, b, w, Move{"env/dev", one, two}); got[0].State != Updated ||
+			runGit(t, bare, "rev-parse", "env/dev") != two.String() {
 			t.Errorf("the result of push is %+v", got)
 		}
 	})
@@ -85,13 +86,15 @@ func TestPushRefusesMovedBranches(t *testing.T) {
 				t.Errorf("the result is %+v", r)
 			}
 		}
-		if len(got) != 2 || runGit(t, bare, "rev-parse", "env/dev") != human || runGit(t, bare, "rev-parse", "env/packed") != one.String() {
+		if len(got) != 2 || runGit(t, bare, "rev-parse", "env/dev") != human ||
+			runGit(t, bare, "rev-parse", "env/packed") != one.String() {
 			t.Errorf("%+v, env/packed %s", got, runGit(t, bare, "rev-parse", "env/packed"))
 		}
 		if refs, _ := b.List(t.Context(), "env/"); len(refs) != 2 {
 			t.Errorf("a deleted branch is back: %v", refs)
 		}
-		if got := push(t, b, w, Move{"env/new", Hash{}, two}, Move{"env/packed", one, two}); len(got) != 2 || got[1].State != Updated {
+		if got := push(t, b, w, Move{"env/new", Hash{}, two}, Move{"env/packed", one, two}); len(got) != 2 ||
+			got[1].State != Updated {
 			t.Errorf("the result of push is %+v", got)
 		}
 		w = writer(t, s)
@@ -122,7 +125,8 @@ func TestPushReportsEveryRef(t *testing.T) {
 	w := writer(t, s)
 	one := commitOf(t, w, "one")
 	got := push(t, b, w, Move{"env/yes", Hash{}, one}, Move{"env/no", Hash{}, one}, Move{"env/too", Hash{}, one})
-	if got[0].State != Updated || got[1].State != Rejected || got[2].State != Updated || !strings.Contains(got[1].Reason, "hook") {
+	if got[0].State != Updated || got[1].State != Rejected || got[2].State != Updated ||
+		!strings.Contains(got[1].Reason, "hook") {
 		t.Errorf("the result of push is %+v", got)
 	}
 }
@@ -131,7 +135,8 @@ func TestAtomicPushMovesAllOrNothing(t *testing.T) {
 	root := t.TempDir()
 	bare := filepath.Join(root, "r.git")
 	runGit(t, root, "init", "-q", "--bare", bare)
-	if err := os.WriteFile(filepath.Join(bare, "hooks", "update"), []byte("#!/bin/sh\n[ \"$1\" != refs/heads/env/no ]\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(bare, "hooks", "update"),
+		[]byte("#!/bin/sh\n[ \"$1\" != refs/heads/env/no ]\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, Options{Dir: source(t)})
@@ -152,7 +157,8 @@ func TestRefsPerPush(t *testing.T) {
 	bare := filepath.Join(root, "r.git")
 	runGit(t, root, "init", "-q", "--bare", bare)
 	count := filepath.Join(root, "pushes")
-	if err := os.WriteFile(filepath.Join(bare, "hooks", "post-receive"), []byte("#!/bin/sh\necho push >> "+count+"\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(bare, "hooks", "post-receive"), []byte("#!/bin/sh\necho push >> "+count+"\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, Options{Dir: source(t)})
@@ -206,7 +212,8 @@ func TestServerDecidesARace(t *testing.T) {
 	w = writer(t, s)
 	two := commitOf(t, w, "two", one)
 	got := push(t, b, w, Move{"env/dev", one, two}, Move{"env/qa", one, two})
-	if got[0].State != Conflict || got[1].State == Updated || runGit(t, bare, "rev-parse", "env/dev") != human || runGit(t, bare, "rev-parse", "env/qa") != one.String() {
+	if got[0].State != Conflict || got[1].State == Updated || runGit(t, bare, "rev-parse", "env/dev") != human ||
+		runGit(t, bare, "rev-parse", "env/qa") != one.String() {
 		t.Errorf("the result of push is %+v", got)
 	}
 }
@@ -221,7 +228,8 @@ func TestHookMessageIsTheReason(t *testing.T) {
 	}
 	w := writer(t, s)
 	got := push(t, b, w, Move{"env/dev", Hash{}, commitOf(t, w, "one")})
-	if got[0].State != Rejected || !strings.Contains(got[0].Reason, "on Friday") || strings.ContainsAny(got[0].Reason, "\x1b\n") || strings.Contains(got[0].Reason, "s3cret") {
+	if got[0].State != Rejected || !strings.Contains(got[0].Reason, "on Friday") ||
+		strings.ContainsAny(got[0].Reason, "\x1b\n") || strings.Contains(got[0].Reason, "s3cret") {
 		t.Errorf("the result of push is %+v", got)
 	}
 }
@@ -238,7 +246,8 @@ func TestRefsPerPushStopAtAConflict(t *testing.T) {
 	push(t, b, w, Move{"cluster/2", Hash{}, one})
 	w = writer(t, s)
 	two := commitOf(t, w, "two", one)
-	moves := []Move{{"cluster/0", Hash{}, two}, {"cluster/1", Hash{}, two}, {"cluster/2", two, two}, {"env/dev", Hash{}, two}}
+	moves := []Move{{"cluster/0", Hash{}, two}, {"cluster/1", Hash{}, two}, {"cluster/2", two, two},
+		{"env/dev", Hash{}, two}}
 	got, err := b.Push(t.Context(), w, moves, PushOptions{PerPush: 1})
 	if err != nil || len(got) != 3 || got[1].State != Updated || got[2].State != Conflict {
 		t.Errorf("the result of Push is %+v, the error is %v", got, err)
@@ -255,12 +264,14 @@ func TestInvalidMovesAreRefusedLocally(t *testing.T) {
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		long := strings.Repeat("x", 2000)
-		for _, name := range []string{"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long} {
+		for _, name := range []string{"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b",
+			"a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long} {
 			if got, err := b.Push(t.Context(), w, []Move{{name, Hash{}, one}}, PushOptions{}); err == nil {
 				t.Errorf("%q: the result of Push is %+v", name, got)
 			}
 		}
-		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}}, {{"b/c/d", Hash{}, one}, {"b", Hash{}, one}}} {
+		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}},
+			{{"b/c/d", Hash{}, one}, {"b", Hash{}, one}}} {
 			if got, err := b.Push(t.Context(), w, moves, PushOptions{}); err == nil {
 				t.Errorf("the result of Push is %+v", got)
 			}
@@ -277,7 +288,8 @@ func TestPushWithoutObjects(t *testing.T) {
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		push(t, b, w, Move{"env/dev", Hash{}, one})
-		if got := push(t, b, nil, Move{"env/copy", Hash{}, one}, Move{"env/dev", one, Hash{}}); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
+		if got := push(t, b, nil, Move{"env/copy", Hash{}, one}, Move{"env/dev", one, Hash{}}); len(got) != 2 ||
+			got[0].State != Updated || got[1].State != Updated {
 			t.Errorf("the result of push is %+v", got)
 		}
 		if got := push(t, b, writer(t, s), Move{"env/copy", one, Hash{}}); got[0].State != Updated {
@@ -304,12 +316,15 @@ func TestRefusedByAHookIsNotDamage(t *testing.T) {
 		t.Fatalf("the results are %+v, the error is %v", results, err)
 	}
 	refused, ok := errors.AsType[*RefusedError](results[0].Err())
-	if !ok || errors.Is(refused, ErrDamaged) || errors.Is(refused, ErrNotFound) || !strings.Contains(refused.Message, "malformed packfile") {
+	if !ok || errors.Is(refused, ErrDamaged) || errors.Is(refused, ErrNotFound) ||
+		!strings.Contains(refused.Message, "malformed packfile") {
 		t.Errorf("the results are %#v", results[0])
 	}
 	one, two := commitOf(t, w, "one"), Hash{1}
-	for state, want := range map[State]error{Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused, Unknown: ErrOutcomeUnknown} {
-		if err := (MoveResult{Move: Move{"env/dev", two, one}, State: state, Reason: "why"}).Err(); !errors.Is(err, want) {
+	for state, want := range map[State]error{Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused,
+		Unknown: ErrOutcomeUnknown} {
+		if err := (MoveResult{Move: Move{"env/dev", two, one}, State: state, Reason: "why"}).Err(); !errors.Is(err,
+			want) {
 			t.Errorf("%s: the error is %v", state, err)
 		}
 	}

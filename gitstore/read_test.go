@@ -20,7 +20,8 @@ func TestSnapshotIsAFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Author.Name != "A" || c.Author.When.Format(time.RFC3339) != "2024-01-02T03:04:05+01:00" || c.Message != "first\n" {
+	if c.Author.Name != "A" || c.Author.When.Format(time.RFC3339) != "2024-01-02T03:04:05+01:00" ||
+		c.Message != "first\n" {
 		t.Errorf("the result of Resolve is %+v", c)
 	}
 	snap := s.Snapshot(t.Context(), c.Tree)

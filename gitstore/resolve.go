@@ -46,7 +46,8 @@ func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
 
 func notFoundRevision(rev string) error {
 	if rev == "HEAD" {
-		return kindf(ErrNotFound, "the repository has no commit that is checked out: make the first commit, or check a branch out")
+		return kindf(ErrNotFound,
+			"the repository has no commit that is checked out: make the first commit, or check a branch out")
 	}
 	return kindf(ErrNotFound, "no commit is named %q: name a branch, a tag or a commit", rev)
 }
@@ -96,7 +97,8 @@ func (s *Store) named(name string) (Hash, error) {
 	if name == "@" {
 		name = "HEAD"
 	}
-	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
+	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s",
+		"refs/remotes/%s/HEAD"} {
 		if h, err := s.ref(fmt.Sprintf(format, name)); !errors.Is(err, ErrNotFound) {
 			return h, err
 		}

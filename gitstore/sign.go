@@ -87,6 +87,7 @@ func (s pgpSigner) Sign(commit []byte) (string, error) {
 
 // Verify checks a signature with the signer's key.
 func (s pgpSigner) Verify(commit []byte, signature string) error {
-	_, err := openpgp.CheckArmoredDetachedSignature(openpgp.EntityList{s.entity}, bytes.NewReader(commit), strings.NewReader(signature), &packet.Config{})
+	_, err := openpgp.CheckArmoredDetachedSignature(openpgp.EntityList{s.entity}, bytes.NewReader(commit),
+		strings.NewReader(signature), &packet.Config{})
 	return err
 }

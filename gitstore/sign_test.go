@@ -98,17 +98,20 @@ func TestSSHSignaturesVerify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sshsig.Verify(bytes.NewReader(unsigned), signature, key.PublicKey(), signature.HashAlgorithm, "git"); err != nil {
+		if err := sshsig.Verify(bytes.NewReader(unsigned), signature, key.PublicKey(), signature.HashAlgorithm,
+			"git"); err != nil {
 			t.Error(err)
 		}
 		if found("ssh-keygen") {
 			write(t, bare, "allowed", "s@example.com "+string(public))
-			runGit(t, bare, "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(bare, "allowed"), "verify-commit", "env/dev")
+			runGit(t, bare, "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(bare, "allowed"),
+				"verify-commit", "env/dev")
 		}
 	}
 	stranger, _ := newKey(t)
 	for _, c := range []struct{ socket, key string }{
-		{"", string(public)}, {socket, "no key"}, {socket + "x", string(public)}, {socket, string(ssh.MarshalAuthorizedKey(stranger.PublicKey()))},
+		{"", string(public)}, {socket, "no key"}, {socket + "x", string(public)},
+		{socket, string(ssh.MarshalAuthorizedKey(stranger.PublicKey()))},
 	} {
 		if _, err := NewAgentSigner(c.socket, []byte(c.key)); err == nil {
 			t.Errorf("%q and %q were taken", c.socket, c.key)
@@ -178,7 +181,8 @@ func TestOpenPGPSignaturesVerify(t *testing.T) {
 		key        []byte
 		passphrase string
 		ok         bool
-	}{{plain, "", true}, {locked, "pass", true}, {locked, "", false}, {locked, "wrong", false}, {[]byte("no key"), "", false}, {nil, "", false}} {
+	}{{plain, "", true}, {locked, "pass", true}, {locked, "", false}, {locked, "wrong", false},
+		{[]byte("no key"), "", false}, {nil, "", false}} {
 		signer, err := NewSigner(c.key, c.passphrase)
 		if (err == nil) != c.ok {
 			t.Fatalf("%q: the error is %v", c.passphrase, err)
@@ -197,7 +201,8 @@ func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openpgp.CheckArmoredDetachedSignature(ring, bytes.NewReader(unsigned), strings.NewReader(signature), nil); err != nil {
+	if _, err := openpgp.CheckArmoredDetachedSignature(ring, bytes.NewReader(unsigned), strings.NewReader(signature),
+		nil); err != nil {
 		t.Error(err)
 	}
 	if !found("gpg") {
@@ -205,7 +210,8 @@ func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	}
 	t.Setenv("GNUPGHOME", t.TempDir())
 	write(t, bare, "public", string(public))
-	if out, err := exec.CommandContext(t.Context(), "gpg", "--batch", "--no-autostart", "--import", filepath.Join(bare, "public")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "gpg", "--batch", "--no-autostart", "--import",
+		filepath.Join(bare, "public")).CombinedOutput(); err != nil {
 		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	if out := runGit(t, bare, "verify-commit", "-v", "env/dev"); !strings.Contains(out, "Good signature") {
@@ -223,7 +229,8 @@ func TestVerifySignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, _ := newKey(t)
-	strangers, err := signers.Parse([]string{"bob@example.com " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other.PublicKey())))})
+	strangers, err := signers.Parse([]string{"bob@example.com " +
+		strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other.PublicKey())))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,20 +246,23 @@ func TestVerifySignature(t *testing.T) {
 	}
 	w := writer(t, s)
 	who := Signature{"S", "s@example.com", time.Unix(1700000000, 0).UTC()}
-	ours, err := w.Commit(CommitSpec{Tree: resolve(t, s, "HEAD").Tree, Author: who, Committer: who, Message: "a\n\nb\n\nSluice-Source: x\n", Signer: signer})
+	ours, err := w.Commit(CommitSpec{Tree: resolve(t, s, "HEAD").Tree, Author: who, Committer: who,
+		Message: "a\n\nb\n\nSluice-Source: x\n", Signer: signer})
 	if err != nil {
 		t.Fatal(err)
 	}
 	commits := []Hash{ours}
 	if found("ssh-keygen") {
-		runGit(t, dir, "-c", "gpg.format=ssh", "-c", "user.signingkey="+file, "commit", "-q", "-S", "--allow-empty", "-m", "signed by git")
+		runGit(t, dir, "-c", "gpg.format=ssh", "-c", "user.signingkey="+file, "commit", "-q", "-S", "--allow-empty",
+			"-m", "signed by git")
 		commits = append(commits, resolve(t, s, "HEAD").Hash)
 	}
 	for _, h := range commits {
 		if who, err := s.VerifySignature(t.Context(), h, allowed); err != nil || who != "ana@example.com" {
 			t.Errorf("%s: the who is %q, the error is %v", h, who, err)
 		}
-		if _, err := s.VerifySignature(t.Context(), h, strangers); !errors.Is(err, ErrUnverified) || !strings.Contains(err.Error(), h.String()) {
+		if _, err := s.VerifySignature(t.Context(), h, strangers); !errors.Is(err, ErrUnverified) ||
+			!strings.Contains(err.Error(), h.String()) {
 			t.Errorf("a stranger's key: %v", err)
 		}
 		o, err := s.readLocal(h)
@@ -264,10 +274,12 @@ func TestVerifySignature(t *testing.T) {
 			t.Errorf("a changed commit: %v", err)
 		}
 	}
-	if _, err := s.VerifySignature(t.Context(), unsigned, allowed); !errors.Is(err, ErrUnverified) || !strings.Contains(err.Error(), "not signed") {
+	if _, err := s.VerifySignature(t.Context(), unsigned, allowed); !errors.Is(err, ErrUnverified) ||
+		!strings.Contains(err.Error(), "not signed") {
 		t.Errorf("an unsigned commit: %v", err)
 	}
-	if _, err := s.VerifySignature(t.Context(), Hash{1}, allowed); errors.Is(err, ErrUnverified) || !errors.Is(err, ErrNotFound) {
+	if _, err := s.VerifySignature(t.Context(), Hash{1}, allowed); errors.Is(err, ErrUnverified) ||
+		!errors.Is(err, ErrNotFound) {
 		t.Errorf("a missing commit: %v", err)
 	}
 }

@@ -37,9 +37,9 @@ func (s *Store) Snapshot(ctx context.Context, tree Hash) *Snapshot {
 	return &Snapshot{ctx: ctx, store: s, root: tree}
 }
 
-// OnLack makes the snapshot call lacks when the store cannot give the content of a path, and return the error of lacks in place of err, which
-// is that of the store. Several goroutines may call lacks. A path that the tree does not have is no such error. OnLack returns the snapshot;
-// call it before any read.
+// OnLack makes the snapshot call lacks when the store cannot give the content of a path, and return the error of lacks
+// in place of err, which is that of the store. Several goroutines may call lacks. A path that the tree does not have is
+// no such error. OnLack returns the snapshot; call it before any read.
 func (s *Snapshot) OnLack(lacks func(name string, err error) error) *Snapshot {
 	s.lacks = lacks
 	return s

@@ -61,7 +61,8 @@ type object struct {
 
 func newStore() *Store {
 	signatures := lru.New[*verdict](knownSignatures)
-	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1), signatures: signatures}
+	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{},
+		fetching: make(chan struct{}, 1), signatures: signatures}
 }
 
 // OpenMemory returns a store without a repository, for files that are not in Git.
@@ -169,7 +170,8 @@ func (s *Store) Has(h Hash) bool {
 		return true
 	}
 	folders := s.folders()
-	if slices.ContainsFunc(folders, func(f *folder) bool { return f.inPacks(h) }) || slices.ContainsFunc(folders, func(f *folder) bool { return f.has(h) }) {
+	if slices.ContainsFunc(folders, func(f *folder) bool { return f.inPacks(h) }) ||
+		slices.ContainsFunc(folders, func(f *folder) bool { return f.has(h) }) {
 		return true
 	}
 	s.mu.RLock()
@@ -266,7 +268,8 @@ func (s *Store) ref(name string) (Hash, error) {
 		return Hash(ref.Hash()), nil
 	}
 	file := filepath.Join(s.dir, filepath.FromSlash(name))
-	if info, statErr := os.Stat(file); statErr == nil && info.Mode().IsRegular() && strings.HasPrefix(name, "refs/") && fs.ValidPath(name) {
+	if info, statErr := os.Stat(file); statErr == nil && info.Mode().IsRegular() && strings.HasPrefix(name, "refs/") &&
+		fs.ValidPath(name) {
 		return Hash{}, &DamagedError{Path: file, Err: errors.New("the ref does not name an object")}
 	}
 	return Hash{}, fmt.Errorf("%w: %s", ErrNotFound, name) // go-git has no type for names that cannot be refs

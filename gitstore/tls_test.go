@@ -42,7 +42,8 @@ func TestCABundle(t *testing.T) {
 	if refs, err := known.List(t.Context(), "env/"); err != nil || refs["env/dev"] != one {
 		t.Errorf("the refs are %v, the error is %v", refs, err)
 	}
-	if refs, err := RemoteRefs(t.Context(), server.URL+"/r.git", Auth{CABundle: bundle}); err != nil || refs["refs/heads/env/dev"] != one {
+	if refs, err := RemoteRefs(t.Context(), server.URL+"/r.git", Auth{CABundle: bundle}); err != nil ||
+		refs["refs/heads/env/dev"] != one {
 		t.Errorf("the refs are %v, the error is %v", refs, err)
 	}
 	if _, err := s.Remote(server.URL+"/r.git", Auth{CABundle: []byte("no certificate")}); err == nil {

@@ -207,7 +207,8 @@ func (t *transaction) commit(ctx context.Context) ([]MoveResult, error) {
 
 func (m Move) apply(l *localBranches, r lockedRef) error {
 	if m.New.IsZero() {
-		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch))) // the reflog may not exist
+		// the reflog may not exist
+		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch)))
 		return errors.Join(ignoreMissing(os.Remove(r.file)), os.Remove(r.lock))
 	}
 	if isFolder(r.file) { // empty folders of deleted or packed branches

@@ -63,7 +63,8 @@ func (s *Store) NewWriter() (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
-	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
+	w := &Writer{store: s, file: file, out: bufio.NewWriterSize(file, 1<<16), offset: packHeader,
+		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), objects: map[Hash]packed{}, trees: map[Hash][]byte{}}
 	w.pool.New = newDeflater
 	if _, err := w.out.Write(make([]byte, packHeader)); err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -181,8 +182,8 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	return h, nil
 }
 
-// addPacked adds an object as another packfile has it, also one that is too large to be read. It returns false for a delta, and for bytes with
-// another checksum.
+// addPacked adds an object as another packfile has it, also one that is too large to be read. It returns false for a
+// delta, and for bytes with another checksum.
 func (w *Writer) addPacked(h Hash, data []byte, crc uint32) (bool, error) {
 	kind, size, header := objectHeader(data)
 	if header == 0 || kind < kindByte("commit") || kind > kindByte("tag") || crc32.ChecksumIEEE(data) != crc {
@@ -219,8 +220,9 @@ func (w *Writer) hold(h Hash, data []byte) {
 	}
 }
 
-// deflater is pooled, because allocating zlib's tables costs more than compressing most objects. A Writer limits how many are in use, because
-// each has most of a megabyte, and hundreds of goroutines may wait for the file. The pool of an idle Writer becomes empty.
+// deflater is pooled, because allocating zlib's tables costs more than compressing most objects. A Writer limits how
+// many are in use, because each has most of a megabyte, and hundreds of goroutines may wait for the file. The pool of
+// an idle Writer becomes empty.
 type deflater struct {
 	buf bytes.Buffer
 	z   *zlib.Writer

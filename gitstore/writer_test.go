@@ -34,7 +34,8 @@ func TestWrittenObjectsPassFsck(t *testing.T) {
 	if c, err := s.Commit(t.Context(), first); err != nil || c.Message != "m\n" { // it is readable before the push
 		t.Errorf("the result of Commit is %+v, the error is %v", c, err)
 	}
-	results, err := s.Local().Push(t.Context(), w, []Move{{"env/dev", Hash{}, first}, {"cluster/a", Hash{}, first}}, PushOptions{})
+	results, err := s.Local().Push(t.Context(), w, []Move{{"env/dev", Hash{}, first}, {"cluster/a", Hash{}, first}},
+		PushOptions{})
 	if err != nil || len(results) != 2 || results[0].State != Updated {
 		t.Fatalf("the results are %+v, the error is %v", results, err)
 	}
@@ -49,7 +50,8 @@ func TestWrittenObjectsPassFsck(t *testing.T) {
 
 func TestTreeNamesAreRefused(t *testing.T) {
 	w := writer(t, OpenMemory())
-	for _, name := range []string{"", ".", "..", "a/b", ".git", ".GIT", ".git ", ".git.", "git~1", ".g\u200cit", "a\x00b", ".git::$INDEX_ALLOCATION", `a\b`} {
+	for _, name := range []string{"", ".", "..", "a/b", ".git", ".GIT", ".git ", ".git.", "git~1", ".g\u200cit",
+		"a\x00b", ".git::$INDEX_ALLOCATION", `a\b`} {
 		if _, err := w.Tree([]Entry{{name, ModeFile, Hash{1}}}); err == nil {
 			t.Errorf("%q was taken", name)
 		}
@@ -119,13 +121,15 @@ func TestPushedWriterRefusesObjects(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if leftover, err := filepath.Glob(filepath.Join(bare, "objects", "pack", "tmp_*")); err != nil || len(leftover) != 0 {
+	if leftover, err := filepath.Glob(filepath.Join(bare, "objects", "pack", "tmp_*")); err != nil ||
+		len(leftover) != 0 {
 		t.Errorf("the leftover is %v, the error is %v", leftover, err)
 	}
 	runGit(t, bare, "fsck", "--strict")
 }
 
-// A Writer stays open for as long as a promotion takes. It keeps no memory for compressing meanwhile, whatever it has compressed.
+// A Writer stays open for as long as a promotion takes. It keeps no memory for compressing meanwhile, whatever it has
+// compressed.
 func TestIdleWriterKeepsNoCompressors(t *testing.T) {
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
@@ -198,7 +202,8 @@ func TestClosedWriterHoldsNothing(t *testing.T) {
 	}
 }
 
-// Who lists the Writers before one of them is closed may ask it afterwards. An object that was only in its buffer is one that it does not have.
+// Who lists the Writers before one of them is closed may ask it afterwards. An object that was only in its buffer is
+// one that it does not have.
 func TestClosedWriterIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*Store{"memory": supplied(), "disk": open(t, Options{Dir: source(t)})} {

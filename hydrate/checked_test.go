@@ -29,8 +29,10 @@ func (c *countedRenderer) Render(ctx context.Context, b *renderer.Bundle) (*rend
 	return c.Renderer.Render(ctx, b)
 }
 
-// hydrated hydrates HEAD to dev with a new Hydrator, and checks staging and prod. It returns what it found there, and the number of renderings.
-func hydrated(t *testing.T, r *hydratetest.Repo, engine *countedRenderer, change func(*hydrate.Request)) (checked []hydrate.EnvironmentResult, renderings int64) {
+// hydrated hydrates HEAD to dev with a new Hydrator, and checks staging and prod. It returns what it found there, and
+// the number of renderings.
+func hydrated(t *testing.T, r *hydratetest.Repo, engine *countedRenderer,
+	change func(*hydrate.Request)) (checked []hydrate.EnvironmentResult, renderings int64) {
 	t.Helper()
 	config := r.Hydrator(2).Config
 	config.Renderer = engine
@@ -60,13 +62,16 @@ func facts(list []hydrate.EnvironmentResult) string {
 	return out.String()
 }
 
-// An environment that waits for a promotion is rendered once for each state of its branch and of the trunk, not in every run.
+// An environment that waits for a promotion is rendered once for each state of its branch and of the trunk, not in
+// every run.
 func TestChecksAreKept(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
-	engine, checked := &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, lru.New[hydrate.EnvironmentResult](10)
+	engine, checked := &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())},
+		lru.New[hydrate.EnvironmentResult](10)
 	keeping := func(q *hydrate.Request) { q.Checked = checked }
-	// looks runs twice: the first run renders if it must, the second one only if nothing may be kept. Both find what a run without memory finds.
+	// looks runs twice: the first run renders if it must, the second one only if nothing may be kept. Both find what a
+	// run without memory finds.
 	looks := func(what string, first, second bool, change func(*hydrate.Request)) {
 		t.Helper()
 		for i, must := range []bool{first, second} {

@@ -15,14 +15,16 @@ import (
 
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
 // If a run is interrupted, the environment branch still has its old record, so the next run does the missing moves.
-func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) error {
+func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written,
+	w *gitstore.Writer) error {
 	moves, err := r.clusterMoves(ctx, out, p, tree, w)
 	if err != nil {
 		return err
 	}
 	tip := p.state.Tip
 	out.New = hashText(tip.Hash)
-	if tree.tree != tip.Tree || !p.state.Exists() || p.state.Foreign != "" { // Overwrite puts a commit of Sluice on a foreign one
+	// Overwrite puts a commit of Sluice on a foreign one
+	if tree.tree != tip.Tree || !p.state.Exists() || p.state.Foreign != "" {
 		h, err := r.describe(out, tree.tree, tip.Hash, &tree.counts).Write(w)
 		if err != nil {
 			return err
@@ -56,7 +58,8 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 }
 
 // clusterMoves returns the moves of cluster branches, and an *admit.RefusedError if one of them must not move.
-func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
+func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written,
+	w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
 		name := r.view.Fleet.ClusterBranch(c)
@@ -89,7 +92,8 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			return nil, err
 		}
 		moves = append(moves, gitstore.Move{Branch: name, Old: tip, New: h})
-		out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip), New: h.String()})
+		out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip),
+			New: h.String()})
 	}
 	if r.request.Prune {
 		gone, err := r.goneBranches(ctx, out, p)
@@ -108,7 +112,8 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
 // overwrites it. Otherwise a foreign commit is an *admit.RefusedError.
-func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster, tip, want gitstore.Hash) (bool, error) {
+func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster, tip, want gitstore.Hash) (bool,
+	error) {
 	if tip.IsZero() {
 		return true, nil
 	}
@@ -116,7 +121,8 @@ func (r *run) changes(ctx context.Context, environment string, c *fleet.Cluster,
 	if err != nil {
 		return false, err
 	}
-	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: environment, Cluster: c.Name}, r.signers)
+	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: environment, Cluster: c.Name},
+		r.signers)
 	switch {
 	case err != nil:
 		return false, err
@@ -160,7 +166,8 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 			return nil, err
 		}
 		made := origin.Rendered.Message
-		if origin.Foreign == "" && branch.Trailer(made, branch.TrailerEnvironment) == p.name && branch.Trailer(made, branch.TrailerSource) != "" && name != out.Branch {
+		if origin.Foreign == "" && branch.Trailer(made, branch.TrailerEnvironment) == p.name &&
+			branch.Trailer(made, branch.TrailerSource) != "" && name != out.Branch {
 			moves = append(moves, r.deletion(out, name, name, tip.Hash))
 		}
 	}
@@ -174,7 +181,8 @@ func (r *run) describe(out *EnvironmentResult, tree, parent gitstore.Hash, count
 	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
 	body := fmt.Sprintf("Rendered from %s.", source.Hash)
 	if counts != nil {
-		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.Total, counts.Added, counts.Changed, counts.Removed)
+		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.Total,
+			counts.Added, counts.Changed, counts.Removed)
 	}
 	return branch.Commit{
 		Tree: tree, Parent: parent, Author: source.Author,
@@ -187,7 +195,8 @@ func (r *run) describe(out *EnvironmentResult, tree, parent gitstore.Hash, count
 // trailers returns the trailers of a rendered commit, including the exceptions of this run.
 func (r *run) trailers(out *EnvironmentResult) []gitstore.Trailer {
 	list := []gitstore.Trailer{
-		{Key: branch.TrailerSource, Value: r.request.Commit.Hash.String()}, {Key: branch.TrailerEnvironment, Value: out.Name},
+		{Key: branch.TrailerSource, Value: r.request.Commit.Hash.String()},
+		{Key: branch.TrailerEnvironment, Value: out.Name},
 	}
 	if !out.unmergedAt.IsZero() {
 		list = append(list, gitstore.Trailer{Key: branch.TrailerUnmerged, Value: out.unmergedAt.String()})

@@ -82,7 +82,8 @@ func changedCommits(running, next branch.Source) []string {
 			}
 		}
 	}
-	compare(rollout.ClusterSource{Commit: running.Commit, Apps: running.Apps}, rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
+	compare(rollout.ClusterSource{Commit: running.Commit, Apps: running.Apps},
+		rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
 	for name := range next.Clusters {
 		compare(running.On(name), next.On(name))
 	}
@@ -93,7 +94,8 @@ func changedCommits(running, next branch.Source) []string {
 }
 
 // renderCommit renders one source commit for an environment.
-func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w *gitstore.Writer) (*branch.State, string, error) {
+func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w *gitstore.Writer) (*branch.State,
+	string, error) {
 	commit, ok := c.Commits[id]
 	if !ok {
 		return nil, fmt.Sprintf("%.10s is not on the trunk", id), nil
@@ -111,12 +113,14 @@ func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w
 	if _, ok := v.Fleet.Environment(c.Environment); !ok {
 		return nil, fmt.Sprintf("%.10s has no environment %s", id, c.Environment), nil
 	}
-	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running, All: c.All, held: held}, w)
+	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running,
+		All: c.All, held: held}, w)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(done.Failures) > 0 {
-		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(done.Failures), done.Targets, done.Failures[0].Message), nil
+		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(done.Failures), done.Targets,
+			done.Failures[0].Message), nil
 	}
 	st, err := branch.ReadTree(ctx, h.Store, done.Tree)
 	return st, "", err
@@ -166,7 +170,8 @@ type Recipe struct {
 	Source      branch.Source // content of the new record
 	Base        *branch.State // gives the list of clusters
 	Apps        []string      // besides those of the other fields; Of tells which clusters have them
-	// Of returns the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
+	// Of returns the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other
+	// apps.
 	Of func(cluster, app string) *branch.State
 }
 
@@ -219,7 +224,8 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 
 // kinds returns the custom kinds that the environment defines. If every part defines the same kinds as the base, it
 // returns those; otherwise it reads the definitions in the trees.
-func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool, trees map[gitstore.Hash]bool) (branch.Kinds, error) {
+func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool,
+	trees map[gitstore.Hash]bool) (branch.Kinds, error) {
 	if same {
 		return r.Base.Kinds, nil
 	}
@@ -240,7 +246,8 @@ type clusterPart struct {
 	inputs branch.Inputs
 }
 
-func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.State, cluster string) (clusterPart, error) {
+func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.State, cluster string) (clusterPart,
+	error) {
 	out := clusterPart{apps: map[string]gitstore.Entry{}, inputs: branch.NewInputs()}
 	if st == nil {
 		return out, nil
@@ -260,7 +267,8 @@ func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.Stat
 }
 
 // cluster takes each app of a cluster, and its digest, from the state that Of names.
-func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry, *branch.Recorded, error) {
+func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry,
+	*branch.Recorded, error) {
 	in := branch.NewState("").Recorded(store, cluster)
 	parts := map[*branch.State]clusterPart{}
 	names := map[string]bool{}
@@ -281,7 +289,8 @@ func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster str
 	if err := load(r.Of(cluster, "")); err != nil {
 		return nil, in, err
 	}
-	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps)), r.Apps) // the cluster's state need not have all of them
+	// the cluster's state need not have all of them
+	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps)), r.Apps)
 	for _, app := range apps {
 		if err := load(r.Of(cluster, app)); err != nil {
 			return nil, in, err

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 )
 
-// limitDeletions returns an *admit.RefusedError if more objects would go than the fleet allows at once. A workspace that loses
-// more than its share is added to held instead. If all together lose too many, the workspaces with the most deletions are held, until the
-// rest is within the limit or only deletions of the fleet itself remain.
+// limitDeletions returns an *admit.RefusedError if more objects would go than the fleet allows at once. A workspace
+// that loses more than its share is added to held instead. If all together lose too many, the workspaces with the most
+// deletions are held, until the rest is within the limit or only deletions of the fleet itself remain.
 func (r *run) limitDeletions(ctx context.Context, st *branch.State, tree *written, held holds) error {
 	if !st.Exists() {
 		return nil
@@ -36,7 +36,8 @@ func (r *run) limitDeletions(ctx context.Context, st *branch.State, tree *writte
 			if removed <= limit(objects) && remaining <= limit(st.Record.Objects) {
 				continue
 			}
-			held.add(name).Reason = fmt.Sprintf("%d of its %s would go: if that is right, run with --max-deletions %d", removed, Count(objects, "object"), tree.counts.Removed)
+			held.add(name).Reason = fmt.Sprintf("%d of its %s would go: if that is right, run with --max-deletions %d",
+				removed, Count(objects, "object"), tree.counts.Removed)
 			remaining -= removed
 		}
 	}

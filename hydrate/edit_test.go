@@ -14,14 +14,19 @@ import (
 // Clusters with equal trees share the work of an edit. The counts of each hydration are those of git diff all the same.
 func TestCountsOfAlikeClusters(t *testing.T) {
 	t.Parallel()
-	const base, object = "apiVersion: sluice.dev/v1alpha1\nkind: ", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {a: %q}\n"
+	const base, object = "apiVersion: sluice.dev/v1alpha1\nkind: ",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {a: %q}\n"
 	r := hydratetest.New(t)
 	r.Write("sluice.yaml", base+"Fleet\nmetadata: {name: f}\nspec: {environments: [{name: dev}]}\n")
 	for i := range 9 { // three kinds of clusters, by the apps that they have
-		r.Write(fmt.Sprintf("clusters/c-%d.yaml", i), fmt.Sprintf("%sCluster\nmetadata: {name: c-%d, labels: {kind: k%d}}\nspec: {environment: dev}\n", base, i, i%3))
+		r.Write(fmt.Sprintf("clusters/c-%d.yaml", i),
+			fmt.Sprintf("%sCluster\nmetadata: {name: c-%d, labels: {kind: k%d}}\nspec: {environment: dev}\n", base, i,
+				i%3))
 	}
-	for name, placement := range map[string]string{"all": "{}", "one": "{matchLabels: {kind: k1}}", "two": "{matchLabels: {kind: k2}}"} {
-		r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: x, placement: "+placement+", source: {manifests: {path: m/"+name+"}}}\n")
+	for name, placement := range map[string]string{"all": "{}", "one": "{matchLabels: {kind: k1}}",
+		"two": "{matchLabels: {kind: k2}}"} {
+		r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: x, placement: "+
+			placement+", source: {manifests: {path: m/"+name+"}}}\n")
 		r.Write("m/"+name+"/a.yaml", fmt.Sprintf(object, "a", "1"))
 		r.Write("m/"+name+"/b.yaml", fmt.Sprintf(object, "b", "1"))
 	}
@@ -56,7 +61,8 @@ func TestCountsOfAlikeClusters(t *testing.T) {
 		}
 		lines := "\n" + r.Git("diff", "--no-renames", "--name-status", before, "env/dev", "--", "c-*")
 		files := strings.Count("\n"+r.Git("ls-tree", "-r", "--name-only", "env/dev"), "\nc-")
-		want := hydrate.ObjectCounts{Total: files, Added: strings.Count(lines, "\nA"), Changed: strings.Count(lines, "\nM"), Removed: strings.Count(lines, "\nD")}
+		want := hydrate.ObjectCounts{Total: files, Added: strings.Count(lines, "\nA"),
+			Changed: strings.Count(lines, "\nM"), Removed: strings.Count(lines, "\nD")}
 		if e.Objects != want {
 			t.Errorf("step %d: %+v, git counts %+v", step, e.Objects, want)
 		}

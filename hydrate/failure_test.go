@@ -23,11 +23,13 @@ func TestFailuresNameTheFileAndLineInTheRepository(t *testing.T) {
 		},
 		"a value that the chart's schema refuses": {
 			map[string]string{"apps/shop/layers/cluster/prod-eu-1/values.yaml": "# ours\nreplicas: many\n"},
-			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2, "replicas: got string, want integer (set at apps/shop/layers/cluster/prod-eu-1/values.yaml:2:11)",
+			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2,
+			"replicas: got string, want integer (set at apps/shop/layers/cluster/prod-eu-1/values.yaml:2:11)",
 		},
 		"two values that the schema refuses": {
 			map[string]string{"apps/shop/layers/cluster/prod-eu-1/values.yaml": "replicas: many\nimage: {tag: 5}\n"},
-			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2, "(set at apps/shop/layers/cluster/prod-eu-1/values.yaml:1:11)",
+			"apps/shop/layers/cluster/prod-eu-1/values.yaml", 2,
+			"(set at apps/shop/layers/cluster/prod-eu-1/values.yaml:1:11)",
 		},
 		"a default of the chart that the schema refuses": {
 			map[string]string{"charts/web/values.yaml": "image:\n  repository: x\n  tag: 5\n"},
@@ -38,7 +40,8 @@ func TestFailuresNameTheFileAndLineInTheRepository(t *testing.T) {
 			"apps/shop/app.yaml", 8, "apps/shop/app.yaml:8:25",
 		},
 		"a chart that is not locked": {
-			map[string]string{"apps/shop/app.yaml": strings.Replace(shopApp, "path: charts/web", "chart: web, repo: \"https://charts.example.com\", version: 1.0.0", 1)},
+			map[string]string{"apps/shop/app.yaml": strings.Replace(shopApp, "path: charts/web",
+				"chart: web, repo: \"https://charts.example.com\", version: 1.0.0", 1)},
 			"apps/shop/app.yaml", 8, "not in sluice.lock",
 		},
 		"a reference without a value": {
@@ -62,8 +65,10 @@ func TestFailuresNameTheFileAndLineInTheRepository(t *testing.T) {
 				if f.Cluster != "prod-eu-1" {
 					continue
 				}
-				if f.File != c.file || c.line != 0 && f.Line != c.line || !strings.Contains(f.Message, c.message) || strings.Count(f.Message, f.File+":") < 1 {
-					t.Errorf("%s:the line is %d:the column is %d: the message is %s", f.File, f.Line, f.Column, f.Message)
+				if f.File != c.file || c.line != 0 && f.Line != c.line || !strings.Contains(f.Message, c.message) ||
+					strings.Count(f.Message, f.File+":") < 1 {
+					t.Errorf("%s:the line is %d:the column is %d: the message is %s", f.File, f.Line, f.Column,
+						f.Message)
 				}
 				return
 			}
@@ -103,7 +108,8 @@ func TestNotesOfTheRendererReachTheResult(t *testing.T) {
 		}
 	}
 	if len(merged) != 2 || merged[0].App != "baseline" || len(merged[0].Clusters) != 3 ||
-		!strings.Contains(merged[0].Message, "manifests/baseline/four.yaml") || !strings.Contains(merged[1].Message, "manifests/baseline/two.yaml") {
+		!strings.Contains(merged[0].Message, "manifests/baseline/four.yaml") ||
+		!strings.Contains(merged[1].Message, "manifests/baseline/two.yaml") {
 		t.Errorf("the notes are %+v", e.Notes)
 	}
 	if got := merged[0].String(); !strings.HasPrefix(got, "baseline on 3 clusters: ") {

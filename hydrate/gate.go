@@ -17,20 +17,21 @@ import (
 // Gate judges the change of an environment before it is written. hydrate/enforce implements it with the fleet's
 // policy.
 type Gate interface {
-	// Judge returns the violations that forbid the change. An *admit.RefusedError refuses the whole environment, for example
-	// because the policy cannot be loaded; any other error ends the run.
+	// Judge returns the violations that forbid the change. An *admit.RefusedError refuses the whole environment, for
+	// example because the policy cannot be loaded; any other error ends the run.
 	Judge(ctx context.Context, c Change) ([]Violation, error)
 }
 
 // Change is the new content of an environment.
 type Change struct {
 	Environment string
-	Fleet       *fleet.Fleet             // the fleet of Policy; says whether policy is enforced
-	Policy      gitstore.Commit          // the source commit whose policy applies
-	Targets     []ChangedTarget          // targets whose trees differ from the branch
-	Confined    []ChangedTarget          // rendered targets of workspaces, also unchanged ones: their bounds may have changed
-	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
-	Before      map[string]gitstore.Hash // cluster → its tree on the branch
+	Fleet       *fleet.Fleet    // the fleet of Policy; says whether policy is enforced
+	Policy      gitstore.Commit // the source commit whose policy applies
+	Targets     []ChangedTarget // targets whose trees differ from the branch
+	// rendered targets of workspaces, also unchanged ones: their bounds may have changed
+	Confined []ChangedTarget
+	Clusters map[string]gitstore.Hash // cluster → its tree after the change
+	Before   map[string]gitstore.Hash // cluster → its tree on the branch
 }
 
 // ChangedTarget is a target with its trees. The old one is zero if the branch does not have the target.
@@ -50,13 +51,14 @@ type Violation struct {
 	Clusters []string `json:"clusters"`
 }
 
-// judge returns an *admit.RefusedError for a change that violates the policy, and adds a workspace whose targets violate it to held. The
-// commits record the rules that the request allows.
+// judge returns an *admit.RefusedError for a change that violates the policy, and adds a workspace whose targets
+// violate it to held. The commits record the rules that the request allows.
 func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.State, tree *written, held holds) error {
 	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
 		return nil
 	}
-	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Confined: tree.confined, Clusters: tree.clusters, Before: st.Clusters}
+	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed,
+		Confined: tree.confined, Clusters: tree.clusters, Before: st.Clusters}
 	if !out.unmergedAt.IsZero() { // the trunk's policy applies, and the trunk says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {
@@ -86,7 +88,8 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	for _, rule := range r.request.AllowPolicy {
 		if n := excepted[rule]; n > 0 {
 			out.policyExceptions = append(out.policyExceptions, rule+": "+r.request.Reason)
-			out.Exceptions = append(out.Exceptions, fmt.Sprintf("%s of policy rule %s allowed: %s", Count(n, "violation"), rule, r.request.Reason))
+			out.Exceptions = append(out.Exceptions, fmt.Sprintf("%s of policy rule %s allowed: %s",
+				Count(n, "violation"), rule, r.request.Reason))
 		}
 	}
 	if out.Violations = held.violated(kept); len(out.Violations) > 0 {

@@ -55,7 +55,8 @@ func TestGateJudgesOnlyChangedTargets(t *testing.T) {
 	if err != nil || !slices.Equal(g.judged, []string{"dev dev-1/shop"}) {
 		t.Fatalf("judged %q, %v", g.judged, err)
 	}
-	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || !strings.Contains(e.Reason, "--allow-policy x --reason") {
+	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || len(e.Violations) != 1 ||
+		!strings.Contains(e.Reason, "--allow-policy x --reason") {
 		t.Errorf("the entry is %+v", e)
 	}
 	if e := result.Environments[1]; e.Status != hydrate.StatusUpdated {
@@ -65,10 +66,12 @@ func TestGateJudgesOnlyChangedTargets(t *testing.T) {
 		t.Error("an exception without a reason passed")
 	}
 	result, err = gated(r, g, func(q *hydrate.Request) { q.AllowPolicy, q.Reason = []string{"y", "x"}, "it is a test" })
-	if err != nil || result.Environments[0].Status != hydrate.StatusUpdated || len(result.Environments[0].Exceptions) != 1 {
+	if err != nil || result.Environments[0].Status != hydrate.StatusUpdated ||
+		len(result.Environments[0].Exceptions) != 1 {
 		t.Fatalf("the result is %+v, the error is %v", result, err)
 	}
-	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)", "cluster/dev-1"); got != "x: it is a test" {
+	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)",
+		"cluster/dev-1"); got != "x: it is a test" {
 		t.Errorf("trailer %q", got)
 	}
 }
@@ -87,7 +90,8 @@ func TestACancelledRenderingIsAFailure(t *testing.T) {
 	r := hydratetest.Demo(t)
 	config := r.Hydrator(2).Config
 	config.Renderer = cancelling{}
-	result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}})
+	result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true,
+		Environments: []string{"dev"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +120,11 @@ func TestTheTrunkSaysWhetherPolicyIsEnforced(t *testing.T) {
 	r.Write("sluice.yaml", strings.Replace(fleet, "\nspec:\n", "\nspec:\n  policy: {enforce: false}\n", 1))
 	r.Commit("do not")
 	g := &enforcement{}
-	got := r.Push("feature", func(c *hydrate.Config, q *hydrate.Request) { c.Gate = g; hydratetest.AllowUnmerged(c, q) })
+	got := r.Push("feature", func(c *hydrate.Config, q *hydrate.Request) {
+		c.Gate = g
+		hydratetest.AllowUnmerged(c,
+			q)
+	})
 	hydratetest.WantStatus(t, got, hydrate.StatusUpdated, "")
 	if !slices.Equal(g.enforced, []bool{true}) {
 		t.Errorf("enforced: %v", g.enforced)

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// HeldWorkspace is a workspace that an environment does not take from the source commit: its targets stay as the branch has them, and
-// everything else is written.
+// HeldWorkspace is a workspace that an environment does not take from the source commit: its targets stay as the branch
+// has them, and everything else is written.
 type HeldWorkspace struct {
 	Workspace  string      `json:"workspace"`
 	Reason     string      `json:"reason"`
@@ -52,7 +52,8 @@ func (h holds) violated(list []Violation) []Violation {
 		}
 		one := h.add(name)
 		one.Violations = append(one.Violations, v)
-		one.Reason = fmt.Sprintf("%s of %s", Count(len(one.Violations), "violation"), strings.Join(rulesOf(one.Violations), ", "))
+		one.Reason = fmt.Sprintf("%s of %s", Count(len(one.Violations), "violation"),
+			strings.Join(rulesOf(one.Violations), ", "))
 	}
 	return others
 }
@@ -93,8 +94,8 @@ func (h holds) names() string {
 // has reports whether an app belongs to a held workspace.
 func (h holds) has(app string) bool { return len(h) > 0 && h[fleet.WorkspaceOf(app)] != nil }
 
-// source is what an environment runs that takes everything but the held workspaces from a commit. Their apps keep the commits that the
-// branch records.
+// source is what an environment runs that takes everything but the held workspaces from a commit. Their apps keep the
+// commits that the branch records.
 func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, commit string) (rollout.Source, error) {
 	out := rollout.Source{Commit: commit}
 	if len(p.held) == 0 {
@@ -133,7 +134,8 @@ func (p *environmentPlan) source(ctx context.Context, store *gitstore.Store, com
 	return out, out.Validate()
 }
 
-// elsewhere holds the workspaces that a composition takes from other commits than this one, so that what they break here does not matter.
+// elsewhere holds the workspaces that a composition takes from other commits than this one, so that what they break
+// here does not matter.
 func elsewhere(f *fleet.Fleet, source rollout.Source, commit string) holds {
 	parts := []rollout.ClusterSource{{Commit: source.Commit, Apps: source.Apps}}
 	for name := range source.Clusters {

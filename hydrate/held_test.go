@@ -21,12 +21,16 @@ func tenants(t *testing.T) *hydratetest.Repo {
 	for _, c := range []string{"dev-1", "dev-2"} {
 		r.Write("clusters/"+c+".yaml", base+"Cluster\nmetadata: {name: "+c+"}\nspec: {environment: dev}\n")
 	}
-	r.Write("apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+	r.Write("apps/web/app.yaml", base+
+		"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
 	r.Write("m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: one}\n")
 	for _, team := range []string{"team-a", "team-b"} {
-		r.Write("workspaces/"+team+".yaml", base+"Workspace\nmetadata: {name: "+team+"}\nspec: {clusters: {}, namespaces: ["+team+"]}\n")
-		r.Write("workspaces/"+team+"/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
-		r.Write("workspaces/"+team+"/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: one}\n")
+		r.Write("workspaces/"+team+".yaml", base+"Workspace\nmetadata: {name: "+team+
+			"}\nspec: {clusters: {}, namespaces: ["+team+"]}\n")
+		r.Write("workspaces/"+team+"/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: "+team+
+			", placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("workspaces/"+team+"/m/web.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: one}\n")
 	}
 	r.Commit("tenants")
 	return r
@@ -43,7 +47,8 @@ func TestAppsOfWorkspacesHaveFoldersOfTheirOwn(t *testing.T) {
 	if got := r.Git("ls-tree", "-r", "--name-only", "cluster/dev-1"); got != want {
 		t.Errorf("the branch has\n%s", got)
 	}
-	if got := r.Git("show", "env/dev:.sluice/workspaces/team-a/dev-1.yaml"); !strings.Contains(got, "team-a/web: sha256:") || strings.Contains(got, "team-b") {
+	if got := r.Git("show", "env/dev:.sluice/workspaces/team-a/dev-1.yaml"); !strings.Contains(got,
+		"team-a/web: sha256:") || strings.Contains(got, "team-b") {
 		t.Errorf("the inputs are\n%s", got)
 	}
 	expect(r, hydrateAll(r), "dev unchanged 0/6 moved 0")
@@ -57,8 +62,8 @@ func TestAppsOfWorkspacesHaveFoldersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The branch of an earlier version has the inputs of all workspaces in the file of the cluster. The next change gives them files of their own on
-// every cluster, so that the tree is that of a branch that this version began.
+// The branch of an earlier version has the inputs of all workspaces in the file of the cluster. The next change gives
+// them files of their own on every cluster, so that the tree is that of a branch that this version began.
 func TestInputsOfAnEarlierVersionAreDivided(t *testing.T) {
 	r := tenants(t)
 	hydrateAll(r)
@@ -67,11 +72,13 @@ func TestInputsOfAnEarlierVersionAreDivided(t *testing.T) {
 	for _, cluster := range []string{"dev-1", "dev-2"} {
 		text := r.Git("show", "env/dev:.sluice/inputs/"+cluster+".yaml") + "\n"
 		for _, team := range []string{"team-a", "team-b"} {
-			text = strings.Replace(text, "apps:\n", strings.TrimSpace(r.Git("show", "env/dev:.sluice/workspaces/"+team+"/"+cluster+".yaml"))+"\n", 1)
+			text = strings.Replace(text, "apps:\n", strings.TrimSpace(r.Git("show", "env/dev:.sluice/workspaces/"+team+
+				"/"+cluster+".yaml"))+"\n", 1)
 		}
 		fmt.Fprintf(&inputs, "100644 blob %s\t%s.yaml\n", r.Pipe(text, "hash-object", "-w", "--stdin"), cluster)
 	}
-	record := fmt.Sprintf("100644 blob %s\tenvironment.yaml\n040000 tree %s\tinputs\n", r.Git("rev-parse", "env/dev:.sluice/environment.yaml"), r.Pipe(inputs.String(), "mktree"))
+	record := fmt.Sprintf("100644 blob %s\tenvironment.yaml\n040000 tree %s\tinputs\n",
+		r.Git("rev-parse", "env/dev:.sluice/environment.yaml"), r.Pipe(inputs.String(), "mktree"))
 	root := strings.Replace(r.Git("ls-tree", "env/dev"), records, r.Pipe(record, "mktree"), 1)
 	old := r.Pipe(r.Git("log", "-1", "--format=%B", "env/dev"), "commit-tree", r.Pipe(root+"\n", "mktree"))
 	r.Git("update-ref", "refs/heads/env/dev", old)
@@ -88,7 +95,9 @@ func TestAWorkspaceThatFailsIsHeld(t *testing.T) {
 		"a manifest":     func(r *hydratetest.Repo) { r.Write("workspaces/team-a/m/web.yaml", "kind: [\n") },
 		"the app's file": func(r *hydratetest.Repo) { r.Write("workspaces/team-a/apps/web/app.yaml", "kind: [\n") },
 		"a file not its own": func(r *hydratetest.Repo) {
-			r.Write("workspaces/team-a/apps/web/app.yaml", strings.Replace(r.Read("workspaces/team-a/apps/web/app.yaml"), "manifests: {path: m}", "kustomize: {path: k}", 1))
+			r.Write("workspaces/team-a/apps/web/app.yaml",
+				strings.Replace(r.Read("workspaces/team-a/apps/web/app.yaml"), "manifests: {path: m}",
+					"kustomize: {path: k}", 1))
 			r.Write("workspaces/team-a/k/kustomization.yaml", "resources: [../../../shared]\n")
 			r.Write("shared/kustomization.yaml", "resources: [web.yaml]\n")
 			r.Write("shared/web.yaml", r.Read("m/web.yaml"))
@@ -106,7 +115,8 @@ func TestAWorkspaceThatFailsIsHeld(t *testing.T) {
 			r.Commit("break team-a")
 			result := hydrateAll(r)
 			dev := result.Environments[0]
-			if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" || result.OK() {
+			if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" ||
+				result.OK() {
 				t.Fatalf("Summary is %s, the dev is %+v", dev.Summary(), dev)
 			}
 			if got := r.Git("rev-parse", "cluster/dev-1:workspaces/team-a"); got != trees {
@@ -117,10 +127,12 @@ func TestAWorkspaceThatFailsIsHeld(t *testing.T) {
 					t.Errorf("%s was not written:\n%s", file, got)
 				}
 			}
-			if got := r.Git("show", "env/dev:.sluice/environment.yaml"); !strings.Contains(got, "team-a/web: \""+first) {
+			if got := r.Git("show", "env/dev:.sluice/environment.yaml"); !strings.Contains(got, "team-a/web: \""+
+				first) {
 				t.Errorf("the record is\n%s", got)
 			}
-			if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-App-Source,valueonly)", "cluster/dev-1"); got != "team-a/web "+first {
+			if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-App-Source,valueonly)",
+				"cluster/dev-1"); got != "team-a/web "+first {
 				t.Errorf("the trailer is %q", got)
 			}
 			found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil, time.Now())
@@ -146,7 +158,8 @@ func TestAWorkspaceWithoutAnEarlierStateFailsTheEnvironment(t *testing.T) {
 	r := tenants(t)
 	r.Write("workspaces/team-a/apps/web/app.yaml", "kind: [\n")
 	r.Commit("break team-a")
-	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusFailed || !strings.Contains(dev.Reason, "workspace team-a") {
+	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusFailed ||
+		!strings.Contains(dev.Reason, "workspace team-a") {
 		t.Errorf("Summary is %s", dev.Summary())
 	}
 }
@@ -171,13 +184,16 @@ func TestMassDeletionsHoldTheWorkspace(t *testing.T) {
 	r.Write("workspaces/team-b/m/web.yaml", objects(append(many[1:], "m")...))
 	r.Commit("team-a removes most")
 	dev := hydrateAll(r).Environments[0]
-	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" || !strings.Contains(dev.Held[0].Reason, "22 of its 24 objects would go") {
+	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" ||
+		!strings.Contains(dev.Held[0].Reason, "22 of its 24 objects would go") {
 		t.Fatalf("Summary is %s", dev.Summary())
 	}
-	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-a/web"); !strings.Contains(got, "configmap-b") {
+	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-a/web"); !strings.Contains(got,
+		"configmap-b") {
 		t.Errorf("team-a has\n%s", got)
 	}
-	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-b/web"); !strings.Contains(got, "configmap-m") || strings.Contains(got, "configmap-a.") {
+	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-b/web"); !strings.Contains(got,
+		"configmap-m") || strings.Contains(got, "configmap-a.") {
 		t.Errorf("team-b has\n%s", got)
 	}
 	dev = r.Hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = nil, 24 }).Environments[0]
@@ -186,7 +202,8 @@ func TestMassDeletionsHoldTheWorkspace(t *testing.T) {
 	}
 	r.Write("m/web.yaml", objects("a"))
 	r.Commit("the fleet removes most")
-	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusRefused || !strings.Contains(dev.Reason, "22 of 50 objects would go") {
+	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusRefused ||
+		!strings.Contains(dev.Reason, "22 of 50 objects would go") {
 		t.Errorf("the fleet: %s", dev.Summary())
 	}
 }

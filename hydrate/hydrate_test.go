@@ -32,7 +32,8 @@ func expect(r *hydratetest.Repo, result *hydrate.Result, want ...string) {
 func TestOnlyChangedTargetsAreRenderedAndMoved(t *testing.T) {
 	r := hydratetest.Demo(t)
 	expect(r, r.Hydrate(nil), "dev updated 7/7 moved 2", "staging updated 7/7 moved 2", "prod updated 11/11 moved 3")
-	expect(r, r.Hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0", "prod unchanged 0/11 moved 0")
+	expect(r, r.Hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0",
+		"prod unchanged 0/11 moved 0")
 	for _, c := range []string{"dev-1", "prod-eu-1", "prod-edge-1"} {
 		env, _, _ := strings.Cut(c, "-")
 		if tree, sub := r.Git("rev-parse", "cluster/"+c+"^{tree}"), r.Git("rev-parse", "env/"+env+":"+c); tree != sub {
@@ -42,7 +43,9 @@ func TestOnlyChangedTargetsAreRenderedAndMoved(t *testing.T) {
 	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
 	r.Commit("Canada")
 	expect(r, r.Hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 1/11 moved 1")
-	if got := r.Git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)", "--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got, "A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
+	if got := r.Git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)",
+		"--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got,
+		"A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
 		t.Errorf("the result of Git is %q", got)
 	}
 	r.Write("README.md", "nobody reads this\n")
@@ -74,7 +77,8 @@ func TestOnlyEnvironmentsOfTheTrunkAreWritten(t *testing.T) {
 	r.Commit("break prod")
 	result := r.Hydrate(none)
 	expect(r, result, "dev updated 0/7 moved 0", "staging checked 7/7 moved 0", "prod failed 11/11 moved 0")
-	if f := result.Environments[2].Failures; result.OK() || len(f) != 1 || f[0].Cluster != "prod-us-1" || !strings.Contains(f[0].Message, "replicas") {
+	if f := result.Environments[2].Failures; result.OK() || len(f) != 1 || f[0].Cluster != "prod-us-1" ||
+		!strings.Contains(f[0].Message, "replicas") {
 		t.Errorf("the failures are %+v", f)
 	}
 }
@@ -91,7 +95,8 @@ func TestRemovedAppsAndTheDeletionLimit(t *testing.T) {
 	r.Git("rm", "-rq", "apps/monitor", "apps/gateway")
 	r.Commit("hardly anything")
 	result := r.Hydrate(nil)
-	if e := result.Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--max-deletions") {
+	if e := result.Environments[2]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "--max-deletions") {
 		t.Errorf("the entry is %+v", e)
 	}
 	result = r.Hydrate(func(q *hydrate.Request) { q.MaxDeletions = 1000 })
@@ -117,12 +122,14 @@ func TestRetiredAndFrozenClusters(t *testing.T) {
 	if got := r.Git("rev-parse", "cluster/prod-eu-1"); got != before {
 		t.Error("a frozen cluster moved")
 	}
-	if got := r.Git("ls-tree", "--name-only", "env/prod"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "prod-eu-1") {
+	if got := r.Git("ls-tree", "--name-only", "env/prod"); strings.Contains(got, "prod-edge-1") ||
+		!strings.Contains(got, "prod-eu-1") {
 		t.Errorf("env/prod holds %s", got)
 	}
 	r.Git("rev-parse", "cluster/prod-edge-1")
 	r.Hydrate(func(q *hydrate.Request) { q.Prune = true })
-	if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "cluster/prod-us-1") {
+	if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod-edge-1") ||
+		!strings.Contains(got, "cluster/prod-us-1") {
 		t.Errorf("after --prune: %s", got)
 	}
 }
@@ -141,7 +148,8 @@ func TestUnfrozenClusterWithoutTargets(t *testing.T) {
 	r.Commit("freeze, and remove all apps")
 	many := func(q *hydrate.Request) { q.MaxDeletions = 1000 }
 	r.Hydrate(many)
-	if got := r.Git("ls-tree", "-r", "--name-only", "env/prod"); !strings.Contains(got, "prod-eu-1/shop") || strings.Contains(got, "prod-us-1/shop") {
+	if got := r.Git("ls-tree", "-r", "--name-only", "env/prod"); !strings.Contains(got, "prod-eu-1/shop") ||
+		strings.Contains(got, "prod-us-1/shop") {
 		t.Fatalf("the test is void: env/prod has\n%s", got)
 	}
 	r.Write(file, string(active))
@@ -165,24 +173,29 @@ func TestForeignCommitsAreNotOverwritten(t *testing.T) {
 	r.Write("README.md", "x\n")
 	r.Commit("next")
 	result := r.Hydrate(nil)
-	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--overwrite-foreign") {
+	if e := result.Environments[0]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "--overwrite-foreign") {
 		t.Errorf("the entry is %+v", e)
 	}
 	if !result.Environments[2].Status.OK() {
 		t.Errorf("a foreign commit in one environment stopped another: %+v", result.Environments[2])
 	}
-	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"}, time.Now())
-	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"},
+		time.Now())
+	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 ||
+		found[0].Differences[0].Path != "hotfix.yaml" {
 		t.Errorf("the found is %+v, the error is %v", found, err)
 	}
 	result = r.Hydrate(func(q *hydrate.Request) { q.Overwrite = true })
-	if !result.OK() || strings.Contains(r.Git("ls-tree", "--name-only", "env/dev"), "hotfix") || !strings.Contains(r.Git("log", "--format=%s", "env/dev"), "a human's hotfix") {
+	if !result.OK() || strings.Contains(r.Git("ls-tree", "--name-only", "env/dev"), "hotfix") ||
+		!strings.Contains(r.Git("log", "--format=%s", "env/dev"), "a human's hotfix") {
 		t.Errorf("the environments are %+v", result.Environments[0])
 	}
 	human("cluster/dev-1")
 	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
 	r.Commit("touch shop")
-	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "cluster/dev-1") {
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "cluster/dev-1") {
 		t.Errorf("the entry is %+v", e)
 	}
 }
@@ -193,14 +206,16 @@ func TestDeletedBranchesStayDeleted(t *testing.T) {
 	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
 	r.Commit("touch shop")
 	r.Git("branch", "-qD", "cluster/prod-us-1")
-	if e := r.Hydrate(nil).Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--recreate") {
+	if e := r.Hydrate(nil).Environments[2]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "--recreate") {
 		t.Errorf("the entry is %+v", e)
 	}
 	if !r.Hydrate(func(q *hydrate.Request) { q.Recreate = true }).OK() {
 		t.Error("--recreate did not create the branch")
 	}
 	r.Git("branch", "-qD", "env/dev")
-	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "deleted env/dev") {
 		t.Errorf("the entry is %+v", e)
 	}
 }
@@ -217,11 +232,13 @@ func TestOlderStateNeverOverwritesNewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := r.Hydrate(func(q *hydrate.Request) { q.Commit = old })
-	if e := result.Environments[0]; e.Status != hydrate.StatusSuperseded || !result.OK() || r.Git("rev-parse", "env/dev") != tip {
+	if e := result.Environments[0]; e.Status != hydrate.StatusSuperseded || !result.OK() ||
+		r.Git("rev-parse", "env/dev") != tip {
 		t.Errorf("the entry is %+v", e)
 	}
 	r.Git("commit", "-q", "--amend", "-m", "rewritten")
-	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "rewritten") {
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused ||
+		!strings.Contains(e.Reason, "rewritten") {
 		t.Errorf("the entry is %+v", e)
 	}
 }
@@ -235,18 +252,22 @@ spec: {group: example.com, scope: %s, names: {kind: %s, plural: x}, versions: []
 func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
 	r := hydratetest.Demo(t)
 	app := func(name, manifests string) {
-		r.Write("apps/"+name+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+name+"}\nspec: {namespace: own, placement: {matchLabels: {cluster: dev-1}}, source: {manifests: {path: m/"+name+"}}}\n")
+		r.Write("apps/"+name+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+name+
+			"}\nspec: {namespace: own, placement: {matchLabels: {cluster: dev-1}}, source: {manifests: {path: m/"+name+
+			"}}}\n")
 		r.Write("m/"+name+"/all.yaml", manifests)
 	}
 	app("objects", "apiVersion: example.com/v1\nkind: Wide\nmetadata: {name: w}\n---\napiVersion: example.com/v1\nkind: Narrow\nmetadata: {name: n1}\n---\napiVersion: example.com/v1\nkind: Unknown\nmetadata: {name: u}\n")
-	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Namespaced", "Narrow"))
+	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+
+		fmt.Sprintf(crd, "narrows", "Namespaced", "Narrow"))
 	r.Commit("custom kinds")
 	result := r.Hydrate(nil)
 	if !result.OK() {
 		t.Fatalf("the result is %+v", result)
 	}
 	show := func(name string) string { return r.Git("show", "env/dev:dev-1/objects/"+name+".yaml") }
-	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") || !strings.Contains(show("unknown-u"), "namespace: own") {
+	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") ||
+		!strings.Contains(show("unknown-u"), "namespace: own") {
 		t.Errorf("%s\nshow is\n%s\nshow is\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
 	}
 	if w := result.Environments[0].Notes; len(w) != 1 || !strings.Contains(w[0].Message, "Unknown.example.com") {
@@ -268,10 +289,13 @@ func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
 
 func TestUnstableOutput(t *testing.T) {
 	r := hydratetest.Demo(t)
-	r.Write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: a}\n")
+	r.Write("charts/web/templates/secret.yaml",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: a}\n")
 	r.Commit("random")
 	result := r.Hydrate(nil)
-	if e := result.Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "stringData.password") || !strings.Contains(e.Failures[0].Message, "unstable: keep") {
+	if e := result.Environments[0]; e.Status != hydrate.StatusFailed ||
+		!strings.Contains(e.Failures[0].Message, "stringData.password") ||
+		!strings.Contains(e.Failures[0].Message, "unstable: keep") {
 		t.Fatalf("the entry is %+v", e)
 	}
 	for _, app := range []string{"shop", "gateway"} {
@@ -290,7 +314,8 @@ func TestUnstableOutput(t *testing.T) {
 	if first == secret("prod-us-1") {
 		t.Error("two clusters have one password")
 	}
-	r.Write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: b}\n")
+	r.Write("charts/web/templates/secret.yaml",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: b}\n")
 	r.Commit("fixed changes")
 	r.Hydrate(nil)
 	if got := secret("prod-eu-1"); got != strings.Replace(first, "fixed: a", "fixed: b", 1) {
@@ -306,20 +331,27 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text, want string
 	}{
-		"identity twice": {"manifests/baseline/again.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline, labels: {a: b}}\n", "Namespace baseline is rendered twice, from manifests/baseline/again.yaml and from manifests/baseline/"},
-		"no object":      {"manifests/baseline/x.yaml", "hello\n", `manifests/baseline/x.yaml: document 1`},
-		"remote base":    {"kustomize/monitor/overlays/dev/kustomization.yaml", "resources: [\"https://example.com/x\"]\n", "https://example.com/x"},
-		"unset":          {"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n", "apps/shop/layers/global/values.yaml:1:4"},
-		"schema":         {"apps/shop/layers/global/values.yaml", "image: {repository: 1, tag: x}\nhost: x\n", "values.schema.json"},
-		"template":       {"charts/web/templates/x.yaml", "{{ fail \"not like this\" }}\n", "not like this"},
-		"unlocked":       {"apps/baseline/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock"},
+		"identity twice": {"manifests/baseline/again.yaml",
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline, labels: {a: b}}\n",
+			"Namespace baseline is rendered twice, from manifests/baseline/again.yaml and from manifests/baseline/"},
+		"no object": {"manifests/baseline/x.yaml", "hello\n", `manifests/baseline/x.yaml: document 1`},
+		"remote base": {"kustomize/monitor/overlays/dev/kustomization.yaml",
+			"resources: [\"https://example.com/x\"]\n", "https://example.com/x"},
+		"unset": {"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n",
+			"apps/shop/layers/global/values.yaml:1:4"},
+		"schema": {"apps/shop/layers/global/values.yaml", "image: {repository: 1, tag: x}\nhost: x\n",
+			"values.schema.json"},
+		"template": {"charts/web/templates/x.yaml", "{{ fail \"not like this\" }}\n", "not like this"},
+		"unlocked": {"apps/baseline/app.yaml",
+			"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := hydratetest.Demo(t)
 			r.Write(c.file, c.text)
 			r.Commit("break")
 			e := r.Hydrate(nil).Environments[0]
-			if e.Status != hydrate.StatusFailed || len(e.Failures) == 0 || !strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
+			if e.Status != hydrate.StatusFailed || len(e.Failures) == 0 ||
+				!strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
 				t.Errorf("the entry is %+v", e)
 			}
 			if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "env/dev") {
@@ -332,7 +364,8 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Commit("link")
-	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "symbolic link") {
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusFailed ||
+		!strings.Contains(e.Failures[0].Message, "symbolic link") {
 		t.Errorf("the entry is %+v", e)
 	}
 }
@@ -358,7 +391,8 @@ func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := h.Hydrate(t.Context(), hydrate.Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}})
+		result, err := h.Hydrate(t.Context(), hydrate.Request{Commit: c, Write: true,
+			Environments: []string{"dev", "staging", "prod"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +401,8 @@ func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 				continue
 			}
 			if a, b := r.Git("rev-parse", e.Branch+"^{tree}"), fresh.Git("rev-parse", e.Branch+"^{tree}"); a != b {
-				t.Errorf("seed %d: %s: step by step %s, at once %s:\n%s", seed, e.Branch, a, b, fresh.Git("-C", r.Dir, "diff", "--stat", a, b))
+				t.Errorf("seed %d: %s: step by step %s, at once %s:\n%s", seed, e.Branch, a, b,
+					fresh.Git("-C", r.Dir, "diff", "--stat", a, b))
 			}
 		}
 	}
@@ -383,26 +418,32 @@ func edit(r *hydratetest.Repo, rng *rand.Rand) {
 	case 2:
 		r.Write("kustomize/monitor/base/collector.conf", fmt.Sprintf("interval = %d\n", n))
 	case 3:
-		r.Write("manifests/baseline/more.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n", n))
+		r.Write("manifests/baseline/more.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n",
+			n))
 	case 4:
-		r.Write("clusters/dev-2.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-2, labels: {region: eu-west-1}}\nspec: {environment: dev, class: core, vars: {shortName: d%d, lbRange: x}}\n", n))
+		r.Write("clusters/dev-2.yaml",
+			fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-2, labels: {region: eu-west-1}}\nspec: {environment: dev, class: core, vars: {shortName: d%d, lbRange: x}}\n", n))
 	case 5:
 		r.Write("apps/gateway/layers/class/edge/values.yaml", fmt.Sprintf("config: {n: %d}\n", n))
 	default:
-		r.Write("charts/web/values.yaml", fmt.Sprintf("replicas: %d\nimage: {repository: r, tag: t}\nlogLevel: info\nhost: \"\"\nresources: {}\nenv: {}\nconfig: {}\n", n))
+		r.Write("charts/web/values.yaml",
+			fmt.Sprintf("replicas: %d\nimage: {repository: r, tag: t}\nlogLevel: info\nhost: \"\"\nresources: {}\nenv: {}\nconfig: {}\n", n))
 	}
 }
 
 func TestComponentsReferenceFilesOutsideTheirFolder(t *testing.T) {
 	r := hydratetest.Demo(t)
-	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
-	r.Write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
+	r.Write("shared/team/kustomization.yaml",
+		"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
+	r.Write("apps/shop/layers/environment/dev/kustomization.yaml",
+		"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
 	r.Commit("team")
 	r.Hydrate(nil)
 	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
 		t.Errorf("\nthe result of Git is %s", got)
 	}
-	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
+	r.Write("shared/team/kustomization.yaml",
+		"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
 	r.Commit("red")
 	expect(r, r.Hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
 	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {

@@ -67,7 +67,8 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
+	sources := source.NewReader(c.Store, c.Archives,
+		c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust).Assuming(c.Assumed).Pinning(c.Pins)
 	if c.Alone {
 		sources.Alone(c.Only...)
 	}
@@ -87,8 +88,8 @@ func (h *Hydrator) WithBranches(b gitstore.Branches) *Hydrator {
 	return &out
 }
 
-// WithSource returns a Hydrator that writes only commits of the trunk of a remote; see Config.Source. It shares fleets and
-// renderings with h.
+// WithSource returns a Hydrator that writes only commits of the trunk of a remote; see Config.Source. It shares fleets
+// and renderings with h.
 func (h *Hydrator) WithSource(remote gitstore.Branches) *Hydrator {
 	out := *h
 	out.Source = remote

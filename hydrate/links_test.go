@@ -38,7 +38,8 @@ func TestLinksInCharts(t *testing.T) {
 	link("../../../clusters", "templates/all")
 	r.Commit("a link that leaves the chart")
 	e = r.Hydrate(nil).Environments[0]
-	if e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "templates/all is a symbolic link") || !strings.Contains(e.Failures[0].Message, "outside the chart") {
+	if e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message,
+		"templates/all is a symbolic link") || !strings.Contains(e.Failures[0].Message, "outside the chart") {
 		t.Errorf("the entry is %+v", e)
 	}
 }

@@ -37,8 +37,9 @@ type clusterPlan struct {
 	only    []string         // apps that may have changed; nil for all
 	inputs  *branch.Recorded // on the branch
 	jobs    []render.Job
-	changes map[string]bool // apps that are rendered, removed or failed; the tree of every other app on the branch is reused
-	removed []string        // apps to remove
+	// apps that are rendered, removed or failed; the tree of every other app on the branch is reused
+	changes map[string]bool
+	removed []string // apps to remove
 }
 
 // planRequest is the input of plan.
@@ -53,7 +54,8 @@ type planRequest struct {
 
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
-	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
+	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{},
+		notes: notes{}, held: r.held}
 	clusters := r.view.Fleet.ClustersOf(r.environment)
 	present, listed := make(map[string]bool, len(clusters)), branch.WorkspaceReader{}
 	for _, c := range clusters {
@@ -96,9 +98,11 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	return p, nil
 }
 
-// lacksWorkspace reports whether the branch has nothing of a cluster, or nothing of a workspace with targets there. The repository of such a
-// workspace could not be read when the branch was written, so no change of the fleet since then tells of the workspace.
-func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, listed *branch.WorkspaceReader) (bool, error) {
+// lacksWorkspace reports whether the branch has nothing of a cluster, or nothing of a workspace with targets there. The
+// repository of such a workspace could not be read when the branch was written, so no change of the fleet since then
+// tells of the workspace.
+func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.Store, c *fleet.Cluster,
+	listed *branch.WorkspaceReader) (bool, error) {
 	tree := p.state.Clusters[c.Name]
 	if tree.IsZero() {
 		return true, nil
@@ -114,7 +118,10 @@ func (p *environmentPlan) lacksWorkspace(ctx context.Context, store *gitstore.St
 		if w.Err != nil || has[w.Name] || p.held[w.Name] != nil || !w.Reaches(c) {
 			continue
 		}
-		if slices.ContainsFunc(p.view.Fleet.Apps, func(a *fleet.App) bool { return a.Workspace() == w && p.view.Fleet.Places(a, c) }) {
+		if slices.ContainsFunc(p.view.Fleet.Apps, func(a *fleet.App) bool {
+			return a.Workspace() == w &&
+				p.view.Fleet.Places(a, c)
+		}) {
 			return true, nil
 		}
 	}
@@ -140,7 +147,8 @@ func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Stor
 }
 
 // planCluster divides a cluster's targets into those to render and those to keep. It modifies only c.
-func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store, c *clusterPlan, all bool) ([]Failure, error) {
+func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store, c *clusterPlan, all bool) ([]Failure,
+	error) {
 	c.inputs = p.state.Recorded(store, c.cluster.Name)
 	targets, trees, err := p.candidates(ctx, store, c)
 	if err != nil {
@@ -181,8 +189,10 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	return failures, ctx.Err()
 }
 
-// candidates returns the targets of a cluster that may have changed, and the trees of the apps that the branch has of them.
-func (p *environmentPlan) candidates(ctx context.Context, store *gitstore.Store, c *clusterPlan) ([]fleet.Target, map[string]gitstore.Hash, error) {
+// candidates returns the targets of a cluster that may have changed, and the trees of the apps that the branch has of
+// them.
+func (p *environmentPlan) candidates(ctx context.Context, store *gitstore.Store, c *clusterPlan) ([]fleet.Target,
+	map[string]gitstore.Hash, error) {
 	trees := map[string]gitstore.Hash{}
 	tree := p.state.Clusters[c.cluster.Name]
 	if c.only == nil {
@@ -255,8 +265,8 @@ func (p *environmentPlan) jobs() []render.Job {
 	return out
 }
 
-// touchedSince returns what the change from a source commit to the view can affect. It returns nil, which means everything, if it cannot
-// read that commit or its fleet is invalid.
+// touchedSince returns what the change from a source commit to the view can affect. It returns nil, which means
+// everything, if it cannot read that commit or its fleet is invalid.
 func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View) (*source.Touched, error) {
 	hash, err := gitstore.ParseHash(from)
 	if err != nil {

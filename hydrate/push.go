@@ -13,10 +13,12 @@ import (
 
 // push moves the branches of an environment. If the first run of an environment needs several pushes, push
 // creates the marker branch before the first push and deletes it after the last one.
-func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move, w *gitstore.Writer) (Status, string, error) {
+func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move,
+	w *gitstore.Writer) (Status, string, error) {
 	options := gitstore.PushOptions{PerPush: r.request.PerPush}
 	marker, mark := r.refs.Marker(out.Name)
-	if target, err := gitstore.ParseHash(out.New); created && err == nil && r.request.PerPush > 0 && len(moves) > r.request.PerPush && mark.IsZero() {
+	if target, err := gitstore.ParseHash(out.New); created && err == nil && r.request.PerPush > 0 &&
+		len(moves) > r.request.PerPush && mark.IsZero() {
 		results, err := r.h.Branches.Push(ctx, w, []gitstore.Move{{Branch: marker, New: target}}, options)
 		if err != nil {
 			return "", "", err
@@ -41,8 +43,8 @@ func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, mo
 	return status, reason, nil
 }
 
-// RequireSigner returns an *admit.RefusedError for moves to commits that spec.signers does not allow, because the next run
-// would treat these commits as foreign. Call it before every push of Sluice's own commits. An empty list allows all
+// RequireSigner returns an *admit.RefusedError for moves to commits that spec.signers does not allow, because the next
+// run would treat these commits as foreign. Call it before every push of Sluice's own commits. An empty list allows all
 // signers.
 func RequireSigner(ctx context.Context, store *gitstore.Store, moves []gitstore.Move, allowed signers.List) error {
 	if allowed.Empty() {

@@ -27,8 +27,8 @@ type Request struct {
 	Overwrite     bool     // commit on top of commits that Sluice did not make
 	MaxDeletions  int      // limit of deleted objects per environment; 0: the fleet's setting
 	PerPush       int      // refs in one push; 0: no limit
-	// Checked keeps the results of environments that a run does not write, so that one that waits for a promotion is rendered once for each
-	// commit and not in every run. Runs for several repositories may share it. Nil keeps none.
+	// Checked keeps the results of environments that a run does not write, so that one that waits for a promotion is
+	// rendered once for each commit and not in every run. Runs for several repositories may share it. Nil keeps none.
 	Checked *lru.Cache[EnvironmentResult]
 }
 
@@ -120,10 +120,14 @@ type ClusterResult struct {
 
 // OK reports whether every environment is at the commit, with every workspace.
 func (r *Result) OK() bool {
-	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() || len(e.Held) > 0 })
+	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool {
+		return !e.Status.OK() ||
+			len(e.Held) > 0
+	})
 }
 
-// Summary describes the result in one line: "dev: updated, 7 targets (1 rendered); 2 objects changed; 1 cluster branch moved".
+// Summary describes the result in one line: "dev: updated, 7 targets (1 rendered); 2 objects changed; 1 cluster branch
+// moved".
 func (e *EnvironmentResult) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Name, e.Status)

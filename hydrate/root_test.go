@@ -34,7 +34,8 @@ func TestHydratorMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]string{
-			"drySha": r.Git("rev-parse", "HEAD"), "repoURL": "https://git.example.com/acme/fleet", "author": "A <a@example.com>", "date": "2024-01-02T03:04:05+01:00",
+			"drySha": r.Git("rev-parse", "HEAD"), "repoURL": "https://git.example.com/acme/fleet",
+			"author": "A <a@example.com>", "date": "2024-01-02T03:04:05+01:00",
 			"subject": "Tell other tools", "body": "They read it.\n\nAcked-by: B",
 		}
 		for key, value := range want {

@@ -30,7 +30,8 @@ func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(), Warnings: v.Problems.Warnings()}}
+	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(),
+		Warnings: v.Problems.Warnings()}}
 	defer run.close()
 	if err := run.prepare(ctx); err != nil {
 		return nil, err
@@ -69,8 +70,9 @@ type run struct {
 	view    *source.View
 	result  *Result
 	writers []*gitstore.Writer
-	refs    *admit.Refs   // nil before they are listed
-	trunks  *admit.Trunks // of the source's remote, with the branches that prepare listed; nil if there is no remote, or they are out of date
+	refs    *admit.Refs // nil before they are listed
+	// of the source's remote, with the branches that prepare listed; nil if there is no remote, or they are out of date
+	trunks  *admit.Trunks
 	admit   admit.Checker // checks each environment before it is rendered
 	signers signers.List  // spec.signers of the trunk
 }
@@ -121,8 +123,9 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 	}
 }
 
-// attempt takes the check of an environment that it does not write from Request.Checked, if nothing can have changed since: it depends on the
-// commit, which pins all content that it renders, on the commit of the environment branch, and on the signers whose commits count there.
+// attempt takes the check of an environment that it does not write from Request.Checked, if nothing can have changed
+// since: it depends on the commit, which pins all content that it renders, on the commit of the environment branch, and
+// on the signers whose commits count there.
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	ref := r.view.Fleet.EnvironmentBranch(name)
 	tip := r.refs.Output[ref]
@@ -130,13 +133,15 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 		return r.renderEnvironment(ctx, name, ref, tip, write)
 	}
 	commit := r.request.Commit
-	key := fmt.Sprintf("%s\x00%s\x00%s %s\x00%s %s %s %s", r.h.Branches, name, ref, tip, commit.Hash, commit.Tree, r.signers.ID(), r.h.Version)
+	key := fmt.Sprintf("%s\x00%s\x00%s %s\x00%s %s %s %s", r.h.Branches, name, ref, tip, commit.Hash, commit.Tree,
+		r.signers.ID(), r.h.Version)
 	if have, ok := r.request.Checked.Get(key); ok {
 		have.Rendered, have.Reused = 0, have.Targets
 		return &have, nil
 	}
 	out, err := r.renderEnvironment(ctx, name, ref, tip, false)
-	if err == nil && out.Status == StatusChecked && len(out.Failures)+len(out.Held) == 0 { // a failure may end, such as that of a network
+	// a failure may end, such as that of a network
+	if err == nil && out.Status == StatusChecked && len(out.Failures)+len(out.Held) == 0 {
 		have := *out
 		have.Notes = nil // they are about targets that this run rendered
 		r.request.Checked.Add(key, have)
@@ -144,7 +149,8 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	return out, err
 }
 
-func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitstore.Hash, write bool) (*EnvironmentResult, error) {
+func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitstore.Hash,
+	write bool) (*EnvironmentResult, error) {
 	out := &EnvironmentResult{Name: name, Branch: ref, Old: hashText(tip)}
 	st, err := r.state(ctx, name, ref, tip)
 	if err != nil {
@@ -181,9 +187,10 @@ func (r *run) renderEnvironment(ctx context.Context, name, ref string, tip gitst
 // errHeld means that an environment must be rendered again, because a workspace is held: it keeps its earlier state.
 var errHeld = errors.New("a workspace is held")
 
-// writeEnvironment renders an environment and writes it. It returns errHeld if it has added a workspace to held, one of whose targets cannot
-// be written; and an error of package admit if the environment must not be written.
-func (r *run) writeEnvironment(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds, write bool) error {
+// writeEnvironment renders an environment and writes it. It returns errHeld if it has added a workspace to held, one of
+// whose targets cannot be written; and an error of package admit if the environment must not be written.
+func (r *run) writeEnvironment(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds,
+	write bool) error {
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
 		return err
@@ -260,8 +267,10 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched *source.Touched
-	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
-	together := false                                           // otherwise the files of clusters that do not change would keep their old form
+	// otherwise parts of the branch are older than its source commit
+	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0
+	// otherwise the files of clusters that do not change would keep their old form
+	together := false
 	if len(r.view.Fleet.Workspaces) > 0 {
 		var err error
 		if together, err = st.Together(ctx, r.h.Store); err != nil {
@@ -275,5 +284,6 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held})
+	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all,
+		held: held})
 }

@@ -22,7 +22,8 @@ import (
 
 // scopes returns the custom kinds that the environment defines after this run. It starts from the record of the
 // branch, and reads all definitions only if one of them changes or disappears.
-func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds, error) {
+func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds,
+	error) {
 	out := maps.Clone(p.state.Kinds)
 	stale := len(p.left) > 0
 	for _, c := range p.clusters {
@@ -49,7 +50,8 @@ func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, out
 }
 
 // rescan collects the definitions of the kept targets and of the outcomes.
-func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds, error) {
+func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds,
+	error) {
 	out := branch.Kinds{}
 	seen := map[gitstore.Hash]bool{}
 	replaced := map[[2]string]bool{}
@@ -88,7 +90,8 @@ func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, out
 }
 
 // rescope renders again the kept targets that have objects of kinds whose scope changes.
-func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool, w *gitstore.Writer) ([]*render.Outcome, error) {
+func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool,
+	w *gitstore.Writer) ([]*render.Outcome, error) {
 	var jobs []render.Job
 	for _, c := range p.view.Fleet.ClustersOf(p.name) {
 		if p.state.Clusters[c.Name].IsZero() || c.State != "active" {
@@ -115,7 +118,8 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 }
 
 // rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
-func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string) (*render.Job, error) {
+func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster,
+	name string) (*render.Job, error) {
 	app, ok := p.view.Fleet.App(name)
 	if !ok || p.held.has(name) || !p.view.Fleet.Places(app, c) {
 		return nil, nil //nolint:nilnil // not a target any more
@@ -153,11 +157,14 @@ func (p *environmentPlan) addNotes(outcomes []*render.Outcome, scopes branch.Kin
 		}
 		if t := o.Target.Imported(); t != nil {
 			for _, file := range t.StandIns {
-				p.notes.add(o.Target.Cluster.Name, o.Target.App.Name, fmt.Sprintf("it is rendered with the values of %s, which stand in for an object that is not in Git", file))
+				p.notes.add(o.Target.Cluster.Name, o.Target.App.Name,
+					fmt.Sprintf("it is rendered with the values of %s, which stand in for an object that is not in Git",
+						file))
 			}
 		}
 		for _, kind := range o.Assumes() {
-			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.Target.Scope(k) == manifest.ScopeUnknown {
+			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown &&
+				o.Target.Scope(k) == manifest.ScopeUnknown {
 				unknown[kind] = true
 			}
 		}

@@ -31,13 +31,15 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 	return h.show(ctx, tree, cluster, app, nil)
 }
 
-// ShowOver renders one cluster of a tree over an earlier rendering: old has the tree of each app, whose values the fields
-// that are not deterministic keep.
-func (h *Hydrator) ShowOver(ctx context.Context, tree gitstore.Hash, cluster string, old map[string]gitstore.Hash) (*Shown, error) {
+// ShowOver renders one cluster of a tree over an earlier rendering: old has the tree of each app, whose values the
+// fields that are not deterministic keep.
+func (h *Hydrator) ShowOver(ctx context.Context, tree gitstore.Hash, cluster string,
+	old map[string]gitstore.Hash) (*Shown, error) {
 	return h.show(ctx, tree, cluster, "", old)
 }
 
-func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app string, old map[string]gitstore.Hash) (*Shown, error) {
+func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app string,
+	old map[string]gitstore.Hash) (*Shown, error) {
 	v, err := h.Open(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,8 @@ func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app st
 		return nil, fmt.Errorf("the fleet has no cluster %q: `sluice where` lists them", cluster)
 	}
 	if a, known := v.Fleet.App(app); app != "" && (!known || !v.Fleet.Places(a, c)) {
-		return nil, fmt.Errorf("cluster %s does not have the app %q: `sluice where --cluster %s` lists its apps", cluster, app, cluster)
+		return nil, fmt.Errorf("cluster %s does not have the app %q: `sluice where --cluster %s` lists its apps",
+			cluster, app, cluster)
 	}
 	batch := Batch{Environment: c.Environment, State: branch.NewState("")}
 	out := &Shown{}
@@ -77,7 +80,8 @@ func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app st
 }
 
 // addRendered adds the files and failures of one app, or of all if app is empty.
-func addRendered(ctx context.Context, store *gitstore.Store, out *Shown, rendered []Rendered, environment, app string) error {
+func addRendered(ctx context.Context, store *gitstore.Store, out *Shown, rendered []Rendered, environment,
+	app string) error {
 	var err error
 	for _, r := range rendered {
 		switch {

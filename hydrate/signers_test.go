@@ -18,10 +18,19 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 	}
 	t.Parallel()
 	for name, forge := range map[string]func(r *hydratetest.Remote) string{
-		"env/dev":                  func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", r.WithPart("env/dev:dev-edge-1")) },
-		"env/dev, the same tree":   func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", "env/dev") },
-		"cluster/dev-1":            func(r *hydratetest.Remote) string { return r.Bare.Forge("cluster/dev-1", "cluster/dev-edge-1") },
-		"cluster/dev-1, same tree": func(r *hydratetest.Remote) string { return r.Bare.Forge("cluster/dev-1", "cluster/dev-1") },
+		"env/dev": func(r *hydratetest.Remote) string {
+			return r.Bare.Forge("env/dev",
+				r.WithPart("env/dev:dev-edge-1"))
+		},
+		"env/dev, the same tree": func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", "env/dev") },
+		"cluster/dev-1": func(r *hydratetest.Remote) string {
+			return r.Bare.Forge("cluster/dev-1",
+				"cluster/dev-edge-1")
+		},
+		"cluster/dev-1, same tree": func(r *hydratetest.Remote) string {
+			return r.Bare.Forge("cluster/dev-1",
+				"cluster/dev-1")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +43,11 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 			if !strings.Contains(e.Reason, "spec.signers") || !strings.Contains(e.Reason, "--allow-empty -S") {
 				t.Errorf("the reason names no next step: %s", e.Reason)
 			}
-			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
+				q *hydrate.Request) {
+				sign(c, q)
+				q.Overwrite = true
+			}), hydrate.StatusUpdated, "")
 			r.Next("Y")
 			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
 		})
@@ -60,12 +73,14 @@ func TestEmptySignedCommitsAcceptABranch(t *testing.T) {
 			t.Fatal(err)
 		}
 		hash, err := w.Commit(gitstore.CommitSpec{
-			Tree: tip.Tree, Parents: []gitstore.Hash{tip.Hash}, Author: tip.Author, Committer: tip.Committer, Message: "accept\n", Signer: signer,
+			Tree: tip.Tree, Parents: []gitstore.Hash{tip.Hash}, Author: tip.Author, Committer: tip.Committer,
+			Message: "accept\n", Signer: signer,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved, err := store.Local().Push(t.Context(), w, []gitstore.Move{{Branch: name, Old: tip.Hash, New: hash}}, gitstore.PushOptions{})
+		moved, err := store.Local().Push(t.Context(), w, []gitstore.Move{{Branch: name, Old: tip.Hash, New: hash}},
+			gitstore.PushOptions{})
 		if err != nil || moved[0].Err() != nil {
 			t.Fatal(err, moved)
 		}
@@ -116,7 +131,11 @@ func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	tree := r.Bare.Pipe("", "mktree")
 	r.Bare.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
 	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "--recreate")
-	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Recreate = true }), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
+		q *hydrate.Request) {
+		sign(c, q)
+		q.Recreate = true
+	}), hydrate.StatusUpdated, "")
 }
 
 // The trunk of a new environment is that of the remote's default branch, not the one that the commit names.
@@ -149,7 +168,11 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 			r.Bare.Git("update-ref", "refs/heads/"+name, from)
 			r.Next("X")
 			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "not for this branch")
-			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
+				q *hydrate.Request) {
+				sign(c, q)
+				q.Overwrite = true
+			}), hydrate.StatusUpdated, "")
 		})
 	}
 }
@@ -165,5 +188,9 @@ func TestClustersAreNotWrittenWithoutAnAllowedKey(t *testing.T) {
 	if got := r.Bare.Git("branch", "--list", "cluster/dev-1"); got != "" {
 		t.Error(got)
 	}
-	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); recreate(c, q) }), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config,
+		q *hydrate.Request) {
+		sign(c, q)
+		recreate(c, q)
+	}), hydrate.StatusUpdated, "")
 }

@@ -22,12 +22,14 @@ type written struct {
 	confined []ChangedTarget          // rendered targets of workspaces
 	source   rollout.Source           // what the branch will record
 	counts   ObjectCounts
-	removed  map[string]int // removed objects by workspace; those of the fleet itself and of removed clusters have the name ""
+	// removed objects by workspace; those of the fleet itself and of removed clusters have the name ""
+	removed map[string]int
 }
 
 // execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
 // If targets fail, it adds their failures to the plan and writes no tree.
-func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source string, w *gitstore.Writer) (*written, int, error) {
+func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source string, w *gitstore.Writer) (*written, int,
+	error) {
 	outcomes, err := h.render(ctx, p.name, p.jobs(), w)
 	if err != nil {
 		return nil, 0, err
@@ -95,7 +97,8 @@ func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
 		}
 	}
 	for _, name := range b.plan.left {
-		e, err := branch.CountEdit(ctx, b.store, b.plan.state.Clusters[name], gitstore.Hash{}, func(string) string { return "" })
+		e, err := branch.CountEdit(ctx, b.store, b.plan.state.Clusters[name], gitstore.Hash{},
+			func(string) string { return "" })
 		if err != nil {
 			return err
 		}

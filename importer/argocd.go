@@ -25,15 +25,19 @@ import (
 )
 
 // argocd reads an entry of Argo CD.
-func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
+func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
+	fleet.Problems) {
 	entry := request.Entry.ArgoCD
-	clusters, names := slices.Clone(request.Clusters), map[string]string{} // as Argo CD names them; to the fleet's names
+	// as Argo CD names them; to the fleet's names
+	clusters, names := slices.Clone(request.Clusters), map[string]string{}
 	for n := range clusters {
 		c := &clusters[n]
 		c.Name = cmp.Or(entry.Clusters[c.Name].Name, c.Name)
 		if other, twice := names[c.Name]; twice {
 			return nil, fleet.Problems{{
-				File: "sluice.yaml", Severity: fleet.SeverityError, Message: fmt.Sprintf("spec.import: argocd: the clusters %s and %s have the same name %q in Argo CD", other, request.Clusters[n].Name, c.Name),
+				File: "sluice.yaml", Severity: fleet.SeverityError,
+				Message: fmt.Sprintf("spec.import: argocd: the clusters %s and %s have the same name %q in Argo CD",
+					other, request.Clusters[n].Name, c.Name),
 			}}
 		}
 		names[c.Name] = request.Clusters[n].Name
@@ -41,19 +45,22 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	o := i.argocdOptions(tree, clusters)
 	var err error
 	if o.EnableHelm, err = entry.Kustomize.EnableHelm(); err != nil {
-		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error()}}
+		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError,
+			Message: "spec.import: argocd: kustomize.buildOptions: " + err.Error()}}
 	}
 	o.TemplatesValues = entry.TemplatesValues()
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
-		o.Clusters = append(o.Clusters, argocd.Cluster{Name: cmp.Or(own.Name, c.Name), Server: own.Server, Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
+		o.Clusters = append(o.Clusters, argocd.Cluster{Name: cmp.Or(own.Name, c.Name), Server: own.Server,
+			Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
 	}
 	o.Ignore = Ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
 	units, found, err := argocd.Import(ctx, o)
 	if err != nil {
-		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: " + err.Error()}}
+		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError,
+			Message: "spec.import: argocd: " + err.Error()}}
 	}
 	for n := range units {
 		inFleet(&units[n], names)
@@ -70,8 +77,9 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 			}
 		}
 		problems = append(problems, fleet.Problem{
-			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning, Message: p.Message + ": its Applications are not rendered",
-			Hint: "repair it, or leave the file out with spec.import ignore",
+			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning,
+			Message: p.Message + ": its Applications are not rendered",
+			Hint:    "repair it, or leave the file out with spec.import ignore",
 		})
 	}
 	byName := clustersOf(units)
@@ -83,7 +91,8 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		out = append(out, t)
 		if t.Cluster == "" { // it has no place in the fleet
 			problems = append(problems, fleet.Problem{
-				File: t.File, Line: t.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("the Application %s is not rendered: %v", t.App, t.Err),
+				File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
+				Message: fmt.Sprintf("the Application %s is not rendered: %v", t.App, t.Err),
 			})
 			continue
 		}
@@ -107,12 +116,13 @@ func inFleet(u *argocd.Unit, names map[string]string) {
 	u.Cluster, u.Sources = "", nil
 }
 
-// unread stands for what a file or an ApplicationSet describes that cannot be read: a target that fails on each cluster that may lack
-// something, which is each one that a destination may name. It has no cluster if the fleet has none, or if a server or another repository
-// describes the Applications: then the commit lacks none.
+// unread stands for what a file or an ApplicationSet describes that cannot be read: a target that fails on each cluster
+// that may lack something, which is each one that a destination may name. It has no cluster if the fleet has none, or
+// if a server or another repository describes the Applications: then the commit lacks none.
 func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported {
 	one := fleet.Imported{
-		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny, Foreign: p.Foreign, Reads: p.Reads,
+		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message),
+		Brings: fleet.BringsAny, Foreign: p.Foreign, Reads: p.Reads,
 	}
 	if p.Object != nil {
 		one.Object, one.Declared = declaredText(p.Object)
@@ -158,7 +168,8 @@ func clustersOf(units []argocd.Unit) map[string]string {
 	return out
 }
 
-// argocdOptions are those that do not depend on the entry. The clusters say which versions charts see that bring Applications.
+// argocdOptions are those that do not depend on the entry. The clusters say which versions charts see that bring
+// Applications.
 func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster) argocd.Options {
 	engine := renderer.NewEngine(renderer.DefaultLimits())
 	plain := kustomize.NewBuilder(manifest.DefaultBudget())
@@ -169,19 +180,24 @@ func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster
 	return argocd.Options{
 		Tree: tree, Build: plain.Build,
 		BuildWithoutCharts: func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error) {
-			return plain.BuildCharts(ctx, files, root, func(context.Context, *kustomize.Release) ([]manifest.Object, error) { return nil, nil })
+			return plain.BuildCharts(ctx, files, root, func(context.Context, *kustomize.Release) ([]manifest.Object,
+				error) {
+				return nil, nil
+			})
 		},
 		Render: func(ctx context.Context, c *argocd.Chart, u *argocd.Unit) ([]manifest.Object, error) {
 			on := known[u.Cluster]
-			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"), KubeVersion: on.KubeVersion, APIVersions: on.APIVersions, Helm: on.Helm})
+			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"),
+				KubeVersion: on.KubeVersion, APIVersions: on.APIVersions, Helm: on.Helm})
 		},
 	}
 }
 
 func argocdTarget(u *argocd.Unit) fleet.Imported {
 	out := fleet.Imported{
-		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application", Namespace: u.Namespace,
-		Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
+		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application",
+		Namespace: u.Namespace,
+		Keeps:     !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
 		Parent: u.Parent, Set: u.Set, Reads: u.Reads,
 	}
 	text, sum := declaredText(u.Object)
@@ -193,15 +209,18 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 	}
 	for _, s := range u.Sources {
 		if c := s.Chart; c != nil {
-			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version, ReleaseName: c.Release, Namespace: c.Namespace, IncludeCRDs: !c.SkipCRDs}
+			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version,
+				ReleaseName: c.Release, Namespace: c.Namespace, IncludeCRDs: !c.SkipCRDs}
 			if c.SkipSchema {
 				helm.Schema = "skip"
 			}
-			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values, ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
+			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values,
+				ValuesFiles: c.ValuesFiles, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
 			continue
 		}
 		if r := s.Root; r != nil {
-			out.Sources = append(out.Sources, fleet.ImportedSource{Kustomize: &fleet.ImportedRoot{Path: r.Path, Edited: r.Edited}, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions})
+			out.Sources = append(out.Sources, fleet.ImportedSource{Kustomize: &fleet.ImportedRoot{Path: r.Path,
+				Edited: r.Edited}, KubeVersion: r.KubeVersion, APIVersions: r.APIVersions})
 			continue
 		}
 		objects, err := stream(s.Objects, nil)
@@ -228,17 +247,20 @@ func without(objects []manifest.Object) ([]byte, error) {
 		if o.Namespace() != "" {
 			metadata["namespace"] = o.Namespace()
 		}
-		patch, err := yaml.Marshal(map[string]any{"$patch": "delete", "apiVersion": o.APIVersion(), "kind": o.Kind(), "metadata": metadata})
+		patch, err := yaml.Marshal(map[string]any{"$patch": "delete", "apiVersion": o.APIVersion(), "kind": o.Kind(),
+			"metadata": metadata})
 		if err != nil {
 			return nil, err
 		}
 		patches = append(patches, map[string]string{"patch": string(patch)})
 	}
-	return yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component", "patches": patches})
+	return yaml.Marshal(map[string]any{"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",
+		"patches": patches})
 }
 
 // renderChart renders a chart of the repository that may bring Applications.
-func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart, b renderer.Bundle) ([]manifest.Object, error) {
+func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart,
+	b renderer.Bundle) ([]manifest.Object, error) {
 	files, err := chartFiles(tree, c.Path, "")
 	if err != nil {
 		return nil, err
@@ -298,9 +320,10 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 	return out, nil
 }
 
-// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no Applications. The note
-// is what ApplicationSets say of clusters that are registered in Argo CD only.
-func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fleet.ArgoCDImport, note string, err error) {
+// detectArgoCD finds the clusters of a repository of Applications, and the settings of Argo CD; nil if there are no
+// Applications. The note is what ApplicationSets say of clusters that are registered in Argo CD only.
+func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fleet.ArgoCDImport, note string,
+	err error) {
 	o := i.argocdOptions(tree, nil)
 	found, err := argocd.Servers(ctx, o)
 	if err != nil {
@@ -326,7 +349,8 @@ func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (entry *fl
 			if fleet.ValidName(c.Name) != valid {
 				continue
 			}
-			one := fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels, Annotations: c.Annotations}
+			one := fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels,
+				Annotations: c.Annotations}
 			if !valid {
 				one.Name, one.Environment = c.Name, freeName(out, c.Name)
 			}

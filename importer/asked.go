@@ -98,7 +98,8 @@ func readFiles(tree fleet.Tree, name string) ([]byte, error) {
 	}
 	for _, e := range entries {
 		full := path.Join(path.Dir(name), e.Name())
-		if full <= name || !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(full)) {
+		if full <= name || !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json"},
+			path.Ext(full)) {
 			continue
 		}
 		next, err := tree.ReadFile(full)
@@ -113,7 +114,8 @@ func readFiles(tree fleet.Tree, name string) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// contents keeps files by their ids for the calls of one process, which all have the same owner. It is safe for concurrent use.
+// contents keeps files by their ids for the calls of one process, which all have the same owner. It is safe for
+// concurrent use.
 type contents struct {
 	mu    sync.Mutex
 	byID  map[string][]byte
@@ -228,7 +230,8 @@ func (t *askedTree) find(op, name string) (dirEntry, error) {
 	if err != nil {
 		return at, err
 	}
-	i, ok := slices.BinarySearchFunc(entries, path.Base(name), func(e dirEntry, base string) int { return cmp.Compare(e.Name, base) })
+	i, ok := slices.BinarySearchFunc(entries, path.Base(name),
+		func(e dirEntry, base string) int { return cmp.Compare(e.Name, base) })
 	if !ok {
 		return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}

@@ -71,19 +71,22 @@ func (m idTree) ReadDir(name string) ([]fs.DirEntry, error) {
 func asking(t *testing.T, files *contents, tree fleet.Tree, asked map[string]int) *askedTree {
 	t.Helper()
 	p := &parent{tree: tree}
-	return &askedTree{ctx: t.Context(), files: files, dirs: map[string][]dirEntry{}, ask: func(ctx context.Context, name string, input []byte) ([]byte, error) {
-		asked[name]++
-		return p.answer(ctx, name, input)
-	}}
+	return &askedTree{ctx: t.Context(), files: files, dirs: map[string][]dirEntry{},
+		ask: func(ctx context.Context, name string, input []byte) ([]byte, error) {
+			asked[name]++
+			return p.answer(ctx, name, input)
+		}}
 }
 
-// A job sees the same commit as its parent, with a question for many directories and files, and none for content that it has seen.
+// A job sees the same commit as its parent, with a question for many directories and files, and none for content that
+// it has seen.
 func TestAskedTree(t *testing.T) {
 	t.Parallel()
 	commit := idTree{fstest.MapFS{}}
 	for d := range 8 {
 		for f := range 10 {
-			commit.MapFS[fmt.Sprintf("dir%02d/sub/file%d.yaml", d, f)] = &fstest.MapFile{Data: fmt.Appendf(nil, "n: %d\n", d*100+f)}
+			commit.MapFS[fmt.Sprintf("dir%02d/sub/file%d.yaml", d, f)] = &fstest.MapFile{Data: fmt.Appendf(nil,
+				"n: %d\n", d*100+f)}
 		}
 		commit.MapFS[fmt.Sprintf("dir%02d/README.md", d)] = &fstest.MapFile{Data: []byte("text\n")}
 	}
@@ -95,7 +98,8 @@ func TestAskedTree(t *testing.T) {
 	commit.MapFS["large/b.yaml"] = &fstest.MapFile{Data: make([]byte, maxTogether+1)}
 	commit.MapFS["large/c.yaml"] = &fstest.MapFile{Data: []byte("c")}
 	files := &contents{byID: map[string][]byte{}}
-	for round, most := range []map[string]int{{askDirs: 12, askFiles: 24, askFile: 0}, {askDirs: 12, askFiles: 0, askFile: 0}} {
+	for round, most := range []map[string]int{{askDirs: 12, askFiles: 24, askFile: 0},
+		{askDirs: 12, askFiles: 0, askFile: 0}} {
 		asked := map[string]int{}
 		got := asking(t, files, commit, asked)
 		seen := 0
@@ -132,7 +136,8 @@ func TestAskedTree(t *testing.T) {
 // A directory or a file that cannot be read fails when it is asked for, and nothing else does.
 func TestAskedTreeOfBrokenStorage(t *testing.T) {
 	t.Parallel()
-	commit := brokenTree{idTree{fstest.MapFS{"good/a.yaml": {Data: []byte("a")}, "good/broken.yaml": {Data: []byte("b")}, "broken/a.yaml": {Data: []byte("c")}}}}
+	commit := brokenTree{idTree{fstest.MapFS{"good/a.yaml": {Data: []byte("a")},
+		"good/broken.yaml": {Data: []byte("b")}, "broken/a.yaml": {Data: []byte("c")}}}}
 	got := asking(t, &contents{byID: map[string][]byte{}}, commit, map[string]int{})
 	if data, err := got.ReadFile("good/a.yaml"); err != nil || string(data) != "a" {
 		t.Errorf("the data is %q, the error is %v", data, err)
@@ -167,7 +172,8 @@ func TestListDirsOfOddNames(t *testing.T) {
 	commit := idTree{fstest.MapFS{"a\"b/ü\n.yaml": {Data: []byte("a")}}}
 	data, err := listDirs(commit, ".")
 	var dirs map[string][]dirEntry
-	if err != nil || json.Unmarshal(data, &dirs) != nil || len(dirs["a\"b"]) != 1 || dirs["a\"b"][0].Name != "ü\n.yaml" {
+	if err != nil || json.Unmarshal(data, &dirs) != nil || len(dirs["a\"b"]) != 1 ||
+		dirs["a\"b"][0].Name != "ü\n.yaml" {
 		t.Errorf("the data is %s, the error is %v", data, err)
 	}
 }
@@ -196,11 +202,12 @@ func (oddTree) ReadDir(string) ([]fs.DirEntry, error) {
 
 func (oddTree) ReadFile(name string) ([]byte, error) { return []byte(name), nil }
 
-// A name that is not UTF-8 becomes another one on its way. A file under that name has no content, also where the process keeps the same content under a
-// name that is right.
+// A name that is not UTF-8 becomes another one on its way. A file under that name has no content, also where the
+// process keeps the same content under a name that is right.
 func TestNamesThatAreNotUTF8HaveNoContent(t *testing.T) {
 	t.Parallel()
-	got := asking(t, &contents{byID: map[string][]byte{}}, latinTree{idTree{fstest.MapFS{"a.yaml": {Data: []byte("same")}}}}, map[string]int{})
+	got := asking(t, &contents{byID: map[string][]byte{}},
+		latinTree{idTree{fstest.MapFS{"a.yaml": {Data: []byte("same")}}}}, map[string]int{})
 	if data, err := got.ReadFile("a.yaml"); err != nil || string(data) != "same" {
 		t.Fatalf("the data is %q, the error is %v", data, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// cached remembers builds by everything that they depend on, so that the second commit of a comparison, and the second cluster with the
-// same directory, build only what differs. Its objects are shared and must not be changed.
+// cached remembers builds by everything that they depend on, so that the second commit of a comparison, and the second
+// cluster with the same directory, build only what differs. Its objects are shared and must not be changed.
 type cached struct {
 	inner  flux.Builder
 	builds *lru.Cache[[]manifest.Object] // by the bytes of a hash

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/importer/flux"
 )
 
-// Detect implements fleet.Importer: it writes a sluice.yaml that imports every cluster it finds, each in an environment of its own.
+// Detect implements fleet.Importer: it writes a sluice.yaml that imports every cluster it finds, each in an environment
+// of its own.
 func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) {
 	importer, err := flux.New(tree, i.builder)
 	if err != nil {
@@ -46,8 +47,8 @@ type detected struct {
 	note   string                           // a comment of the file
 }
 
-// fluxClusters names clusters. Those that would share a name get their path in it. Each is in an environment of its own, unless its path names one
-// that several clusters can share.
+// fluxClusters names clusters. Those that would share a name get their path in it. Each is in an environment of its
+// own, unless its path names one that several clusters can share.
 func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 	named := map[string]int{}
 	for _, r := range roots {
@@ -97,8 +98,8 @@ func freeName[C any](clusters map[string]C, name string) string {
 // maxClusterName leaves room for what freeName adds.
 const maxClusterName = 50
 
-// fleet writes sluice.yaml. Every cluster without a file of capabilities has the newest version of Kubernetes that Sluice knows, since
-// charts must see some version.
+// fleet writes sluice.yaml. Every cluster without a file of capabilities has the newest version of Kubernetes that
+// Sluice knows, since charts must see some version.
 func (d detected) fleet(tree fs.FS) ([]byte, error) {
 	version := func(name string) string {
 		if _, err := fs.Stat(tree, fleet.CapabilitiesFile(name)); err == nil {

@@ -26,8 +26,13 @@ func TestDetectedClustersHaveNames(t *testing.T) {
 		files string
 		want  []string
 	}{
-		"Flux":    {kustomization("clusters/PROD_1") + kustomization("clusters/prod-1") + kustomization("clusters/.lock") + kustomization("clusters/"+strings.Repeat("x", 60)) + object, []string{"lock app", "lock flux-system", "prod-1 app", "prod-1 flux-system", "prod-1-2 app", "prod-1-2 flux-system", strings.Repeat("x", 60) + " app", strings.Repeat("x", 60) + " flux-system"}},
-		"Argo CD": {"-- apps.yaml --\n" + application("a", arn) + application("b", "Prod_3") + application("c", "prod-1") + set + object, []string{long + " a", long + " set-" + long, "prod-1 c", "prod-1 set-prod-1", "prod-3 b", "prod-3 set-prod-3"}},
+		"Flux": {kustomization("clusters/PROD_1") + kustomization("clusters/prod-1") +
+			kustomization("clusters/.lock") + kustomization("clusters/"+strings.Repeat("x", 60)) + object,
+			[]string{"lock app", "lock flux-system", "prod-1 app", "prod-1 flux-system", "prod-1-2 app",
+				"prod-1-2 flux-system", strings.Repeat("x", 60) + " app", strings.Repeat("x", 60) + " flux-system"}},
+		"Argo CD": {"-- apps.yaml --\n" + application("a", arn) + application("b", "Prod_3") +
+			application("c", "prod-1") + set + object, []string{long + " a", long + " set-" + long, "prod-1 c",
+			"prod-1 set-prod-1", "prod-3 b", "prod-3 set-prod-3"}},
 	} {
 		f, problems := fleet.Loader{Importer: New(nil), Detect: true}.Load(t.Context(), tree(c.files))
 		if err := problems.Err(); err != nil {
@@ -46,7 +51,8 @@ func TestDetectedClustersHaveNames(t *testing.T) {
 	}
 }
 
-// What tells Argo CD to render helmCharts is part of the entry: the ConfigMap, a patch, and values of Argo CD's chart, but no comment.
+// What tells Argo CD to render helmCharts is part of the entry: the ConfigMap, a patch, and values of Argo CD's chart,
+// but no comment.
 func TestDetectedBuildOptions(t *testing.T) {
 	t.Parallel()
 	const apps = "-- apps.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: a}\nspec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: app}, destination: {name: prod}}\n"
@@ -108,7 +114,8 @@ spec:
 		t.Errorf("the result is %q\nwant\n%q", got, want)
 	}
 	twice := strings.Replace(files, "environment: prod, name: \"EU 1\"", "environment: prod, name: prod", 1)
-	if _, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), tree(twice)); problems.Err() == nil || !strings.Contains(problems.Err().Error(), `the clusters eu and prod have the same name "prod" in Argo CD`) {
+	if _, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), tree(twice)); problems.Err() == nil ||
+		!strings.Contains(problems.Err().Error(), `the clusters eu and prod have the same name "prod" in Argo CD`) {
 		t.Errorf("two clusters of one name: %v", problems.Err())
 	}
 }
@@ -118,14 +125,16 @@ func TestFailedSetsOfOneName(t *testing.T) {
 	t.Parallel()
 	set := func(value string) string {
 		return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n  generators: [{list: {elements: [{a: b}]}}]\n" +
-			"  template: {metadata: {name: \"{{." + value + "}}\"}, spec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: app}, destination: {name: \"{{.a}}\"}}}\n"
+			"  template: {metadata: {name: \"{{." + value +
+			"}}\"}, spec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: app}, destination: {name: \"{{.a}}\"}}}\n"
 	}
 	const good = "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: good}\nspec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: app}, destination: {name: prod}}\n"
 	request := fleet.ImportRequest{
 		Entry:    fleet.Import{ArgoCD: &fleet.ArgoCDImport{Clusters: map[string]fleet.ArgoCDCluster{"prod": {Environment: "prod"}}}},
 		Clusters: []fleet.ImportCluster{{Name: "prod", Environment: "prod"}},
 	}
-	found, problems, err := New(nil).Import(t.Context(), tree("-- one.yaml --\n"+set("x")+good+"-- two.yaml --\n"+set("y")+"-- app/config.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\n"), request)
+	found, problems, err := New(nil).Import(t.Context(), tree("-- one.yaml --\n"+set("x")+good+"-- two.yaml --\n"+
+		set("y")+"-- app/config.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\n"), request)
 	if err != nil || problems.Err() != nil {
 		t.Fatal(problems, err)
 	}
@@ -149,7 +158,8 @@ func TestFailedSetsOfOneName(t *testing.T) {
 func TestDetectedRegisteredClusters(t *testing.T) {
 	t.Parallel()
 	set := func(generators string) string {
-		return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  generators: " + generators + "\n" +
+		return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  generators: " +
+			generators + "\n" +
 			"  template: {metadata: {name: 'a-{{name}}'}, spec: {project: default, source: {repoURL: 'https://git.example.com/acme/fleet', path: web}, destination: {server: '{{server}}'}}}\n"
 	}
 	for name, c := range map[string]struct {
@@ -158,21 +168,27 @@ func TestDetectedRegisteredClusters(t *testing.T) {
 	}{
 		"labels": {
 			generators: "[{clusters: {selector: {matchLabels: {env: prod, argocd.argoproj.io/secret-type: cluster}, matchExpressions: [{key: tier, operator: In, values: [a, b]}, {key: any, operator: Exists}]}}}]",
-			want:       []string{"#   env: prod\n", "#   tier: a\n", "#   tier: b\n", "#   any\n", "\n      clusters:\n        in-cluster:\n"}, absent: []string{"secret-type: cluster\n#   env", "#   argocd", "that generators name"},
+			want: []string{"#   env: prod\n", "#   tier: a\n", "#   tier: b\n", "#   any\n",
+				"\n      clusters:\n        in-cluster:\n"}, absent: []string{"secret-type: cluster\n#   env",
+				"#   argocd", "that generators name"},
 		},
 		"names": {
 			generators: "[{merge: {mergeKeys: [nameNormalized], generators: [{clusters: {}}, {list: {elements: [{nameNormalized: prod-1, ring: a}, {nameNormalized: Prod_2}]}}]}}]",
-			want:       []string{"#   prod-1: {server: \"https://…\", environment: prod-1, labels: {}}\n", "#   prod-2: {name: \"Prod_2\", server: "}, absent: []string{"ring"},
+			want: []string{"#   prod-1: {server: \"https://…\", environment: prod-1, labels: {}}\n",
+				"#   prod-2: {name: \"Prod_2\", server: "}, absent: []string{"ring"},
 		},
 		"servers": {
 			generators: "[{merge: {mergeKeys: [server], generators: [{clusters: {}}, {list: {elements: [{server: 'https://one.example.com'}]}}]}}]",
 			want:       []string{"{server: \"https://one.example.com\", environment: one.example.com"},
 		},
-		"elements only": {generators: "[{list: {elements: [{name: x, server: 'https://x.example.com'}]}}]", want: []string{"x.example.com:\n"}, absent: []string{"# Argo CD", "# ApplicationSets", "# Clusters", "# Labels"}},
+		"elements only": {generators: "[{list: {elements: [{name: x, server: 'https://x.example.com'}]}}]",
+			want: []string{"x.example.com:\n"}, absent: []string{"# Argo CD", "# ApplicationSets", "# Clusters",
+				"# Labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := New(nil).Detect(t.Context(), tree("-- argocd/set.yaml --\n"+set(c.generators)+"-- web/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"))
+			text, err := New(nil).Detect(t.Context(), tree("-- argocd/set.yaml --\n"+set(c.generators)+
+				"-- web/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +213,8 @@ func TestDetectedRootCharts(t *testing.T) {
 	const root = "-- root.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: root}\nspec: {project: default, source: {repoURL: 'https://git.example.com/acme/fleet', path: roots/apps}, destination: {name: in-cluster}}\n"
 	for files, want := range map[string]bool{chart: true, chart + root: false} {
 		text, err := New(nil).Detect(t.Context(), tree(files))
-		if got := strings.Contains(string(text), "# The chart roots/apps has templates of Applications"); err != nil || got != want || !strings.Contains(string(text), "in-cluster:\n") {
+		if got := strings.Contains(string(text), "# The chart roots/apps has templates of Applications"); err != nil ||
+			got != want || !strings.Contains(string(text), "in-cluster:\n") {
 			t.Errorf("the chart is named: %v, want %v; %v\n%s", got, want, err, text)
 		}
 	}

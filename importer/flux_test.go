@@ -33,7 +33,8 @@ func TestStrictSubstitutions(t *testing.T) {
 	t.Parallel()
 	for files, want := range map[string]string{
 		substitutingFleet: "app/config.yaml:4: ConfigMap default/config: spec.postBuild: the variable size is not set",
-		strings.Replace(substitutingFleet, "flux: {", "flux: {strictPostBuildSubstitutions: true, ", 1):  "the variable size is not set",
+		strings.Replace(substitutingFleet, "flux: {", "flux: {strictPostBuildSubstitutions: true, ",
+			1): "the variable size is not set",
 		strings.Replace(substitutingFleet, "flux: {", "flux: {strictPostBuildSubstitutions: false, ", 1): "",
 	} {
 		got := ""
@@ -61,7 +62,8 @@ func TestUnknownDependency(t *testing.T) {
 	} {
 		_, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), tree(files))
 		got := slices.ContainsFunc(problems, func(p fleet.Problem) bool {
-			return p.Message == want && p.File == "clusters/prod/app.yaml" && p.Line == 1 && p.Severity == fleet.SeverityWarning
+			return p.Message == want && p.File == "clusters/prod/app.yaml" && p.Line == 1 &&
+				p.Severity == fleet.SeverityWarning
 		})
 		if got != warned {
 			t.Errorf("warned: %v, want %v: %v", got, warned, problems)
@@ -73,8 +75,10 @@ func TestUnknownDependency(t *testing.T) {
 func TestSchemaOfImports(t *testing.T) {
 	t.Parallel()
 	release := func(spec string) string {
-		return strings.Replace(substitutingFleet, "${size}", "", 1) + "-- charts/web/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- app/release.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
-			"spec: {interval: 1h, " + spec + "chart: {spec: {chart: ./charts/web, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}\n"
+		return strings.Replace(substitutingFleet, "${size}", "", 1) +
+			"-- charts/web/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- app/release.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\n" +
+			"spec: {interval: 1h, " + spec +
+			"chart: {spec: {chart: ./charts/web, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}\n"
 	}
 	for name, c := range map[string]struct{ files, want string }{
 		"by default": {release(""), ""},
@@ -96,8 +100,10 @@ func TestSchemaOfImports(t *testing.T) {
 // A name in which a template puts a missing value is an error.
 func TestNoValueInNames(t *testing.T) {
 	t.Parallel()
-	files := strings.Replace(strings.Replace(substitutingFleet, "${size}", "", 1), "{name: config}", "{name: \"<no value>-config\"}", 1)
-	if err := loaded(t, files).ImportedTarget("prod", "app").Err; err == nil || !strings.Contains(err.Error(), "<no value>") {
+	files := strings.Replace(strings.Replace(substitutingFleet, "${size}", "", 1), "{name: config}",
+		"{name: \"<no value>-config\"}", 1)
+	if err := loaded(t, files).ImportedTarget("prod", "app").Err; err == nil ||
+		!strings.Contains(err.Error(), "<no value>") {
 		t.Errorf("the error of a ConfigMap is %v, want one that names <no value>", err)
 	}
 	const set = "-- sluice.yaml --\napiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: prod}]\n  import: [{argocd: {clusters: {prod: {environment: prod}}}}]\n-- set.yaml --\n" +
@@ -111,6 +117,7 @@ func TestNoValueInNames(t *testing.T) {
 		}
 	}
 	if text := strings.Join(got, "\n"); !strings.Contains(text, `an Application has the name "<no value>-web"`) {
-		t.Errorf("the errors of the ApplicationSet are %q (problems %v), want one that names <no value>", text, problems)
+		t.Errorf("the errors of the ApplicationSet are %q (problems %v), want one that names <no value>", text,
+			problems)
 	}
 }

@@ -23,8 +23,8 @@ type Archives interface {
 	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
 }
 
-// Importer implements fleet.Importer for all tools in the process that calls it. Content of a merge request must only be read by an Importer
-// that is in a worker process; see Isolated. It is safe for concurrent use.
+// Importer implements fleet.Importer for all tools in the process that calls it. Content of a merge request must only
+// be read by an Importer that is in a worker process; see Isolated. It is safe for concurrent use.
 type Importer struct {
 	builder  flux.Builder
 	memory   flux.Memory // nil: none
@@ -42,7 +42,8 @@ func newBuilder() flux.Builder {
 	return newCached(kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
 }
 
-// starting returns an error for a unit that must not be built. Otherwise it tells the parent process that the unit is built next.
+// starting returns an error for a unit that must not be built. Otherwise it tells the parent process that the unit is
+// built next.
 func (i *Importer) starting(unit string) error {
 	if why, ok := i.exclude[unit]; ok {
 		return errors.New(why)
@@ -54,7 +55,8 @@ func (i *Importer) starting(unit string) error {
 }
 
 // Import implements fleet.Importer.
-func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
+func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
+	fleet.Problems, error) {
 	var out []fleet.Imported
 	var problems fleet.Problems
 	if request.Entry.Flux != nil {
@@ -72,7 +74,8 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 			if s.Helm != nil && request.Entry.Schema == "skip" {
 				s.Helm.Schema = "skip"
 			}
-			plain, err := wire.Plain(s.Values) // so that an input digest does not depend on the process that computes it
+			// so that an input digest does not depend on the process that computes it
+			plain, err := wire.Plain(s.Values)
 			if err != nil && out[n].Err == nil {
 				out[n].Err = fmt.Errorf("the values: %w", err)
 			}
@@ -101,11 +104,13 @@ func Ignored(patterns []string) func(name string) bool {
 	}
 }
 
-func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
+func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
+	fleet.Problems) {
 	entry := request.Entry.Flux
 	importer, err := flux.New(tree, i.builder, otherRepositories(request.Repositories)...)
 	if err != nil {
-		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " + err.Error()}}
+		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " +
+			err.Error()}}
 	}
 	importer.Memory = i.memory
 	var out []fleet.Imported
@@ -118,8 +123,9 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 		units, err := importer.Import(ctx, c.Path)
 		if err != nil {
 			problems = append(problems, fleet.Problem{
-				File: "sluice.yaml", Severity: fleet.SeverityError, Message: fmt.Sprintf("spec.import: flux: cluster %s: %s: %v", name, c.Path, err),
-				Hint: "path is the directory that the cluster's first Kustomization applies",
+				File: "sluice.yaml", Severity: fleet.SeverityError,
+				Message: fmt.Sprintf("spec.import: flux: cluster %s: %s: %v", name, c.Path, err),
+				Hint:    "path is the directory that the cluster's first Kustomization applies",
 			})
 			continue
 		}
@@ -136,8 +142,8 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	return out, problems
 }
 
-// unknownDependencies are warnings about units that wait for one that does not exist: Flux never applies them. Nothing is known if a unit fails
-// that may bring others.
+// unknownDependencies are warnings about units that wait for one that does not exist: Flux never applies them. Nothing
+// is known if a unit fails that may bring others.
 func unknownDependencies(cluster string, units []flux.Unit) fleet.Problems {
 	known := map[flux.Key]bool{}
 	for j := range units {
@@ -152,8 +158,9 @@ func unknownDependencies(cluster string, units []flux.Unit) fleet.Problems {
 			if !known[on] {
 				out = append(out, fleet.Problem{
 					File: units[j].Origin.File, Line: units[j].Origin.Line, Severity: fleet.SeverityWarning,
-					Message: fmt.Sprintf("%s on %s: spec.dependsOn: %s does not exist, so Flux never applies it", fluxApp(units[j].Key), cluster, on),
-					Hint:    "correct the name or the namespace, or remove it",
+					Message: fmt.Sprintf("%s on %s: spec.dependsOn: %s does not exist, so Flux never applies it",
+						fluxApp(units[j].Key), cluster, on),
+					Hint: "correct the name or the namespace, or remove it",
 				})
 			}
 		}
@@ -165,7 +172,8 @@ func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
 	out := make([]flux.Repository, len(list))
 	for n := range list {
 		r := &list[n]
-		out[n] = flux.Repository{Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit, Missing: r.Missing, Declared: r.Declared}
+		out[n] = flux.Repository{Name: r.Name, URL: r.URL, Dir: r.Dir, Resolved: r.Resolved, Commit: r.Commit,
+			Missing: r.Missing, Declared: r.Declared}
 	}
 	return out
 }
@@ -174,10 +182,12 @@ func otherRepositories(list []fleet.ImportRepository) []flux.Repository {
 func warnings(t *fleet.Imported) fleet.Problems {
 	var out fleet.Problems
 	for _, n := range t.Notes {
-		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("%s on %s: %s", t.App, t.Cluster, n)})
+		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
+			Message: fmt.Sprintf("%s on %s: %s", t.App, t.Cluster, n)})
 	}
 	if t.Suspended {
-		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("%s on %s is suspended: it is not rendered", t.App, t.Cluster)})
+		out = append(out, fleet.Problem{File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
+			Message: fmt.Sprintf("%s on %s is suspended: it is not rendered", t.App, t.Cluster)})
 	}
 	return out
 }
@@ -186,16 +196,19 @@ func warnings(t *fleet.Imported) fleet.Problems {
 func lostChildren(t *fleet.Imported) fleet.Problem {
 	return fleet.Problem{
 		File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
-		Message: fmt.Sprintf("%s on %s cannot be rendered, so the targets that it brings are not known: %v", t.App, t.Cluster, t.Err),
+		Message: fmt.Sprintf("%s on %s cannot be rendered, so the targets that it brings are not known: %v", t.App,
+			t.Cluster, t.Err),
 	}
 }
 
-// fluxTarget converts a unit. Its app has the Kustomization's name, or `namespace.name` of a HelmRelease; Kustomizations outside
-// of flux-system get their namespace too. ResourceSets are `namespace.name.rset`.
+// fluxTarget converts a unit. Its app has the Kustomization's name, or `namespace.name` of a HelmRelease;
+// Kustomizations outside of flux-system get their namespace too. ResourceSets are `namespace.name.rset`.
 func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
-		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
-		Force: u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, StandIns: u.StandIns, Err: u.Err,
+		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind,
+		Namespace: u.Namespace,
+		Force:     u.Force, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended,
+		Notes: u.Notes, StandIns: u.StandIns, Err: u.Err,
 		Reads: u.Own, Declared: u.Declared, Object: string(u.Object),
 	}
 	if u.Parent != (flux.Key{}) {
@@ -208,14 +221,16 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))
 	}
 	if r := u.Release; r != nil {
-		helm := &fleet.HelmSource{Chart: r.Chart, Repository: r.Repository, Path: r.Path, Repo: r.Repo, Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
+		helm := &fleet.HelmSource{Chart: r.Chart, Repository: r.Repository, Path: r.Path, Repo: r.Repo,
+			Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
 		if r.DropHooks {
 			helm.Hooks = "drop"
 		}
 		if r.SkipSchema {
 			helm.Schema = "skip"
 		}
-		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles, Packing: packingOf(r)}}, r.Component
+		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values, ValuesFiles: r.ValuesFiles,
+			Packing: packingOf(r)}}, r.Component
 		return out
 	}
 	out.Sources = []fleet.ImportedSource{{}}

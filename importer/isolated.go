@@ -17,9 +17,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// Isolated implements fleet.Importer by running each import in a worker process. The process has no credential, file or network; it asks
-// for the files of the commit and for locked archives. If a unit of an import exceeds the limits of the process, Isolated starts the
-// import again without that unit, which then has an error of its own. It is safe for concurrent use.
+// Isolated implements fleet.Importer by running each import in a worker process. The process has no credential, file or
+// network; it asks for the files of the commit and for locked archives. If a unit of an import exceeds the limits of
+// the process, Isolated starts the import again without that unit, which then has an error of its own. It is safe for
+// concurrent use.
 type Isolated struct {
 	workers  renderer.Caller
 	archives Archives
@@ -42,9 +43,10 @@ const JobImport = "import"
 
 // Questions of the job.
 const (
-	askDirs    = "dirs"    // a path → JSON map[string][]dirEntry: the directory and, up to a limit, all below it
-	askFile    = "file"    // a path → its bytes
-	askFiles   = "files"   // a path → JSON []fileAnswer: the file and, up to a limit, the manifests behind it in its directory
+	askDirs = "dirs" // a path → JSON map[string][]dirEntry: the directory and, up to a limit, all below it
+	askFile = "file" // a path → its bytes
+	// a path → JSON []fileAnswer: the file and, up to a limit, the manifests behind it in its directory
+	askFiles   = "files"
 	askArchive = "archive" // JSON archiveQuestion → the archive
 	askMemory  = "memory"  // the parts that earlier processes computed
 	askBegin   = "begin"   // the name of the unit that the job builds next → nothing
@@ -131,14 +133,16 @@ func seal(answer *jobAnswer, l *memoryUpdate) ([]byte, error) {
 	return out, nil
 }
 
-// unseal returns the encoded answer too. A process can send many empty values, so what it sends is counted as the process itself counts it.
+// unseal returns the encoded answer too. A process can send many empty values, so what it sends is counted as the
+// process itself counts it.
 func unseal(data []byte) (text []byte, answer jobAnswer, l memoryUpdate, err error) {
 	r := wire.NewReader(data)
 	text, l.Learned = r.Bytes(), map[string][]byte{}
 	room := maxWorkerMemory
 	for n := r.Count(); n > 0 && r.Err() == nil; n-- {
 		key := r.Bytes()
-		if room -= len(key) + entryBytes; room >= 0 { // the parent only notes that the others were used, and may forget them sooner
+		// the parent only notes that the others were used, and may forget them sooner
+		if room -= len(key) + entryBytes; room >= 0 {
 			l.Used = append(l.Used, string(key))
 		}
 	}
@@ -168,9 +172,10 @@ type archiveQuestion struct {
 	Locked fetch.Locked
 }
 
-// Import implements fleet.Importer. Content that exceeds a limit of the worker process is a problem of the fleet; whatever else ends the
-// process is an error.
-func (i *Isolated) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
+// Import implements fleet.Importer. Content that exceeds a limit of the worker process is a problem of the fleet;
+// whatever else ends the process is an error.
+func (i *Isolated) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported,
+	fleet.Problems, error) {
 	answer, err := i.call(ctx, tree, job{Request: request})
 	if worker.IsLimit(err) {
 		return nil, overLimit(err), nil
@@ -229,11 +234,13 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err != nil {
 			return jobAnswer{}, err
 		}
-		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout, MaxOutput: importOutput, Answer: parent.answer, Large: isLarge})
+		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout,
+			MaxOutput: importOutput, Answer: parent.answer, Large: isLarge})
 		if errors.Is(err, worker.ErrTimeout) || errors.Is(err, worker.ErrCPU) {
 			slow++
 		}
-		if unit := parent.unit(); worker.IsLimit(err) && unit != "" && len(j.Exclude) < maxExcluded && slow <= maxSlow && j.Exclude[unit] == "" {
+		if unit := parent.unit(); worker.IsLimit(err) && unit != "" && len(j.Exclude) < maxExcluded &&
+			slow <= maxSlow && j.Exclude[unit] == "" {
 			j.Exclude[unit] = err.Error()
 			continue
 		}
@@ -247,7 +254,8 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if i.memory != nil {
 			i.memory.learn(learned.Learned, learned.Used)
 		}
-		if i.memory != nil && parent.lasting() && len(j.Exclude) == 0 { // otherwise it can differ next time: an archive or file could not be read, or a unit exceeded a limit
+		// otherwise it can differ next time: an archive or file could not be read, or a unit exceeded a limit
+		if i.memory != nil && parent.lasting() && len(j.Exclude) == 0 {
 			i.memory.storeAnswer(key, id, text)
 		}
 		return out, nil
@@ -350,10 +358,11 @@ func jobs(kept flux.Builder) worker.Jobs {
 				return nil, err
 			}
 		}
-		importer := &Importer{builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude, begin: func(unit string) error {
-			_, err := ask(ctx, askBegin, []byte(unit))
-			return err
-		}}
+		importer := &Importer{builder: kept, memory: recalled, archives: askedArchives{ask}, exclude: j.Exclude,
+			begin: func(unit string) error {
+				_, err := ask(ctx, askBegin, []byte(unit))
+				return err
+			}}
 		var out jobAnswer
 		if j.Detect {
 			var err error

@@ -49,7 +49,8 @@ func pool(t *testing.T) *renderer.Pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := renderer.NewPool(renderer.PoolOptions{Command: []string{self, "import-child"}, Size: 1, MemoryLimit: 512 << 20})
+	p := renderer.NewPool(renderer.PoolOptions{Command: []string{self, "import-child"}, Size: 1,
+		MemoryLimit: 512 << 20})
 	t.Cleanup(p.Close)
 	return p
 }
@@ -109,7 +110,8 @@ func request() fleet.ImportRequest {
 	return fleet.ImportRequest{Entry: fleet.Import{Flux: &fleet.FluxImport{Clusters: map[string]fleet.ImportedCluster{"prod": {Path: "clusters/prod", Environment: "prod"}}}}}
 }
 
-// A unit that kills the worker process fails by itself: all other units are imported, and equal those of an import in this process.
+// A unit that kills the worker process fails by itself: all other units are imported, and equal those of an import in
+// this process.
 func TestIsolatedImport(t *testing.T) {
 	t.Parallel()
 	isolated, problems, err := NewIsolated(pool(t), nil).Import(t.Context(), tree(repository), request())
@@ -120,13 +122,15 @@ func TestIsolatedImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(problems.Warnings()) != len(direct2.Warnings()) || problems.Err() != nil || len(isolated) != 4 || len(direct) != 4 {
+	if len(problems.Warnings()) != len(direct2.Warnings()) || problems.Err() != nil || len(isolated) != 4 ||
+		len(direct) != 4 {
 		t.Fatalf("%d targets, %v; in this process %d, %v", len(isolated), problems, len(direct), direct2)
 	}
 	for i := range isolated {
 		got, want := isolated[i], direct[i]
 		if got.App == "bad" {
-			if got.Err == nil || !strings.Contains(got.Err.Error(), "ended its process") || got.File != "clusters/prod/apps.yaml" || got.Line != 6 {
+			if got.Err == nil || !strings.Contains(got.Err.Error(), "ended its process") ||
+				got.File != "clusters/prod/apps.yaml" || got.Line != 6 {
 				t.Errorf("bad: %s:%d: %v", got.File, got.Line, got.Err)
 			}
 			continue
@@ -143,7 +147,8 @@ func TestIsolatedDetect(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "path: clusters/prod") {
 		t.Errorf("the error is %v:\nthe text is\n%s", err, text)
 	}
-	if text, err := NewIsolated(pool(t), nil).Detect(t.Context(), tree("-- README.md --\nx\n")); err != nil || text != nil {
+	if text, err := NewIsolated(pool(t), nil).Detect(t.Context(), tree("-- README.md --\nx\n")); err != nil ||
+		text != nil {
 		t.Errorf("the error is %v:\nthe text is\n%s", err, text)
 	}
 }
@@ -163,7 +168,8 @@ func TestIsolatedWithoutWorker(t *testing.T) {
 	}
 }
 
-// Only what the content does to its worker is a problem of the fleet. Any other error is the caller's, which reads the commit again.
+// Only what the content does to its worker is a problem of the fleet. Any other error is the caller's, which reads the
+// commit again.
 func TestIsolatedErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -237,7 +243,8 @@ func (f faulty) ReadFile(name string) ([]byte, error) {
 	return f.Tree.ReadFile(name)
 }
 
-// A file that the storage does not give is no mistake of the fleet, whoever reads it, in this process and in a worker process.
+// A file that the storage does not give is no mistake of the fleet, whoever reads it, in this process and in a worker
+// process.
 func TestStorageFails(t *testing.T) {
 	t.Parallel()
 	for _, importer := range []fleet.Importer{New(nil), NewIsolated(pool(t), nil)} {
@@ -270,9 +277,11 @@ func (l *limited) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 
 // Units that exceed a limit are left out one by one, but few of those that take all of an import's time.
 func TestManyUnitsOverLimits(t *testing.T) {
-	for err, want := range map[error]int{worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1, worker.ErrCPU: maxSlow + 1} {
+	for err, want := range map[error]int{worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1,
+		worker.ErrCPU: maxSlow + 1} {
 		l := &limited{err: err}
-		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), mapTree{}, fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {
+		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), mapTree{},
+			fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {
 			t.Errorf("%v: %d calls, want %d: %v, %v", err, l.calls, want, problems, failed)
 		}
 	}

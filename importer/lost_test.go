@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// What cannot be read fails by itself, at its place: the other targets are read, and what it described does not seem deleted.
+// What cannot be read fails by itself, at its place: the other targets are read, and what it described does not seem
+// deleted.
 func TestBrokenContentIsNoDeletion(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
@@ -16,16 +17,24 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 	const chart = "-- parent/Chart.yaml --\napiVersion: v2\nname: parent\nversion: 0.1.0\n-- parent/templates/app.yaml --\n"
 	const child = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\nspec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
 	const parent = "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {name: prod}}\n"
-	const plain = "-- argocd/x.yaml --\n" + head + "spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
+	const plain = "-- argocd/x.yaml --\n" + head +
+		"spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
 	for name, c := range map[string]struct{ before, after, lost, want string }{
-		"a file of a generator":           {"", "-- apps/c.yaml --\nname: [c\n", "a", "argocd/set.yaml:1:"},
-		"an Application":                  {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "x", "argocd/x.yaml"},
-		"an Application's type":           {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: {a: b}, " + source + ", destination: {name: prod}}\n", "x", "argocd/x.yaml:1:"},
-		"an empty destination":            {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {namespace: b}}\n", "x", "names no cluster"},
-		"an unknown cluster":              {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {name: elsewhere}}\n", "x", `the cluster "elsewhere" is not known`},
-		"a chart of Applications":         {parent + chart + child, parent + chart + strings.Replace(child, "spec: ", "spec: {{ fail \"no\" }}", 1), "child", "argocd/x.yaml:1:"},
-		"a generator of a server only":    {"", "-- argocd/set.yaml --\n" + set("{pullRequest: {}}"), "a", "asks a server"},
-		"a generator of a server as well": {"", "-- argocd/set.yaml --\n" + set("{list: {elements: [{name: web}]}}, {pullRequest: {}}"), "b", "asks a server"},
+		"a file of a generator": {"", "-- apps/c.yaml --\nname: [c\n", "a", "argocd/set.yaml:1:"},
+		"an Application": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "x",
+			"argocd/x.yaml"},
+		"an Application's type": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: {a: b}, " +
+			source + ", destination: {name: prod}}\n", "x", "argocd/x.yaml:1:"},
+		"an empty destination": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source +
+			", destination: {namespace: b}}\n", "x", "names no cluster"},
+		"an unknown cluster": {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source +
+			", destination: {name: elsewhere}}\n", "x", `the cluster "elsewhere" is not known`},
+		"a chart of Applications": {parent + chart + child, parent + chart +
+			strings.Replace(child, "spec: ", "spec: {{ fail \"no\" }}", 1), "child", "argocd/x.yaml:1:"},
+		"a generator of a server only": {"", "-- argocd/set.yaml --\n" + set("{pullRequest: {}}"), "a",
+			"asks a server"},
+		"a generator of a server as well": {"", "-- argocd/set.yaml --\n" +
+			set("{list: {elements: [{name: web}]}}, {pullRequest: {}}"), "b", "asks a server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +49,8 @@ func TestBrokenContentIsNoDeletion(t *testing.T) {
 			if good := after.ImportedTarget("prod", "good"); good == nil || good.Err != nil {
 				t.Errorf("the failure spread: %+v", good)
 			}
-			if own := after.ImportedTarget("prod", c.lost); own != nil && (own.Err == nil || !strings.Contains(own.File, "argocd/x.yaml")) {
+			if own := after.ImportedTarget("prod", c.lost); own != nil &&
+				(own.Err == nil || !strings.Contains(own.File, "argocd/x.yaml")) {
 				t.Errorf("the own is %+v", own)
 			} else if own == nil {
 				for _, other := range []*fleet.Fleet{before, nil} {
@@ -175,11 +185,13 @@ metadata: {name: plain}
 		files string
 		on    string // the cluster of what fails
 	}{
-		"a file":                    {cluster + app + "spec: {project: [\n", "prod"},
-		"a file, and no cluster":    {app + "spec: {project: [\n", ""},
-		"a file with another name":  {cluster + strings.Replace(app, "x.yaml", "y.yaml", 1) + "spec: {project: [\n", "prod"},
-		"an ApplicationSet":         {cluster + "-- argocd/x.yaml --\n" + set("{list: {elements: [[web]]}}"), "prod"},
-		"a set of unknown clusters": {cluster + "-- argocd/x.yaml --\n" + strings.Replace(set("{list: {elements: [[web]]}}"), "{name: prod}", "{name: \"{{ .name }}\"}", 1), "prod"},
+		"a file":                 {cluster + app + "spec: {project: [\n", "prod"},
+		"a file, and no cluster": {app + "spec: {project: [\n", ""},
+		"a file with another name": {cluster + strings.Replace(app, "x.yaml", "y.yaml", 1) + "spec: {project: [\n",
+			"prod"},
+		"an ApplicationSet": {cluster + "-- argocd/x.yaml --\n" + set("{list: {elements: [[web]]}}"), "prod"},
+		"a set of unknown clusters": {cluster + "-- argocd/x.yaml --\n" +
+			strings.Replace(set("{list: {elements: [[web]]}}"), "{name: prod}", "{name: \"{{ .name }}\"}", 1), "prod"},
 	} {
 		after := load(c.files)
 		failed := slices.DeleteFunc(after.Imports(), func(i *fleet.Imported) bool { return i.Err == nil })
@@ -197,7 +209,8 @@ metadata: {name: plain}
 	}
 }
 
-// A parent that fails in both commits hides what its cluster's branch still has, but no deletion of what another file describes.
+// A parent that fails in both commits hides what its cluster's branch still has, but no deletion of what another file
+// describes.
 func TestParentThatStillFails(t *testing.T) {
 	t.Parallel()
 	const more = `
@@ -226,7 +239,8 @@ version: 0.1.0
 	const child = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\nspec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
 	const template = "-- parent/templates/app.yaml --\n" + child
 	failing := strings.Replace(template, "spec: ", "spec: {{ fail \"no\" }}", 1)
-	onEdge := "-- argocd/edge.yaml --\n" + strings.Replace(child, "destination: {name: prod}", "destination: {name: edge}", 1)
+	onEdge := "-- argocd/edge.yaml --\n" + strings.Replace(child, "destination: {name: prod}",
+		"destination: {name: edge}", 1)
 	own := "-- argocd/own.yaml --\n" + strings.Replace(child, "name: child", "name: own", 1)
 	load := func(text string) *fleet.Fleet {
 		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(more+text))
@@ -258,7 +272,8 @@ version: 0.1.0
 	}
 }
 
-// An excluded app is not imported, and what it brings is. If it cannot be read, the fleet is invalid: its children would seem deleted.
+// An excluded app is not imported, and what it brings is. If it cannot be read, the fleet is invalid: its children
+// would seem deleted.
 func TestExcludedApps(t *testing.T) {
 	t.Parallel()
 	const parent = `
@@ -278,38 +293,45 @@ kind: ConfigMap
 metadata: {name: deep, namespace: web}
 `
 	load := func(exclude, more string) (*fleet.Fleet, fleet.Problems) {
-		text := strings.Replace(fluxFleet, "import: [{flux:", "files: {apps: [own/*.yaml]}\n  import: [{exclude: ["+exclude+"], flux:", 1)
+		text := strings.Replace(fluxFleet, "import: [{flux:", "files: {apps: [own/*.yaml]}\n  import: [{exclude: ["+
+			exclude+"], flux:", 1)
 		return fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(text+repository+parent+more))
 	}
 	own := func(cluster string) string {
 		return "-- own/more.yaml --\napiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: more}\nspec: {namespace: web, placement: {matchLabels: {cluster: " + cluster + "}}, source: {manifests: {path: deep}}}\n"
 	}
 	f, problems := load("more", own("prod"))
-	if f == nil || f.ImportedTarget("prod", "more") != nil || f.ImportedTarget("prod", "child") == nil || problems.Errors() > 0 {
+	if f == nil || f.ImportedTarget("prod", "more") != nil || f.ImportedTarget("prod", "child") == nil ||
+		problems.Errors() > 0 {
 		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("more", own("prod")+"-- more/kustomization.yaml --\nresources: [none.yaml, child.yaml]\n")
-	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import and cannot be read, so what it brings is not known") {
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") ||
+		!strings.Contains(text, "more on prod is excluded from the import and cannot be read, so what it brings is not known") {
 		t.Errorf("the problems are %v", problems)
 	}
 	// The app must be rendered in place of the excluded one.
 	_, problems = load("more", own("staging"))
-	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import, and own/more.yaml does not place it there (add the cluster to the placement of own/more.yaml") {
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") ||
+		!strings.Contains(text, "more on prod is excluded from the import, and own/more.yaml does not place it there (add the cluster to the placement of own/more.yaml") {
 		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("more", "")
-	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "more on prod is excluded from the import, and the fleet has no app of this name") {
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text,
+		"more on prod is excluded from the import, and the fleet has no app of this name") {
 		t.Errorf("the problems are %v", problems)
 	}
 	_, problems = load("nobody", "")
 	if !slices.ContainsFunc(problems, func(p fleet.Problem) bool {
-		return p.Severity == fleet.SeverityWarning && p.File == "sluice.yaml" && p.Message == `the entry has no app "nobody" to exclude`
+		return p.Severity == fleet.SeverityWarning && p.File == "sluice.yaml" &&
+			p.Message == `the entry has no app "nobody" to exclude`
 	}) {
 		t.Errorf("the problems are %v", problems)
 	}
 }
 
-// A ResourceSet whose inputs are unknown, because the Kustomization that brings a provider is not built, does not seem to delete its children.
+// A ResourceSet whose inputs are unknown, because the Kustomization that brings a provider is not built, does not seem
+// to delete its children.
 func TestUnknownProvidersAreNoDeletion(t *testing.T) {
 	t.Parallel()
 	const self = "sourceRef: {kind: GitRepository, name: flux-system}}"

@@ -17,10 +17,11 @@ import (
 	"github.com/sluice-gitops/sluice/importer/internal/wire"
 )
 
-// Memory keeps imports of one repository in files of a folder, between runs of the command line: whole imports by the tree of the commit,
-// and parts of them by a digest of everything that they were computed from. What it holds was computed in worker processes from content
-// that may be hostile, so only verbs that show something use a Memory, and no verb that writes branches. Without its files everything is
-// computed again. It is safe for concurrent use, and several processes may use one folder.
+// Memory keeps imports of one repository in files of a folder, between runs of the command line: whole imports by the
+// tree of the commit, and parts of them by a digest of everything that they were computed from. What it holds was
+// computed in worker processes from content that may be hostile, so only verbs that show something use a Memory, and no
+// verb that writes branches. Without its files everything is computed again. It is safe for concurrent use, and several
+// processes may use one folder.
 type Memory struct {
 	dir, scope string
 	now        func() time.Time
@@ -65,7 +66,8 @@ func (m *Memory) read(file string) []byte {
 	return body
 }
 
-// write replaces a file atomically, and removes files that were not used for long. An error makes the next run compute again.
+// write replaces a file atomically, and removes files that were not used for long. An error makes the next run compute
+// again.
 func (m *Memory) write(file string, body []byte) error {
 	if len(body) > maxFile {
 		return nil
@@ -181,7 +183,10 @@ func (p parts) encode(today uint32) []byte {
 		all = append(all, entry{key, one})
 		size += len(key) + len(one.data) + maxHead
 	}
-	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(b.day, a.day), cmp.Compare(a.key, b.key)) })
+	slices.SortStableFunc(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(b.day, a.day),
+			cmp.Compare(a.key, b.key))
+	})
 	out := make([]byte, 0, min(size, maxFile))
 	for _, one := range all {
 		if len(out)+len(one.key)+len(one.data)+maxHead > maxFile || today > one.day+uint32(maxPartAge) {

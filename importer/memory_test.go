@@ -41,18 +41,20 @@ type run struct {
 // Call implements renderer.Caller.
 func (r *run) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 	r.calls++
-	return jobs(counting{newBuilder().(*cached), &r.built})[c.Job](ctx, c.Input, func(ctx context.Context, name string, input []byte) ([]byte, error) {
-		if name == askFile || name == askFiles {
-			r.asked = append(r.asked, string(input))
-		}
-		return c.Answer(ctx, name, input)
-	})
+	return jobs(counting{newBuilder().(*cached), &r.built})[c.Job](ctx, c.Input,
+		func(ctx context.Context, name string, input []byte) ([]byte, error) {
+			if name == askFile || name == askFiles {
+				r.asked = append(r.asked, string(input))
+			}
+			return c.Answer(ctx, name, input)
+		})
 }
 
 func remembered(t *testing.T, dir string, tree fleet.Tree) (*run, []fleet.Imported) {
 	t.Helper()
 	r := &run{}
-	out, problems, err := NewIsolated(r, nil).Remembering(NewMemory(dir, "repository", "1", time.Now)).Import(t.Context(), tree, request())
+	out, problems, err := NewIsolated(r, nil).Remembering(NewMemory(dir, "repository", "1",
+		time.Now)).Import(t.Context(), tree, request())
 	if err != nil || problems.Err() != nil {
 		t.Fatal(err, problems)
 	}
@@ -81,7 +83,8 @@ func direct(t *testing.T, tree fleet.Tree) []fleet.Imported {
 	return out
 }
 
-// A second run builds only what changed, and nothing for a commit that it has seen. The outcome is that of an import without a memory.
+// A second run builds only what changed, and nothing for a commit that it has seen. The outcome is that of an import
+// without a memory.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,12 +98,16 @@ func TestMemory(t *testing.T) {
 	}{
 		{"first", base, []string{"clusters/prod", "clusters/prod", "bomb", "good"}, 1, nil},
 		{"again", base, nil, 0, nil},
-		{"one file", base.with("good/config.yaml", "color:", "colour:"), []string{"good"}, 1, []string{"good/config.yaml"}},
+		{"one file", base.with("good/config.yaml", "color:", "colour:"), []string{"good"}, 1,
+			[]string{"good/config.yaml"}},
 		{"another file", base.with("bomb/config.yaml", "bomb", "bang"), []string{"bomb"}, 1, nil},
-		{"a variable", base.with("clusters/prod/apps.yaml", `"blue"`, `"red"`), []string{"clusters/prod", "clusters/prod", "good"}, 1, nil},
-		{"values", base.with("clusters/prod/apps.yaml", "replicas: 3", "replicas: 4"), []string{"clusters/prod", "clusters/prod"}, 1, nil},
+		{"a variable", base.with("clusters/prod/apps.yaml", `"blue"`, `"red"`),
+			[]string{"clusters/prod", "clusters/prod", "good"}, 1, nil},
+		{"values", base.with("clusters/prod/apps.yaml", "replicas: 3", "replicas: 4"),
+			[]string{"clusters/prod", "clusters/prod"}, 1, nil},
 		{"another file again", base.with("bomb/config.yaml", "bomb", "bang"), nil, 0, nil},
-		{"both files", base.with("bomb/config.yaml", "bomb", "bang").with("good/config.yaml", "color:", "colour:"), nil, 1, []string{}},
+		{"both files", base.with("bomb/config.yaml", "bomb", "bang").with("good/config.yaml", "color:", "colour:"), nil,
+			1, []string{}},
 	}
 	for _, s := range steps {
 		r, got := remembered(t, dir, s.commit)
@@ -115,8 +122,10 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	added := idTree{maps.Clone(base.MapFS)}
-	added.MapFS["good/more.yaml"] = base.with("good/config.yaml", "name: config", "name: more").MapFS["good/config.yaml"]
-	if r, got := remembered(t, dir, added); !slices.Equal(r.built, []string{"good"}) || !reflect.DeepEqual(got, direct(t, added)) {
+	added.MapFS["good/more.yaml"] = base.with("good/config.yaml", "name: config",
+		"name: more").MapFS["good/config.yaml"]
+	if r, got := remembered(t, dir, added); !slices.Equal(r.built, []string{"good"}) ||
+		!reflect.DeepEqual(got, direct(t, added)) {
 		t.Errorf("a new file: built %q: %+v", r.built, got)
 	}
 	if _, got := remembered(t, dir, base); !reflect.DeepEqual(got, direct(t, base)) {
@@ -177,7 +186,8 @@ func TestMemoryOfPassingFailures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	broken := flaky{committed(repository)}
-	if _, got := remembered(t, dir, broken); !slices.ContainsFunc(got, func(i fleet.Imported) bool { return i.Err != nil }) {
+	if _, got := remembered(t, dir, broken); !slices.ContainsFunc(got,
+		func(i fleet.Imported) bool { return i.Err != nil }) {
 		t.Fatalf("nothing fails: %+v", got)
 	}
 	if _, got := remembered(t, dir, broken.idTree); !reflect.DeepEqual(got, direct(t, broken.idTree)) {
@@ -215,10 +225,12 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("the result of answer is %q", got)
 	}
 	all, err := decodeParts(NewMemory(m.dir, "repository", "1", time.Now).known())
-	if keys := slices.Sorted(maps.Keys(all)); err != nil || !slices.Equal(keys, []string{"new", "newest", "used"}) || string(all["used"].data) != "2" {
+	if keys := slices.Sorted(maps.Keys(all)); err != nil || !slices.Equal(keys, []string{"new", "newest", "used"}) ||
+		string(all["used"].data) != "2" {
 		t.Errorf("the keys are %q, the error is %v", keys, err)
 	}
-	if large := (parts{"a": {day: 1, data: make([]byte, maxFile)}, "b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
+	if large := (parts{"a": {day: 1, data: make([]byte, maxFile)},
+		"b": {day: 2, data: []byte("b")}}).encode(2); len(large) > 100 {
 		t.Errorf("%d bytes", len(large))
 	}
 }
@@ -287,7 +299,8 @@ func TestWhatAJobLearnsIsBounded(t *testing.T) {
 	}
 }
 
-// A process that sends many empty values does not fill the memory of its parent: what it says is counted before it is kept.
+// A process that sends many empty values does not fill the memory of its parent: what it says is counted before it is
+// kept.
 func TestAnswersOfImportsAreBounded(t *testing.T) {
 	t.Parallel()
 	message := func(text string, used, learned int) []byte {
@@ -306,13 +319,15 @@ func TestAnswersOfImportsAreBounded(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"few":               {message("{}", 2, 2), nil},
-		"many parts":        {message("{}", 0, maxLearned/entryBytes+1), worker.ErrProtocol},
-		"many targets":      {message(`{"Targets":[{}`+strings.Repeat(",{}", importValues)+"]}", 0, 0), worker.ErrOutput},
+		"few":        {message("{}", 2, 2), nil},
+		"many parts": {message("{}", 0, maxLearned/entryBytes+1), worker.ErrProtocol},
+		"many targets": {message(`{"Targets":[{}`+strings.Repeat(",{}", importValues)+"]}", 0, 0),
+			worker.ErrOutput},
 		"no JSON":           {message("x", 0, 0), worker.ErrProtocol},
 		"parts are missing": {message("{}", 0, 2)[:7], worker.ErrProtocol},
 		"no objects":        {message(`{"Targets":[{"Sources":[{}]}]}`, 0, 0), worker.ErrProtocol},
-		"too many objects":  {wire.AppendTexts(wire.AppendText(nil, wire.AppendTexts(wire.AppendText(nil, "{}"), []string{"x"})), []string{"", ""}), worker.ErrProtocol},
+		"too many objects": {wire.AppendTexts(wire.AppendText(nil,
+			wire.AppendTexts(wire.AppendText(nil, "{}"), []string{"x"})), []string{"", ""}), worker.ErrProtocol},
 	} {
 		if _, _, _, err := unseal(c.data); !errors.Is(err, c.want) {
 			t.Errorf("%s: the error is %v", name, err)

@@ -36,7 +36,10 @@ func (l *loader) kubernetes(f File, index, line int, h header) {
 		l.errorf(f.Name, line, "cannot be read: %v", err)
 		return
 	}
-	i := slices.IndexFunc(objects, func(o manifest.Object) bool { return o.Kind() == h.Kind && o.Name() == h.Metadata.Name })
+	i := slices.IndexFunc(objects, func(o manifest.Object) bool {
+		return o.Kind() == h.Kind &&
+			o.Name() == h.Metadata.Name
+	})
 	if i < 0 {
 		l.errorf(f.Name, line, "%s %s cannot be read", h.Kind, h.Metadata.Name)
 		return
@@ -45,7 +48,8 @@ func (l *loader) kubernetes(f File, index, line int, h header) {
 	switch {
 	case strings.HasPrefix(h.APIVersion, "admissionregistration.k8s.io/") && h.Kind == "ValidatingAdmissionPolicy":
 		l.vaps = append(l.vaps, d)
-	case strings.HasPrefix(h.APIVersion, "admissionregistration.k8s.io/") && h.Kind == "ValidatingAdmissionPolicyBinding":
+	case strings.HasPrefix(h.APIVersion, "admissionregistration.k8s.io/") &&
+		h.Kind == "ValidatingAdmissionPolicyBinding":
 		l.bindings = append(l.bindings, d)
 	default:
 		l.params = append(l.params, d.object)
@@ -84,21 +88,26 @@ func (l *loader) admission() {
 		delete(bindings, p.Name)
 	}
 	for name := range bindings {
-		l.errorf(l.engine.dir, 0, "a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder (add the policy, or remove the binding)", name)
+		l.errorf(l.engine.dir, 0,
+			"a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder (add the policy, or remove the binding)", name)
 	}
 }
 
-func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
+func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy,
+	bindings []*admissionv1.ValidatingAdmissionPolicyBinding) {
 	compiled, err := compileAdmission(p)
 	if err != nil {
 		l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s: %v", p.Name, err)
 		return
 	}
-	old := strings.Contains(string(mustJSON(p.Spec)), "oldObject") || strings.Contains(string(mustJSON(p.Spec)), "request.")
-	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name, File: d.file}
+	old := strings.Contains(string(mustJSON(p.Spec)), "oldObject") ||
+		strings.Contains(string(mustJSON(p.Spec)), "request.")
+	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name,
+		File: d.file}
 	if len(bindings) == 0 {
 		if p.Spec.ParamKind != nil {
-			l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s has a paramKind, but no binding names the parameters (add a ValidatingAdmissionPolicyBinding with paramRef to %s/)", p.Name, l.engine.dir)
+			l.errorf(d.file, d.line,
+				"ValidatingAdmissionPolicy %s has a paramKind, but no binding names the parameters (add a ValidatingAdmissionPolicyBinding with paramRef to %s/)", p.Name, l.engine.dir)
 		}
 		l.engine.admission = append(l.engine.admission, &admissionPolicy{policy: p, program: compiled, needsOld: old})
 		return
@@ -115,7 +124,8 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, 
 		if p.Spec.ParamKind != nil {
 			one.params = l.findParams(p.Spec.ParamKind, b.Spec.ParamRef)
 			if one.params == nil {
-				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: the parameters %s %s are not in %s/", b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef), l.engine.dir)
+				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: the parameters %s %s are not in %s/",
+					b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef), l.engine.dir)
 				continue
 			}
 		}
@@ -145,7 +155,8 @@ func (l *loader) findParams(kind *admissionv1.ParamKind, ref *admissionv1.ParamR
 }
 
 func (a *admissionPolicy) scope(_ *Subject, o *Object) string {
-	if !a.matches(a.policy.Spec.MatchConstraints, o) || a.binding != nil && !a.matches(a.binding.Spec.MatchResources, o) {
+	if !a.matches(a.policy.Spec.MatchConstraints, o) || a.binding != nil &&
+		!a.matches(a.binding.Spec.MatchResources, o) {
 		return ""
 	}
 	if a.needsOld {
@@ -154,13 +165,14 @@ func (a *admissionPolicy) scope(_ *Subject, o *Object) string {
 	return o.Key
 }
 
-// matches reports whether the API server would evaluate the policy for an object. Namespaces have only the label that every
-// namespace has.
+// matches reports whether the API server would evaluate the policy for an object. Namespaces have only the label that
+// every namespace has.
 func (a *admissionPolicy) matches(m *admissionv1.MatchResources, o *Object) bool {
 	if m == nil {
 		return true
 	}
-	if !selects(m.NamespaceSelector, labels.Set{"kubernetes.io/metadata.name": o.Object.Namespace()}) && o.Object.Namespace() != "" {
+	if !selects(m.NamespaceSelector, labels.Set{"kubernetes.io/metadata.name": o.Object.Namespace()}) &&
+		o.Object.Namespace() != "" {
 		return false
 	}
 	own := labels.Set{}
@@ -194,13 +206,15 @@ func ruleMatches(r admissionv1.NamedRuleWithOperations, o *Object) bool {
 	has := func(list []string, value string) bool {
 		return slices.Contains(list, "*") || slices.Contains(list, value)
 	}
-	if !has(r.APIGroups, gvr.Group) || !has(r.APIVersions, gvr.Version) || !has(r.Resources, gvr.Resource) && !slices.Contains(r.Resources, "*/*") {
+	if !has(r.APIGroups, gvr.Group) || !has(r.APIVersions, gvr.Version) ||
+		!has(r.Resources, gvr.Resource) && !slices.Contains(r.Resources, "*/*") {
 		return false
 	}
 	if len(r.ResourceNames) > 0 && !slices.Contains(r.ResourceNames, o.Object.Name()) {
 		return false
 	}
-	if r.Scope != nil && *r.Scope != admissionv1.AllScopes && (*r.Scope == admissionv1.NamespacedScope) != (o.Object.Namespace() != "") {
+	if r.Scope != nil && *r.Scope != admissionv1.AllScopes &&
+		(*r.Scope == admissionv1.NamespacedScope) != (o.Object.Namespace() != "") {
 		return false
 	}
 	return slices.Contains(r.Operations, admissionv1.OperationAll) || slices.Contains(r.Operations, operation)
@@ -218,12 +232,15 @@ func (a *admissionPolicy) check(ctx context.Context, _ *Subject, o *Object) ([]b
 	if o.Old != nil {
 		operation, old = admission.Update, toUnstructured(o.Old)
 	}
-	attributes := admission.NewAttributesRecord(object, old, gvk, object.GetNamespace(), object.GetName(), gvr, "", operation, nil, true, nil)
+	attributes := admission.NewAttributesRecord(object, old, gvk, object.GetNamespace(), object.GetName(), gvr, "",
+		operation, nil, true, nil)
 	in := admissionInput{resource: gvr, attributes: &admission.VersionedAttributes{
-		Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old),
+		Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object),
+		VersionedOldObject: admission.NewLazyObject(old),
 	}}
 	if ns := object.GetNamespace(); ns != "" {
-		in.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"kubernetes.io/metadata.name": ns}}}
+		in.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns,
+			Labels: map[string]string{"kubernetes.io/metadata.name": ns}}}
 	}
 	if a.params != nil {
 		in.params = a.params

@@ -66,7 +66,8 @@ func compileAdmission(p *admissionv1.ValidatingAdmissionPolicy) (*admissionProgr
 		variables = append(variables, one)
 	}
 	compiler.CompileAndStoreVariables(variables, withAuthorizer, environment.StoredExpressions)
-	validations, messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations)), make([]cel.ExpressionAccessor, len(p.Spec.Validations))
+	validations, messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations)),
+		make([]cel.ExpressionAccessor, len(p.Spec.Validations))
 	for i, v := range p.Spec.Validations {
 		one := &expression{text: v.Expression, types: boolean}
 		if err := try(one, withAuthorizer, "validations", i, ""); err != nil {
@@ -109,7 +110,8 @@ type admissionInput struct {
 
 // denials returns the message of each validation that denies the object.
 func (p *admissionProgram) denials(ctx context.Context, in admissionInput) []string {
-	request := cel.CreateAdmissionRequest(in.attributes.Attributes, metav1.GroupVersionResource(in.resource), metav1.GroupVersionKind(in.attributes.VersionedKind))
+	request := cel.CreateAdmissionRequest(in.attributes.Attributes, metav1.GroupVersionResource(in.resource),
+		metav1.GroupVersionKind(in.attributes.VersionedKind))
 	namespace := cel.CreateNamespaceObject(in.namespace)
 	bindings := cel.OptionalVariableBindings{VersionedParams: in.params}
 	evaluate := func(e cel.ConditionEvaluator, budget int64) ([]cel.EvaluationResult, int64, error) {
@@ -145,7 +147,8 @@ func (p *admissionProgram) denials(ctx context.Context, in admissionInput) []str
 }
 
 // matches evaluates the match conditions. A condition that is false decides, even if others fail.
-func (p *admissionProgram) matches(evaluate func(cel.ConditionEvaluator, int64) ([]cel.EvaluationResult, int64, error)) (bool, error) {
+func (p *admissionProgram) matches(evaluate func(cel.ConditionEvaluator, int64) ([]cel.EvaluationResult, int64,
+	error)) (bool, error) {
 	results, _, err := evaluate(p.conditions, celconfig.RuntimeCELCostBudgetMatchConditions)
 	if err != nil {
 		return false, err
@@ -175,7 +178,8 @@ func message(v admissionv1.Validation, results []cel.EvaluationResult, i int) st
 	if i < len(results) && results[i].Error == nil && results[i].EvalResult != nil {
 		text, _ := results[i].EvalResult.Value().(string) // another type counts as no message
 		text = strings.TrimSpace(text)
-		if text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes && !strings.Contains(text, "\n") {
+		if text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes &&
+			!strings.Contains(text, "\n") {
 			return text
 		}
 	}

@@ -23,7 +23,8 @@ func TestBatchesAreForgotten(t *testing.T) {
 		}
 	}
 	batch := func(cluster string) []policy.Subject {
-		s := subject(t, "prod", deployment, definition, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop}\nspec: {size: big}\n")
+		s := subject(t, "prod", deployment, definition,
+			"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w, namespace: shop}\nspec: {size: big}\n")
 		s.Cluster.Name = cluster
 		for i := range s.Objects {
 			s.Objects[i].Key += cluster

@@ -36,8 +36,9 @@ func secretBreaches(o manifest.Object) []breach {
 			encrypted := sops != nil && str(sops, "mac") != "" && sopsValue(value)
 			if value != "" && !encrypted || v != nil && !isString(v) {
 				return []breach{{
-					rule: RulePlaintextSecret, path: field, message: fmt.Sprintf("the branch would contain the values of the Secret in plain text (such as %s)", firstKey(o, field, key)),
-					hint: secretHint(o),
+					rule: RulePlaintextSecret, path: field,
+					message: fmt.Sprintf("the branch would contain the values of the Secret in plain text (such as %s)", firstKey(o, field, key)),
+					hint:    secretHint(o),
 				}}
 			}
 		}
@@ -98,18 +99,21 @@ func movingTag(path, what string) breach {
 	}
 }
 
-// privileges finds what the Pod Security Standard `baseline` forbids: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+// privileges finds what the Pod Security Standard `baseline` forbids:
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/.
 func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]any, at string) []breach {
 	allow := c.engine.allow(RulePrivileged)
 	var out []breach
 	add := func(name, path, message string) {
 		if !allow.allows(s.App.Name, name) {
-			out = append(out, breach{rule: RulePrivileged, path: path, message: message, hint: "remove it, or add an Exemption for " + o.Kind() + " " + o.Name()})
+			out = append(out, breach{rule: RulePrivileged, path: path, message: message,
+				hint: "remove it, or add an Exemption for " + o.Kind() + " " + o.Name()})
 		}
 	}
 	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {
 		if truth(pod, field) {
-			add(field, at+"."+field, "the pod shares the "+strings.ToLower(strings.TrimPrefix(field, "host"))+" namespace of the host")
+			add(field, at+"."+field, "the pod shares the "+strings.ToLower(strings.TrimPrefix(field, "host"))+
+				" namespace of the host")
 		}
 	}
 	volumes, _ := pod["volumes"].([]any)
@@ -120,24 +124,28 @@ func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]an
 			if n := str(volume, "name"); n != "" {
 				name = "name=" + n
 			}
-			add("hostPath", fmt.Sprintf("%s.volumes[%s].hostPath", at, name), fmt.Sprintf("the pod mounts the folder %s of the host", str(host, "path")))
+			add("hostPath", fmt.Sprintf("%s.volumes[%s].hostPath", at, name),
+				fmt.Sprintf("the pod mounts the folder %s of the host", str(host, "path")))
 		}
 	}
 	eachContainer(pod, at, func(container map[string]any, path string) {
 		security := child(container, "securityContext")
 		if truth(security, "privileged") {
-			add("privileged", path+".securityContext.privileged", "the container is privileged: it has the rights of root on the host")
+			add("privileged", path+".securityContext.privileged",
+				"the container is privileged: it has the rights of root on the host")
 		}
 		added, _ := child(security, "capabilities")["add"].([]any)
 		for _, v := range added {
 			capability, _ := v.(string)
 			if capability != "" && !slices.Contains(baselineCapabilities(), capability) {
-				add(capability, path+".securityContext.capabilities.add", "the container gets the capability "+capability)
+				add(capability, path+".securityContext.capabilities.add", "the container gets the capability "+
+					capability)
 			}
 		}
 		ports, _ := container["ports"].([]any)
 		for _, v := range ports {
-			if p, ok := v.(map[string]any); ok && p["hostPort"] != nil && fmt.Sprint(p["hostPort"]) != "0" && !truth(pod, "hostNetwork") {
+			if p, ok := v.(map[string]any); ok && p["hostPort"] != nil && fmt.Sprint(p["hostPort"]) != "0" &&
+				!truth(pod, "hostNetwork") {
 				add("hostPort", path+".ports", fmt.Sprintf("the container uses the port %v of the host", p["hostPort"]))
 			}
 		}
@@ -147,7 +155,8 @@ func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]an
 
 func baselineCapabilities() []string {
 	return []string{
-		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+		"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 	}
 }
 
@@ -192,15 +201,17 @@ func (c *namespaceCheck) check(_ context.Context, s *Subject, o *Object) ([]brea
 			return nil, nil
 		}
 		return []breach{{
-			rule: RuleClusterScoped, message: fmt.Sprintf("app %s may not contain objects of the cluster-scoped kind %s", s.App.Name, kind),
-			hint: "move it to a platform app, or add the kind to rules.cluster-scoped.allow in policy/",
+			rule:    RuleClusterScoped,
+			message: fmt.Sprintf("app %s may not contain objects of the cluster-scoped kind %s", s.App.Name, kind),
+			hint:    "move it to a platform app, or add the kind to rules.cluster-scoped.allow in policy/",
 		}}, nil
 	}
 	if c.engine.allow(RuleNamespace).allows(s.App.Name, id.Namespace) {
 		return nil, nil
 	}
 	return []breach{{
-		rule: RuleNamespace, path: "metadata.namespace", message: fmt.Sprintf("the object is in the namespace %s, and the app in %s", id.Namespace, s.App.Namespace),
-		hint: "move it, or add the namespace to rules.namespace-outside-app.allow in policy/",
+		rule: RuleNamespace, path: "metadata.namespace",
+		message: fmt.Sprintf("the object is in the namespace %s, and the app in %s", id.Namespace, s.App.Namespace),
+		hint:    "move it, or add the namespace to rules.namespace-outside-app.allow in policy/",
 	}}, nil
 }

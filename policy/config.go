@@ -29,7 +29,8 @@ type policyFile struct {
 }
 
 type policySpec struct {
-	// Rules configures rules by identifier: built-in rules, Rego rules (package.rule) and ValidatingAdmissionPolicies (name).
+	// Rules configures rules by identifier: built-in rules, Rego rules (package.rule) and ValidatingAdmissionPolicies
+	// (name).
 	Rules map[string]ruleSpec `yaml:"rules"`
 	// Schemas configures where the schemas of built-in kinds come from.
 	Schemas schemaSpec `yaml:"schemas"`
@@ -155,7 +156,8 @@ func (e *exemption) covers(f *Finding) bool {
 	any := func(patterns []string, name string) bool {
 		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
 	}
-	return glob(e.Rule, f.Rule) && e.coversObject(f.Object) && any(e.Apps, f.App) && any(e.Clusters, f.Cluster) && any(e.Environments, f.Environment)
+	return glob(e.Rule, f.Rule) && e.coversObject(f.Object) && any(e.Apps, f.App) && any(e.Clusters, f.Cluster) &&
+		any(e.Environments, f.Environment)
 }
 
 func (e *exemption) coversObject(id manifest.Identity) bool {

@@ -39,8 +39,8 @@ type crdVersion struct {
 	rules      *crdcel.Validator
 }
 
-// definitions are the CustomResourceDefinitions of each cluster of a batch. It reads equal ones once, and the surroundings only
-// for clusters with custom kinds. It is safe for concurrent use, apart from begin.
+// definitions are the CustomResourceDefinitions of each cluster of a batch. It reads equal ones once, and the
+// surroundings only for clusters with custom kinds. It is safe for concurrent use, apart from begin.
 type definitions struct {
 	ctx    context.Context //nolint:containedctx // of one check
 	around Surroundings
@@ -56,7 +56,8 @@ type definitions struct {
 func newDefinitions(ctx context.Context, around Surroundings, n *notes) *definitions {
 	return &definitions{
 		ctx: ctx, around: around, notes: n, own: map[string][]*Object{},
-		byKey: map[string]map[manifest.GroupKind]*definition{}, byCluster: map[string]map[manifest.GroupKind]*definition{},
+		byKey:     map[string]map[manifest.GroupKind]*definition{},
+		byCluster: map[string]map[manifest.GroupKind]*definition{},
 	}
 }
 
@@ -67,7 +68,8 @@ func (d *definitions) begin(batch []Subject) {
 	for i := range batch {
 		s := &batch[i]
 		for j := range s.Objects {
-			if o := &s.Objects[j]; o.Object.Kind() == "CustomResourceDefinition" && manifest.GroupOf(o.Object.APIVersion()) == "apiextensions.k8s.io" {
+			if o := &s.Objects[j]; o.Object.Kind() == "CustomResourceDefinition" &&
+				manifest.GroupOf(o.Object.APIVersion()) == "apiextensions.k8s.io" {
 				d.own[s.Cluster.Name] = append(d.own[s.Cluster.Name], o)
 			}
 		}
@@ -118,10 +120,12 @@ func readDefinition(o *Object, n *notes) map[manifest.GroupKind]*definition {
 		err = json.Unmarshal(data, &crd)
 	}
 	if err != nil {
-		n.add("custom resources were not checked, because their CustomResourceDefinition cannot be read", o.Object.Name())
+		n.add("custom resources were not checked, because their CustomResourceDefinition cannot be read",
+			o.Object.Name())
 		return nil
 	}
-	def := &definition{key: o.Key, clusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped, versions: map[string]*crdVersion{}}
+	def := &definition{key: o.Key, clusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped,
+		versions: map[string]*crdVersion{}}
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
 		one := &crdVersion{served: v.Served}
@@ -140,7 +144,8 @@ func (v *crdVersion) compile() error {
 			return
 		}
 		var internal apiextensions.JSONSchemaProps
-		if v.err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.schema, &internal, nil); v.err != nil {
+		if v.err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.schema, &internal,
+			nil); v.err != nil {
 			return
 		}
 		if v.validator, _, v.err = validation.NewSchemaValidator(&internal); v.err != nil {
@@ -179,8 +184,9 @@ func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []b
 	v := d.versions[name]
 	if v == nil || !v.served {
 		return []breach{{
-			rule: RuleCustomResource, path: "apiVersion", message: fmt.Sprintf("the CustomResourceDefinition in the fleet does not serve version %s", name),
-			hint: "use a served version, or update the definition",
+			rule: RuleCustomResource, path: "apiVersion",
+			message: fmt.Sprintf("the CustomResourceDefinition in the fleet does not serve version %s", name),
+			hint:    "use a served version, or update the definition",
 		}}, nil
 	}
 	if v.schema == nil {
@@ -203,11 +209,14 @@ func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []b
 		if value, ok := e.BadValue.(string); ok && masked(value) {
 			continue
 		}
-		out = append(out, breach{rule: RuleCustomResource, path: e.Field, message: detail(e), hint: "the API server refuses the object"})
+		out = append(out, breach{rule: RuleCustomResource, path: e.Field, message: detail(e),
+			hint: "the API server refuses the object"})
 	}
 	pruned := normal(map[string]any(o.Object))
-	for _, path := range pruning.PruneWithOptions(pruned, v.structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		out = append(out, breach{rule: RuleCustomResource, severity: SeverityWarning, path: path, message: "the definition does not have this field, and the API server drops it"})
+	for _, path := range pruning.PruneWithOptions(pruned, v.structural, true,
+		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		out = append(out, breach{rule: RuleCustomResource, severity: SeverityWarning, path: path,
+			message: "the definition does not have this field, and the API server drops it"})
 	}
 	return out, nil
 }

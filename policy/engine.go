@@ -22,8 +22,9 @@ type checker interface {
 	check(ctx context.Context, s *Subject, o *Object) ([]breach, error)
 }
 
-// Check judges all objects of the input. It judges equal objects in equal circumstances once for the whole fleet, or again after very many
-// others. A rule that cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
+// Check judges all objects of the input. It judges equal objects in equal circumstances once for the whole fleet, or
+// again after very many others. A rule that cannot be evaluated is a finding of the rule policy-error; an error means
+// that nothing was judged.
 func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	run := newRun(ctx, e, in)
 	run.checkers = run.every()
@@ -77,12 +78,14 @@ func (r *run) batch(ctx context.Context) error {
 	return r.workspaces(ctx)
 }
 
-// emptied reports clusters that lose everything: a mistake in a placement or a path looks like that, and the sync tool would prune all.
+// emptied reports clusters that lose everything: a mistake in a placement or a path looks like that, and the sync tool
+// would prune all.
 func (r *run) emptied() {
 	for _, c := range r.input.Emptied {
 		b := breach{
-			rule: RuleClusterEmptied, message: "the change deletes all that the cluster has, and the cluster stays active",
-			hint: "if that is right, set state: retired for the cluster in the same change, or merge an Exemption of this rule for it before; if not, see why the fleet no longer has its apps",
+			rule:    RuleClusterEmptied,
+			message: "the change deletes all that the cluster has, and the cluster stays active",
+			hint:    "if that is right, set state: retired for the cluster in the same change, or merge an Exemption of this rule for it before; if not, see why the fleet no longer has its apps",
 		}
 		if c.Unread {
 			b.message = "the change deletes all that the cluster has, because the fleet no longer reads the cluster's file"
@@ -120,7 +123,8 @@ type run struct {
 
 func newRun(ctx context.Context, e *Engine, in Input) *run {
 	n := &notes{}
-	return &run{engine: e, input: in, notes: n, crds: newDefinitions(ctx, in.Surroundings, n), memo: map[memoKey]*answer{}, own: map[string]*OwnUse{}}
+	return &run{engine: e, input: in, notes: n, crds: newDefinitions(ctx, in.Surroundings, n),
+		memo: map[memoKey]*answer{}, own: map[string]*OwnUse{}}
 }
 
 // every returns all checkers of the engine.
@@ -128,7 +132,8 @@ func (r *run) every() []checker {
 	e, crds := r.engine, r.crds
 	checkers := []checker{
 		&plainCheck{engine: e}, &apiCheck{engine: e}, &customCheck{engine: e, known: crds},
-		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds}, &confineCheck{engine: e, crds: crds},
+		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds},
+		&confineCheck{engine: e, crds: crds},
 	}
 	if e.own {
 		checkers = nil
@@ -190,8 +195,8 @@ func (r *run) judge(ctx context.Context) error {
 	return err
 }
 
-// collect turns the results into findings for every object that shares them. It asks only the checkers that found something: most find nothing,
-// and each scope is a text of its own.
+// collect turns the results into findings for every object that shares them. It asks only the checkers that found
+// something: most find nothing, and each scope is a text of its own.
 func (r *run) collect() {
 	found := make([]bool, len(r.checkers))
 	for key, a := range r.memo {
@@ -260,7 +265,8 @@ func (r *run) expired() {
 			if severity == SeverityOff {
 				continue
 			}
-			f.Message = fmt.Sprintf("the exemption %s from %s expired on %s (%s): %s", e.name, f.Rule, e.Until, e.file, e.Reason)
+			f.Message = fmt.Sprintf("the exemption %s from %s expired on %s (%s): %s", e.name, f.Rule, e.Until, e.file,
+				e.Reason)
 			f.Hint = "fix the finding, or renew the exemption"
 			f.Rule, f.Severity, f.Path, f.Own = RuleExemptionExpired, severity, "", false
 			r.out = append(r.out, f)
@@ -268,8 +274,8 @@ func (r *run) expired() {
 	}
 }
 
-// owners finds objects that several apps of a cluster contain. It takes one cluster after the other, so that neither it nor the surroundings
-// keep what concerns all of them.
+// owners finds objects that several apps of a cluster contain. It takes one cluster after the other, so that neither it
+// nor the surroundings keep what concerns all of them.
 func (r *run) owners(ctx context.Context) error {
 	order := make([]*Subject, len(r.subjects))
 	for i := range order {
@@ -341,7 +347,9 @@ func (r *run) owned(ctx context.Context, cluster string, subjects []*Subject, id
 				continue
 			}
 			r.add(breach{
-				rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
+				rule: RuleDuplicateOwner,
+				message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other",
+					other),
 				hint: "remove it from one of the apps",
 			}, s, id)
 			break

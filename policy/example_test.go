@@ -19,7 +19,8 @@ func judged(files fstest.MapFS) []policy.Finding {
 		return nil
 	}
 	objects, err := manifest.Decode([]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n"+
-		"spec: {replicas: 1, template: {spec: {containers: [{name: web, image: \"web:latest\"}]}}}\n"), manifest.DefaultBudget())
+		"spec: {replicas: 1, template: {spec: {containers: [{name: web, image: \"web:latest\"}]}}}\n"),
+		manifest.DefaultBudget())
 	if err != nil {
 		fmt.Println(err)
 		return nil
@@ -67,7 +68,8 @@ deny contains msg if {
 func ExampleCompare() {
 	found := judged(nil)
 	comparison := policy.Compare(nil, found)
-	fmt.Println(len(comparison.Introduced), "introduced,", len(policy.Compare(found, found).Introduced), "introduced if nothing changes")
+	fmt.Println(len(comparison.Introduced), "introduced,", len(policy.Compare(found, found).Introduced),
+		"introduced if nothing changes")
 	// Output:
 	// 1 introduced, 0 introduced if nothing changes
 }

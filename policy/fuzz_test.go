@@ -23,7 +23,8 @@ func FuzzLoad(f *testing.F) {
 		if name != "policy/x.rego" {
 			name = "policy/x.yaml"
 		}
-		_, err := policy.Load(t.Context(), tree(map[string]string{name: text}), policy.Options{Now: day(), RuleTimeout: time.Second})
+		_, err := policy.Load(t.Context(), tree(map[string]string{name: text}),
+			policy.Options{Now: day(), RuleTimeout: time.Second})
 		var problems policy.Problems
 		if err != nil && !errors.As(err, &problems) {
 			t.Errorf("the error is %T: the error is %v", err, err)

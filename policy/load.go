@@ -173,7 +173,8 @@ func (l *loader) yamlFile(f File) {
 		}
 		var h header
 		if err := node.Decode(&h); err != nil || h.Kind == "" {
-			l.errorf(f.Name, node.Line, "the document has no kind (allowed are Policy, Exemption, ValidatingAdmissionPolicy, its binding and its parameters)")
+			l.errorf(f.Name, node.Line,
+				"the document has no kind (allowed are Policy, Exemption, ValidatingAdmissionPolicy, its binding and its parameters)")
 			continue
 		}
 		l.document(f, i, node.Content[0].Line, h)
@@ -197,7 +198,8 @@ func (l *loader) document(f File, index, line int, h header) {
 			l.errorf(f.Name, line, "exemption %s: %v", e.Metadata.Name, err)
 			return
 		}
-		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name, file: fmt.Sprintf("%s:%d", f.Name, line), until: until})
+		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name,
+			file: fmt.Sprintf("%s:%d", f.Name, line), until: until})
 	case h.APIVersion == APIVersion:
 		l.errorf(f.Name, line, "unknown kind %s (allowed are Policy and Exemption)", h.Kind)
 	default:
@@ -254,7 +256,8 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 		}
 		for environment, s := range r.Environments {
 			if !s.valid() {
-				l.errorf(name, line, "rule %s: severity %q in %s is not error, warning, info or off", id, s, environment)
+				l.errorf(name, line, "rule %s: severity %q in %s is not error, warning, info or off", id, s,
+					environment)
 			}
 			if l.engine.options.Environments != nil && !slices.Contains(l.engine.options.Environments, environment) {
 				l.errorf(name, line, "rule %s: the fleet has no environment %q", id, environment)
@@ -311,7 +314,8 @@ func (l *loader) finish(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(l.problems, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			strings.Compare(a.Message, b.Message))
 	})
 	return nil
 }

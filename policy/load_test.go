@@ -19,7 +19,8 @@ func TestLinksInThePolicy(t *testing.T) {
 		}
 		_, err := Load(t.Context(), tree, Options{})
 		problems, ok := errors.AsType[Problems](err)
-		if !ok || len(problems) != 1 || problems[0].File != name || !strings.Contains(problems[0].Message, "symbolic link") {
+		if !ok || len(problems) != 1 || problems[0].File != name ||
+			!strings.Contains(problems[0].Message, "symbolic link") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}

@@ -17,11 +17,13 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Own judges the objects of workspaces by the policies that the workspaces have themselves. It must be safe for concurrent use.
+// Own judges the objects of workspaces by the policies that the workspaces have themselves. It must be safe for
+// concurrent use.
 type Own interface {
-	// Judge returns what the own policy of a workspace finds in targets of its apps; nil if it has no policy. An error means that nothing
-	// can be judged at the moment, whatever the policy is. A check calls it for each batch, and limits hold for the whole check: Judge adds
-	// what a call costs to used, which nothing else reads or writes meanwhile.
+	// Judge returns what the own policy of a workspace finds in targets of its apps; nil if it has no policy. An error
+	// means that nothing can be judged at the moment, whatever the policy is. A check calls it for each batch, and
+	// limits hold for the whole check: Judge adds what a call costs to used, which nothing else reads or writes
+	// meanwhile.
 	Judge(ctx context.Context, workspace string, subjects []Subject, used *OwnUse) (*OwnResult, error)
 }
 
@@ -34,7 +36,8 @@ type OwnUse struct {
 	notes          map[string]bool // see maxOwnNotes
 }
 
-// OwnResult is what the own policy of a workspace finds. Nobody trusts it: it comes from files that the workspace writes.
+// OwnResult is what the own policy of a workspace finds. Nobody trusts it: it comes from files that the workspace
+// writes.
 type OwnResult struct {
 	Findings []Finding
 	Notes    []string
@@ -53,14 +56,16 @@ const (
 	maxOwnName     = 200     // characters of the name of a rule
 )
 
-// OwnFiles reads the files of a workspace's policy. Mistakes are Problems; a missing folder is one of them, because the trunk declares it.
+// OwnFiles reads the files of a workspace's policy. Mistakes are Problems; a missing folder is one of them, because the
+// trunk declares it.
 func OwnFiles(tree fs.FS, dir string) ([]File, error) {
 	info, err := fs.Stat(tree, dir)
 	if err == nil && !info.IsDir() {
 		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Problems{{File: dir, Message: "the folder does not exist (add it, or remove spec.policy from the declaration of the workspace)"}}
+		return nil, Problems{{File: dir,
+			Message: "the folder does not exist (add it, or remove spec.policy from the declaration of the workspace)"}}
 	}
 	if err != nil {
 		return nil, unreadable(dir, err)
@@ -74,16 +79,19 @@ func OwnFiles(tree fs.FS, dir string) ([]File, error) {
 		size += len(f.Data)
 	}
 	if len(files) > maxOwnFiles || size > maxOwnBytes {
-		return nil, Problems{{File: dir, Message: fmt.Sprintf("the policy of a workspace may have at most %d files with %d bytes together, and it has %d with %d", maxOwnFiles, maxOwnBytes, len(files), size)}}
+		return nil, Problems{{File: dir,
+			Message: fmt.Sprintf("the policy of a workspace may have at most %d files with %d bytes together, and it has %d with %d", maxOwnFiles, maxOwnBytes, len(files), size)}}
 	}
 	return files, nil
 }
 
-// LoadOwn loads the own policy of a workspace from a folder. The engine evaluates no built-in rule and none of the fleet, and the documents
-// of the folder set, and exempt from, only its own rules. It returns all mistakes at once, as Problems.
+// LoadOwn loads the own policy of a workspace from a folder. The engine evaluates no built-in rule and none of the
+// fleet, and the documents of the folder set, and exempt from, only its own rules. It returns all mistakes at once, as
+// Problems.
 func LoadOwn(ctx context.Context, dir string, files []File, o Options) (*Engine, error) {
 	o.Schemas, o.Workspaces, o.Own = nil, nil, nil
-	l := &loader{engine: &Engine{options: o, dir: dir, own: true, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
+	l := &loader{engine: &Engine{options: o, dir: dir, own: true, rules: map[string]ruleSpec{},
+		known: map[string]Rule{}}}
 	for _, r := range BuiltIn() {
 		if r.ID == RulePolicyError || r.ID == RuleExemptionExpired {
 			l.engine.known[r.ID] = r
@@ -137,8 +145,8 @@ func (r *run) ownPolicies(ctx context.Context) error {
 	return nil
 }
 
-// addOwn adds the findings of a workspace's own policy. A result that is about anything but the objects that the workspace was asked about
-// does not count, and is itself a finding.
+// addOwn adds the findings of a workspace's own policy. A result that is about anything but the objects that the
+// workspace was asked about does not count, and is itself a finding.
 func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 	failed, used := result.Failed, r.own[workspace]
 	if used.findings += len(result.Findings); used.findings > maxOwnFindings {
@@ -158,7 +166,8 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 				failed = fmt.Sprintf("its findings have more than %d MiB of text", maxOwnReport>>20)
 				break
 			}
-			if _, ok := environments[ownObject{f.Cluster, f.App, f.Object}]; !ok || f.Severity.rank() < 0 || f.Severity == SeverityOff {
+			if _, ok := environments[ownObject{f.Cluster, f.App, f.Object}]; !ok || f.Severity.rank() < 0 ||
+				f.Severity == SeverityOff {
 				failed = "its answer is about objects that are not its own"
 				break
 			}
@@ -168,8 +177,10 @@ func (r *run) addOwn(workspace string, subjects []Subject, result *OwnResult) {
 		for i := range subjects {
 			s := &subjects[i]
 			r.ownFinding(workspace, environments, Finding{
-				Rule: RulePolicyError, Severity: SeverityError, Message: OwnText("the policy of workspace " + workspace + " could not be evaluated: " + failed),
-				Hint: "fix the policy of the workspace", Object: s.Objects[0].Object.Identity(), App: s.App.Name, Cluster: s.Cluster.Name,
+				Rule: RulePolicyError, Severity: SeverityError, Message: OwnText("the policy of workspace " +
+					workspace + " could not be evaluated: " + failed),
+				Hint: "fix the policy of the workspace", Object: s.Objects[0].Object.Identity(), App: s.App.Name,
+				Cluster: s.Cluster.Name,
 			})
 		}
 		return
@@ -195,12 +206,13 @@ type ownObject struct {
 	object       manifest.Identity
 }
 
-// ownFinding adds one finding, whose texts are short. Its rule begins with the name of the workspace, so that it is never taken for a rule of the fleet, whose
-// exemptions can cover it.
+// ownFinding adds one finding, whose texts are short. Its rule begins with the name of the workspace, so that it is
+// never taken for a rule of the fleet, whose exemptions can cover it.
 func (r *run) ownFinding(workspace string, environments map[ownObject]string, f Finding) {
 	out := Finding{
 		Rule: OwnRule(workspace, f.Rule), Severity: f.Severity, Own: true,
-		Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object, App: f.App, Cluster: f.Cluster, Environment: environments[ownObject{f.Cluster, f.App, f.Object}],
+		Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object, App: f.App, Cluster: f.Cluster,
+		Environment: environments[ownObject{f.Cluster, f.App, f.Object}],
 	}
 	if f.Exemption != nil {
 		out.Exemption = f.Exemption
@@ -224,7 +236,8 @@ func (f *Finding) shorten() int {
 	return size
 }
 
-// OwnRule returns the name under which findings show a rule of a workspace's own policy, such as team-a/main.deny_latest.
+// OwnRule returns the name under which findings show a rule of a workspace's own policy, such as
+// team-a/main.deny_latest.
 func OwnRule(workspace, rule string) string {
 	return workspace + "/" + strings.ReplaceAll(safetext.Brief(rule, maxOwnName), "/", "_")
 }

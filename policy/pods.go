@@ -19,7 +19,8 @@ func podSpec(o manifest.Object) (map[string]any, string) {
 		}
 	case "CronJob":
 		if group == "batch" {
-			return child(child(child(child(spec, "jobTemplate"), "spec"), "template"), "spec"), "spec.jobTemplate.spec.template.spec"
+			return child(child(child(child(spec, "jobTemplate"), "spec"), "template"), "spec"),
+				"spec.jobTemplate.spec.template.spec"
 		}
 	}
 	return nil, ""

@@ -1,8 +1,8 @@
 // Package policy evaluates rules on rendered objects: built-in rules, the fleet's own rules in Rego, and
 // ValidatingAdmissionPolicies. It owns the names of rules, their severities, parameters and exemptions.
 //
-// It is pure: callers hand in objects, facts and schemas, and get findings. It reads no clock, file or network itself and never
-// changes an object. Callers mask secrets first; masked values are not compared with schemas.
+// It is pure: callers hand in objects, facts and schemas, and get findings. It reads no clock, file or network itself
+// and never changes an object. Callers mask secrets first; masked values are not compared with schemas.
 //
 // The package is API: docs/architecture.md says how stable it is.
 package policy
@@ -68,7 +68,8 @@ type Subject struct {
 type Surroundings interface {
 	// Definitions returns the CustomResourceDefinitions on a cluster. Equal keys mean equal definitions.
 	Definitions(ctx context.Context, cluster string) ([]Object, error)
-	// Owners returns all apps that have an object with the identity on the cluster. The caller does not change the list.
+	// Owners returns all apps that have an object with the identity on the cluster. The caller does not change the
+	// list.
 	Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error)
 	// Had reports whether an app had an object with the identity on the cluster before the change.
 	Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error)
@@ -76,8 +77,8 @@ type Surroundings interface {
 	Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error)
 }
 
-// Subjects are the targets to judge, in batches, so that not all of their objects must be in memory at once. All targets of a cluster are in
-// one batch. Nothing keeps a batch when the next one begins.
+// Subjects are the targets to judge, in batches, so that not all of their objects must be in memory at once. All
+// targets of a cluster are in one batch. Nothing keeps a batch when the next one begins.
 type Subjects = iter.Seq2[[]Subject, error]
 
 // Listed returns subjects as one batch.
@@ -135,8 +136,10 @@ type breach struct {
 func sortFindings(list []Finding) {
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(
-			cmp.Compare(a.Severity.rank(), b.Severity.rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App),
-			manifest.Compare(a.Object, b.Object), strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message),
+			cmp.Compare(a.Severity.rank(), b.Severity.rank()), strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.App, b.App),
+			manifest.Compare(a.Object, b.Object), strings.Compare(a.Cluster, b.Cluster),
+			strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message),
 		)
 	})
 }
@@ -149,8 +152,8 @@ type Comparison struct {
 
 // Compare separates the findings that a change introduces from those that existed before. A finding of a rule of
 // workspaces is always introduced: its identity leaves out the value at the path, and the change may replace one
-// violation with a worse one. So is a rule that could not be evaluated on a changed object, and an own policy that could
-// not be evaluated at all: nobody knows what they would find.
+// violation with a worse one. So is a rule that could not be evaluated on a changed object, and an own policy that
+// could not be evaluated at all: nobody knows what they would find.
 func Compare(before, after []Finding) Comparison {
 	var out Comparison
 	had := map[findingKey]int{}
@@ -186,7 +189,8 @@ func Compare(before, after []Finding) Comparison {
 	return out
 }
 
-// unjudged reports whether the finding is a rule that could not be evaluated on a changed object, or an own policy that could not be evaluated.
+// unjudged reports whether the finding is a rule that could not be evaluated on a changed object, or an own policy that
+// could not be evaluated.
 func (f *Finding) unjudged() bool {
 	return f.Own && strings.HasSuffix(f.Rule, "/"+RulePolicyError) || f.Rule == RulePolicyError && !f.Same
 }

@@ -29,7 +29,8 @@ func day() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 func load(t *testing.T, files map[string]string) *policy.Engine {
 	t.Helper()
-	e, err := policy.Load(t.Context(), tree(files), policy.Options{Now: day(), Environments: []string{"dev", "prod"}, Parallel: 2})
+	e, err := policy.Load(t.Context(), tree(files), policy.Options{Now: day(), Environments: []string{"dev", "prod"},
+		Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +48,9 @@ func tree(files map[string]string) fstest.MapFS {
 func subject(t *testing.T, environment string, texts ...string) policy.Subject {
 	t.Helper()
 	s := policy.Subject{
-		Cluster: &policy.Cluster{Name: environment + "-1", Environment: environment, KubeVersion: "1.33.2", Labels: map[string]string{"region": "eu"}},
-		App:     &policy.App{Name: "web", Namespace: "shop"},
+		Cluster: &policy.Cluster{Name: environment + "-1", Environment: environment, KubeVersion: "1.33.2",
+			Labels: map[string]string{"region": "eu"}},
+		App: &policy.App{Name: "web", Namespace: "shop"},
 	}
 	for _, text := range texts {
 		s.Objects = append(s.Objects, policy.Object{Key: text, Object: object(t, text)})
@@ -126,7 +128,8 @@ func said(r *policy.Result) []string {
 func want(t *testing.T, r *policy.Result, lines ...string) {
 	t.Helper()
 	if got := said(r); !slices.Equal(got, lines) {
-		t.Errorf("findings:\n  %s\nwant:\n  %s\nnotes: %q", strings.Join(got, "\n  "), strings.Join(lines, "\n  "), r.Notes)
+		t.Errorf("findings:\n  %s\nwant:\n  %s\nnotes: %q", strings.Join(got, "\n  "), strings.Join(lines, "\n  "),
+			r.Notes)
 		for _, f := range r.Findings {
 			t.Log(f.Message)
 		}
@@ -149,9 +152,12 @@ func TestBuiltInRules(t *testing.T) {
 		want         []string
 	}{
 		{"nothing wrong", deployment, nil},
-		{"no tag", strings.Replace(deployment, "web:1.2.3", "web", 1), []string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
-		{"latest", strings.Replace(deployment, "1.2.3", "latest", 1), []string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
-		{"digest", strings.Replace(deployment, "web:1.2.3", "web@sha256:0123456789012345678901234567890123456789012345678901234567890123", 1), nil},
+		{"no tag", strings.Replace(deployment, "web:1.2.3", "web", 1),
+			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
+		{"latest", strings.Replace(deployment, "1.2.3", "latest", 1),
+			[]string{"warning image-tag Deployment spec.template.spec.containers[name=web].image"}},
+		{"digest", strings.Replace(deployment, "web:1.2.3",
+			"web@sha256:0123456789012345678901234567890123456789012345678901234567890123", 1), nil},
 		{"init container of a CronJob", `apiVersion: batch/v1
 kind: CronJob
 metadata: {name: c, namespace: shop}
@@ -168,16 +174,23 @@ spec:
 			"warning privileged Pod spec.hostNetwork",
 			"warning privileged Pod spec.volumes[name=run].hostPath",
 		}},
-		{"secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}", []string{"error plaintext-secret Secret data"}},
+		{"secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}",
+			[]string{"error plaintext-secret Secret data"}},
 		{"masked secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {password: ‹masked 3f9a1c04 24 bytes›}", []string{"error plaintext-secret Secret stringData"}},
-		{"empty secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ''}", nil},
+		{"empty secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ''}",
+			nil},
 		{"secret by SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: 'ENC[AES256_GCM,data:x,type:str]'}\nsops: {mac: 'ENC[AES256_GCM,data:y,type:str]'}", nil},
-		{"secret that only says SOPS", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}\nsops: {mac: x}", []string{"error plaintext-secret Secret data"}},
+		{"secret that only says SOPS",
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: aHVudGVyMg==}\nsops: {mac: x}", []string{"error plaintext-secret Secret data"}},
 		{"sealed secret", "apiVersion: bitnami.com/v1alpha1\nkind: SealedSecret\nmetadata: {name: s, namespace: shop}\nspec: {encryptedData: {a: b}}", nil},
-		{"another namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}", []string{"warning namespace-outside-app ConfigMap metadata.namespace"}},
+		{"another namespace", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}",
+			[]string{"warning namespace-outside-app ConfigMap metadata.namespace"}},
 		{"cluster-scoped without a list", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}", nil},
-		{"removed API", "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}", []string{"error api-removed PodDisruptionBudget apiVersion"}},
-		{"removed API that the library has no more", "apiVersion: policy/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}", []string{"error api-removed PodSecurityPolicy apiVersion"}},
+		{"removed API", "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}",
+			[]string{"error api-removed PodDisruptionBudget apiVersion"}},
+		{"removed API that the library has no more",
+			"apiVersion: policy/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: p}",
+			[]string{"error api-removed PodSecurityPolicy apiVersion"}},
 		{"current API", "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: p, namespace: shop}", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) { want(t, check(t, load(t, nil), subject(t, "prod", c.object)), c.want...) })
@@ -213,20 +226,26 @@ spec:
     cluster-scoped: {allow: {cert-manager: ["*"], web: [Namespace]}}
 `})
 	latest := strings.Replace(deployment, "1.2.3", "latest", 1)
-	want(t, check(t, e, subject(t, "prod", latest)), "error image-tag Deployment spec.template.spec.containers[name=web].image")
+	want(t, check(t, e, subject(t, "prod", latest)),
+		"error image-tag Deployment spec.template.spec.containers[name=web].image")
 	want(t, check(t, e, subject(t, "dev", latest)))
-	want(t, check(t, e, subject(t, "prod", "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: [{name: b, image: busybox}]}")))
-	want(t, check(t, e, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}")))
+	want(t, check(t, e, subject(t, "prod",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: [{name: b, image: busybox}]}")))
+	want(t, check(t, e, subject(t, "prod",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: kube-system}")))
 	want(t, check(t, e, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: public}")))
 	want(t, check(t, e, subject(t, "prod", "apiVersion: v1\nkind: Namespace\nmetadata: {name: c}")))
-	want(t, check(t, e, subject(t, "prod", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: c}")), "error cluster-scoped ClusterRole")
+	want(t, check(t, e, subject(t, "prod",
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: c}")),
+		"error cluster-scoped ClusterRole")
 }
 
 // TestClusterEmptied: a cluster that loses everything is an error that an exemption for it can lift.
 func TestClusterEmptied(t *testing.T) {
 	t.Parallel()
 	in := policy.Input{Emptied: []policy.Emptied{
-		{Cluster: &policy.Cluster{Name: "dev-1", Environment: "dev"}}, {Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod"}, Unread: true},
+		{Cluster: &policy.Cluster{Name: "dev-1", Environment: "dev"}},
+		{Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod"}, Unread: true},
 	}}
 	const exemption = "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: rebuild}\nspec: {rule: cluster-emptied, object: \"*\", clusters: [dev-1], reason: it is rebuilt}\n"
 	for files, lines := range map[string][]string{
@@ -239,7 +258,8 @@ func TestClusterEmptied(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, r, lines...)
-		if last := r.Findings[len(r.Findings)-1]; last.Cluster != "prod-1" || !strings.Contains(last.Message, "no longer reads the cluster's file") {
+		if last := r.Findings[len(r.Findings)-1]; last.Cluster != "prod-1" ||
+			!strings.Contains(last.Message, "no longer reads the cluster's file") {
 			t.Errorf("the last is %+v", last)
 		}
 	}
@@ -251,11 +271,14 @@ func TestExemptions(t *testing.T) {
 	}
 	latest := strings.Replace(deployment, "1.2.3", "latest", 1)
 	at := "image-tag Deployment spec.template.spec.containers[name=web].image"
-	want(t, check(t, load(t, map[string]string{"policy/e.yaml": rule("2026-11-20")}), subject(t, "prod", latest)), "warning "+at+" (exempt)")
-	want(t, check(t, load(t, map[string]string{"policy/e.yaml": rule("2026-11-20")}), subject(t, "dev", latest)), "warning "+at)
+	want(t, check(t, load(t, map[string]string{"policy/e.yaml": rule("2026-11-20")}), subject(t, "prod", latest)),
+		"warning "+at+" (exempt)")
+	want(t, check(t, load(t, map[string]string{"policy/e.yaml": rule("2026-11-20")}), subject(t, "dev", latest)),
+		"warning "+at)
 	expired := check(t, load(t, map[string]string{"policy/e.yaml": rule("2026-11-19")}), subject(t, "prod", latest))
 	want(t, expired, "warning exemption-expired Deployment", "warning "+at)
-	if m := expired.Findings[0].Message; !strings.Contains(m, "policy/e.yaml:1") || !strings.Contains(m, "a test image") {
+	if m := expired.Findings[0].Message; !strings.Contains(m, "policy/e.yaml:1") ||
+		!strings.Contains(m, "a test image") {
 		t.Errorf("message %q", m)
 	}
 }
@@ -275,13 +298,15 @@ func TestWhatIsWrongWithTheFiles(t *testing.T) {
 		t.Fatal("taken")
 	}
 	for _, part := range []string{
-		"policy/a.yaml:6", "unknown key severty", "policy/b.yaml:1", "soon", "policy/c.rego:2", "undefined_function", "policy/d.yaml", "nowhere", "http.send", "policy/vap.yaml:1", "names the policy gone",
+		"policy/a.yaml:6", "unknown key severty", "policy/b.yaml:1", "soon", "policy/c.rego:2", "undefined_function",
+		"policy/d.yaml", "nowhere", "http.send", "policy/vap.yaml:1", "names the policy gone",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing says %q in:\n%v", part, err)
 		}
 	}
-	if _, err := policy.Load(t.Context(), tree(map[string]string{"policy/a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec: {rules: {image-tags: {severity: error}}}\n"}), policy.Options{Now: day()}); err == nil || !strings.Contains(err.Error(), `no rule "image-tags"`) {
+	if _, err := policy.Load(t.Context(),
+		tree(map[string]string{"policy/a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec: {rules: {image-tags: {severity: error}}}\n"}), policy.Options{Now: day()}); err == nil || !strings.Contains(err.Error(), `no rule "image-tags"`) {
 		t.Errorf("an unknown rule: %v", err)
 	}
 }
@@ -313,9 +338,11 @@ func TestRego(t *testing.T) {
 		"policy/team.rego": rules,
 		"policy/p.yaml":    "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {parameters: {forbidden: [web]}, rules: {main.deny: {environments: {dev: info}}}}\n",
 	})
-	want(t, check(t, e, subject(t, "prod", deployment), subject(t, "dev", deployment)), "error main.deny Deployment", "error main.violation Deployment", "info main.deny Deployment")
+	want(t, check(t, e, subject(t, "prod", deployment), subject(t, "dev", deployment)), "error main.deny Deployment",
+		"error main.violation Deployment", "info main.deny Deployment")
 	s := subject(t, "dev", strings.Replace(deployment, "spec:\n", "spec:\n  replicas: 1\n", 1))
-	s.Objects[0].Old, s.Objects[0].OldKey = object(t, strings.Replace(deployment, "spec:\n", "spec:\n  replicas: 3\n", 1)), "old"
+	s.Objects[0].Old, s.Objects[0].OldKey = object(t, strings.Replace(deployment, "spec:\n", "spec:\n  replicas: 3\n",
+		1)), "old"
 	r := check(t, e, s)
 	want(t, r, "warning main.warn_replicas Deployment spec.replicas", "info main.deny Deployment")
 	if r.Findings[1].Message != "web on dev-1 has no team" {
@@ -361,10 +388,12 @@ test_wrong if { count(main.deny) == 5 with input as {"kind": "Deployment", "meta
 	for _, r := range results {
 		got = append(got, fmt.Sprintf("%s %s:%d %t", r.Name, r.File, r.Line, r.Pass))
 	}
-	if w := []string{"main_test.test_no_team policy/team_test.rego:4 true", "main_test.test_wrong policy/team_test.rego:5 false"}; !slices.Equal(got, w) {
+	if w := []string{"main_test.test_no_team policy/team_test.rego:4 true",
+		"main_test.test_wrong policy/team_test.rego:5 false"}; !slices.Equal(got, w) {
 		t.Errorf("the result is %q, want %q", got, w)
 	}
-	if results, err = policy.Test(t.Context(), tree(files), "no_team", policy.Options{Now: day()}); err != nil || len(results) != 1 {
+	if results, err = policy.Test(t.Context(), tree(files), "no_team", policy.Options{Now: day()}); err != nil ||
+		len(results) != 1 {
 		t.Errorf("filtered: %d results, %v", len(results), err)
 	}
 }
@@ -408,11 +437,13 @@ func TestAdmissionPolicies(t *testing.T) {
 	if r.Findings[0].Message != "at most 5 replicas, not 6" {
 		t.Errorf("message %q", r.Findings[0].Message)
 	}
-	want(t, check(t, e, subject(t, "prod", strings.Replace(with(6), "name: web, namespace", "name: exempt, namespace", 1))))
+	want(t, check(t, e, subject(t, "prod", strings.Replace(with(6), "name: web, namespace", "name: exempt, namespace",
+		1))))
 	s := subject(t, "prod", with(1))
 	s.Objects[0].Old, s.Objects[0].OldKey = object(t, with(2)), "old"
 	want(t, check(t, e, s), "warning replicas Deployment")
-	want(t, check(t, load(t, map[string]string{"policy/replicas.yaml": strings.Replace(admissionPolicy, "metadata.name: shop", "metadata.name: other", 1)}), subject(t, "prod", with(6))))
+	want(t, check(t, load(t, map[string]string{"policy/replicas.yaml": strings.Replace(admissionPolicy,
+		"metadata.name: shop", "metadata.name: other", 1)}), subject(t, "prod", with(6))))
 	// With failurePolicy Fail, an expression that fails denies the object.
 	want(t, check(t, e, subject(t, "prod", deployment)), "warning replicas Deployment")
 }
@@ -450,14 +481,17 @@ func TestCustomResources(t *testing.T) {
 	with := func(spec string) policy.Subject { return subject(t, "prod", definition, widget(spec)) }
 	want(t, check(t, e, with("{size: 1, color: red}")))
 	want(t, check(t, e, with("{size: big}")), "error custom-resource-schema Widget spec.size")
-	want(t, check(t, e, with("{color: green}")), "error custom-resource-schema Widget spec.color", "error custom-resource-schema Widget spec.size")
+	want(t, check(t, e, with("{color: green}")), "error custom-resource-schema Widget spec.color",
+		"error custom-resource-schema Widget spec.size")
 	want(t, check(t, e, with("{size: 13}")), "error custom-resource-schema Widget spec")
 	want(t, check(t, e, with("{size: 1, colour: red}")), "warning custom-resource-schema Widget spec.colour")
 	want(t, check(t, e, with("{size: 1, color: ‹masked 3f9a1c04 24 bytes›}")))
-	want(t, check(t, e, subject(t, "prod", definition, strings.Replace(widget("{size: 1}"), "/v1", "/v2", 1))), "error custom-resource-schema Widget apiVersion")
+	want(t, check(t, e, subject(t, "prod", definition, strings.Replace(widget("{size: 1}"), "/v1", "/v2", 1))),
+		"error custom-resource-schema Widget apiVersion")
 
 	s := subject(t, "prod", widget("{size: big}"))
-	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(s), Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}}})
+	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(s),
+		Surroundings: around{definitions: []policy.Object{{Key: "d", Object: object(t, definition)}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -504,12 +538,15 @@ func TestTwoOwners(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	f := func(rule, cluster, message string) policy.Finding {
-		return policy.Finding{Rule: rule, Cluster: cluster, Message: message, Path: "spec", Severity: policy.SeverityError}
+		return policy.Finding{Rule: rule, Cluster: cluster, Message: message, Path: "spec",
+			Severity: policy.SeverityError}
 	}
 	exempt := f("c", "a", "c")
 	exempt.Exemption = &policy.Exempt{Reason: "why"}
-	got := policy.Compare([]policy.Finding{f("a", "1", "was 1"), f("b", "1", "b")}, []policy.Finding{f("a", "1", "was 2"), f("a", "2", "was 2"), exempt})
-	if len(got.Existing) != 1 || len(got.Introduced) != 1 || got.Introduced[0].Cluster != "2" || len(got.Resolved) != 1 || got.Resolved[0].Rule != "b" || len(got.Exempted) != 1 {
+	got := policy.Compare([]policy.Finding{f("a", "1", "was 1"), f("b", "1", "b")},
+		[]policy.Finding{f("a", "1", "was 2"), f("a", "2", "was 2"), exempt})
+	if len(got.Existing) != 1 || len(got.Introduced) != 1 || got.Introduced[0].Cluster != "2" ||
+		len(got.Resolved) != 1 || got.Resolved[0].Rule != "b" || len(got.Exempted) != 1 {
 		t.Errorf("the result of Compare is %+v", got)
 	}
 }
@@ -525,7 +562,8 @@ func TestEqualObjectsAreJudgedOnce(t *testing.T) {
 	var one, all *policy.Result
 	single := testing.AllocsPerRun(1, func() { one = checkOnce(t, e, subjects[:1]...) })
 	many := testing.AllocsPerRun(1, func() { all = checkOnce(t, e, subjects...) })
-	if len(all.Findings) != 400*len(one.Findings) || many > 3*single { // judged one by one, they would take 400 times as many
+	// judged one by one, they would take 400 times as many
+	if len(all.Findings) != 400*len(one.Findings) || many > 3*single {
 		t.Errorf("%d findings with %.0f allocations; one takes %.0f", len(all.Findings), many, single)
 	}
 }
@@ -555,7 +593,8 @@ func TestEveryRuleHasAPage(t *testing.T) {
 	}
 	for _, r := range policy.BuiltIn() {
 		page, err := os.ReadFile("../docs/policy/" + r.ID + ".md")
-		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, default severity **%s**", r.ID, r.Severity)) {
+		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, default severity **%s**", r.ID,
+			r.Severity)) {
 			t.Errorf("%s: the error is %v", r.ID, err)
 		}
 		if !strings.Contains(string(index), fmt.Sprintf("| [`%s`](policy/%s.md) | %s |", r.ID, r.ID, r.Severity)) {

@@ -47,7 +47,8 @@ var ruleName = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
 
 // loadRego parses and compiles modules. It returns all mistakes as Problems.
 func loadRego(ctx context.Context, files []File, parameters map[string]any, o Options) (*regoRules, error) {
-	r := &regoRules{modules: map[string]*ast.Module{}, now: o.Now, data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}}}
+	r := &regoRules{modules: map[string]*ast.Module{}, now: o.Now,
+		data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}}}
 	if len(files) == 0 {
 		return r, nil
 	}
@@ -56,7 +57,8 @@ func loadRego(ctx context.Context, files []File, parameters map[string]any, o Op
 	for _, f := range files {
 		// Annotations contain the titles of rules. Schemas in annotations are not loaded, because the compiler does
 		// not use them for type checks.
-		m, err := ast.ParseModuleWithOpts(f.Name, string(f.Data), ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
+		m, err := ast.ParseModuleWithOpts(f.Name, string(f.Data),
+			ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
 		if err != nil {
 			problems = append(problems, regoErrors(err)...)
 			continue
@@ -86,7 +88,10 @@ func compileProblems(c *ast.Compiler, refused Problems) Problems {
 		return nil
 	}
 	return slices.DeleteFunc(regoErrors(c.Errors), func(p Problem) bool {
-		return slices.ContainsFunc(refused, func(r Problem) bool { return r.File == p.File && r.Line == p.Line && r.Column == p.Column })
+		return slices.ContainsFunc(refused, func(r Problem) bool {
+			return r.File == p.File && r.Line == p.Line &&
+				r.Column == p.Column
+		})
 	})
 }
 
@@ -185,7 +190,8 @@ func (r *regoRules) prepare(ctx context.Context, compiler *ast.Compiler, n int) 
 	r.evaluator = make(chan *evaluator, n)
 	for range n {
 		store := inmem.NewFromObjectWithOpts(r.data, inmem.OptRoundTripOnWrite(false))
-		q, err := rego.New(rego.Query(query), rego.Compiler(compiler), rego.Store(store), rego.StrictBuiltinErrors(true)).PrepareForEval(ctx)
+		q, err := rego.New(rego.Query(query), rego.Compiler(compiler), rego.Store(store),
+			rego.StrictBuiltinErrors(true)).PrepareForEval(ctx)
 		if err != nil {
 			return err
 		}

@@ -64,8 +64,10 @@ func halt(format string, args ...any) error {
 // value of a few lines can take gigabytes when it is written out.
 func expands(name string) bool {
 	return slices.Contains([]string{
-		"json.marshal", "yaml.marshal", "print", "internal.print", "internal.template_string", "json.unmarshal", "yaml.unmarshal", "graph.reachable_paths", "object.union_n", "array.flatten",
-		"base64.encode", "base64url.encode", "base64url.encode_no_pad", "hex.encode", "urlquery.encode", "urlquery.encode_object",
+		"json.marshal", "yaml.marshal", "print", "internal.print", "internal.template_string", "json.unmarshal",
+		"yaml.unmarshal", "graph.reachable_paths", "object.union_n", "array.flatten",
+		"base64.encode", "base64url.encode", "base64url.encode_no_pad", "hex.encode", "urlquery.encode",
+		"urlquery.encode_object",
 	}, name)
 }
 

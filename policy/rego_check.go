@@ -78,7 +78,8 @@ func (c *regoCheck) evaluate(ctx context.Context, e *evaluator, s *Subject, o *O
 	if err := e.store.Write(ctx, txn, storage.AddOp, storage.Path{"sluice"}, c.facts(s, o)); err != nil {
 		return nil, err
 	}
-	results, err := e.query.Eval(ctx, rego.EvalInput(jsonValue(map[string]any(o.Object))), rego.EvalTransaction(txn), rego.EvalTime(c.rules.now))
+	results, err := e.query.Eval(ctx, rego.EvalInput(jsonValue(map[string]any(o.Object))), rego.EvalTransaction(txn),
+		rego.EvalTime(c.rules.now))
 	if err != nil {
 		return nil, fmt.Errorf("the rules in %s/*.rego on %s: %w", c.engine.dir, o.Object.Identity(), err)
 	}
@@ -102,8 +103,9 @@ func (c *regoCheck) facts(s *Subject, o *Object) map[string]any {
 		"environment": s.Cluster.Environment,
 		"app":         map[string]any{"name": s.App.Name, "namespace": s.App.Namespace},
 		"cluster": map[string]any{
-			"name": s.Cluster.Name, "environment": s.Cluster.Environment, "class": s.Cluster.Class, "kubeVersion": s.Cluster.KubeVersion,
-			"labels": stringMap(s.Cluster.Labels), "vars": jsonValue(s.Cluster.Vars),
+			"name": s.Cluster.Name, "environment": s.Cluster.Environment, "class": s.Cluster.Class,
+			"kubeVersion": s.Cluster.KubeVersion,
+			"labels":      stringMap(s.Cluster.Labels), "vars": jsonValue(s.Cluster.Vars),
 		},
 		"parameters": jsonValue(c.engine.parameters),
 	}
@@ -136,7 +138,8 @@ func regoBreaches(id string, v any) []breach {
 			return []breach{b}
 		}
 		if len(x) > 0 {
-			return []breach{{rule: id, message: fmt.Sprintf("the rule %s is violated (it returns an object without msg)", id)}}
+			return []breach{{rule: id,
+				message: fmt.Sprintf("the rule %s is violated (it returns an object without msg)", id)}}
 		}
 	}
 	return nil

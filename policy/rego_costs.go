@@ -21,9 +21,12 @@ func resultSizes() map[string]func([]*ast.Term) error {
 	}
 	matches := func(o []*ast.Term) error { return checkRegexp(text(o, 0), len(text(o, 1))) }
 	return map[string]func([]*ast.Term) error{
-		"sprintf":           func(o []*ast.Term) error { return checkFormat(text(o, 0)) },
-		"concat":            func(o []*ast.Term) error { return atMost(length(o, 1), len(text(o, 0))) },
-		"replace":           func(o []*ast.Term) error { return atMost(strings.Count(text(o, 0), text(o, 1)), len(text(o, 2))) },
+		"sprintf": func(o []*ast.Term) error { return checkFormat(text(o, 0)) },
+		"concat":  func(o []*ast.Term) error { return atMost(length(o, 1), len(text(o, 0))) },
+		"replace": func(o []*ast.Term) error {
+			return atMost(strings.Count(text(o, 0), text(o, 1)),
+				len(text(o, 2)))
+		},
 		"strings.replace_n": func(o []*ast.Term) error { return atMost(len(text(o, 1))+1, longest(o[0])) },
 		"regex.replace": func(o []*ast.Term) error {
 			return errors.Join(atMost(len(text(o, 0))+1, len(text(o, 2))), checkRegexp(text(o, 1), len(text(o, 0))))
@@ -42,8 +45,11 @@ func resultSizes() map[string]func([]*ast.Term) error {
 		"numbers.range_step":               func(o []*ast.Term) error { return elements(span(o)) },
 		"bits.lsh":                         func(o []*ast.Term) error { return elements(abs(number(o, 1))) },
 		"array.concat":                     func(o []*ast.Term) error { return elements(length(o, 0) + length(o, 1)) },
-		"mul":                              func(o []*ast.Term) error { return elements(len(numeral(o, 0)) + len(numeral(o, 1))) },
-		"format_int":                       func(o []*ast.Term) error { return elements(len(numeral(o, 0))) },
+		"mul": func(o []*ast.Term) error {
+			return elements(len(numeral(o, 0)) +
+				len(numeral(o, 1)))
+		},
+		"format_int": func(o []*ast.Term) error { return elements(len(numeral(o, 0))) },
 
 		"graph.reachable_paths": checkPaths,
 		"glob.match":            func(o []*ast.Term) error { return checkGlob(text(o, 0), len(text(o, 2))) },

@@ -32,10 +32,13 @@ func BuiltIn() []Rule {
 		return Rule{ID: id, Severity: s, Title: title, BuiltIn: true}
 	}
 	return append([]Rule{
-		rule(RuleSchema, SeverityError, "the object does not match the types or the schema of its kind in the cluster's Kubernetes version"),
-		rule(RuleCustomResource, SeverityError, "the custom resource does not match its CustomResourceDefinition in the fleet"),
+		rule(RuleSchema, SeverityError,
+			"the object does not match the types or the schema of its kind in the cluster's Kubernetes version"),
+		rule(RuleCustomResource, SeverityError,
+			"the custom resource does not match its CustomResourceDefinition in the fleet"),
 		rule(RuleAPIRemoved, SeverityError, "the cluster's Kubernetes version no longer serves this API"),
-		rule(RuleAPIDeprecated, SeverityWarning, "the API is deprecated, or the next Kubernetes version does not serve it"),
+		rule(RuleAPIDeprecated, SeverityWarning,
+			"the API is deprecated, or the next Kubernetes version does not serve it"),
 		rule(RulePlaintextSecret, SeverityError, "a Secret would be on a branch in plain text"),
 		rule(RuleNamespace, SeverityWarning, "the object is outside the app's namespaces"),
 		rule(RuleClusterScoped, SeverityError, "the app may not contain objects of this cluster-scoped kind"),

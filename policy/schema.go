@@ -85,7 +85,8 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 	}
 	what := o.Object.APIVersion() + " " + o.Object.Kind()
 	strict := !c.engine.schemaSpec.AllowUnknownFields
-	folder, err := c.engine.options.Schemas.Schema(ctx, version.String()+".0", o.Object.APIVersion(), o.Object.Kind(), strict)
+	folder, err := c.engine.options.Schemas.Schema(ctx, version.String()+".0", o.Object.APIVersion(), o.Object.Kind(),
+		strict)
 	if err != nil {
 		return nil, c.missing(o.Object, what, version, err)
 	}
@@ -113,10 +114,12 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 func (c *schemaCheck) missing(o manifest.Object, what string, version minor, err error) error {
 	switch {
 	case errors.Is(err, ErrNoSchema) && manifest.BuiltinScope(kindOf(o)) == manifest.ScopeUnknown:
-		c.notes.add("not checked: neither a CustomResourceDefinition in the fleet nor a schema describes the kind", what)
+		c.notes.add("not checked: neither a CustomResourceDefinition in the fleet nor a schema describes the kind",
+			what)
 	case errors.Is(err, ErrNoSchema):
 		if _, known := lifecycleOf(o.APIVersion(), o.Kind()); !known {
-			c.notes.add(fmt.Sprintf("only the types of values were checked: Kubernetes %s has no schema of the kind", version), what)
+			c.notes.add(fmt.Sprintf("only the types of values were checked: Kubernetes %s has no schema of the kind",
+				version), what)
 		}
 	case errors.Is(err, ErrSchemasOffline):
 		c.notes.add(fmt.Sprintf("only the types of values were checked: the schema of Kubernetes %s is not cached and could not be downloaded", version), what)
@@ -133,7 +136,8 @@ func (c *schemaCheck) validator(folder, version string, strict bool) (validator.
 	if v, ok := c.validators[key]; ok {
 		return v, nil
 	}
-	v, err := validator.New([]string{filepath.Join(folder, SchemaTemplate)}, validator.Opts{KubernetesVersion: version, Strict: strict, IgnoreMissingSchemas: true})
+	v, err := validator.New([]string{filepath.Join(folder, SchemaTemplate)},
+		validator.Opts{KubernetesVersion: version, Strict: strict, IgnoreMissingSchemas: true})
 	if err != nil {
 		return nil, fmt.Errorf("schemas in %s: %w", folder, err)
 	}
@@ -151,7 +155,8 @@ func schemaBreaches(o manifest.Object, version minor, r validator.Result) []brea
 		if text, ok := value.(string); ok && masked(text) {
 			continue
 		}
-		out = append(out, breach{rule: RuleSchema, path: path, message: fmt.Sprintf("%s (Kubernetes %s)", e.Msg, version), hint: "the API server refuses the object, or drops the field"})
+		out = append(out, breach{rule: RuleSchema, path: path, message: fmt.Sprintf("%s (Kubernetes %s)", e.Msg,
+			version), hint: "the API server refuses the object, or drops the field"})
 	}
 	if len(out) == 0 && len(r.ValidationErrors) == 0 {
 		out = append(out, breach{rule: RuleSchema, message: fmt.Sprintf("%v (Kubernetes %s)", r.Err, version)})

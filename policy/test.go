@@ -25,8 +25,8 @@ type TestResult struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// Test runs the rules named test_ in policy/*.rego like conftest and opa. run is a regular expression that selects tests by name;
-// "" selects all.
+// Test runs the rules named test_ in policy/*.rego like conftest and opa. run is a regular expression that selects
+// tests by name; "" selects all.
 func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestResult, error) {
 	e, err := Load(ctx, repository, o)
 	if err != nil {
@@ -64,7 +64,8 @@ func (e *Engine) test(ctx context.Context, run string) ([]TestResult, error) {
 	}
 	var out []TestResult
 	for r := range results {
-		one := TestResult{Name: strings.TrimPrefix(r.Package, "data.") + "." + r.Name, Pass: r.Pass() && !r.Fail, Skip: r.Skip, Output: string(r.Output), Duration: r.Duration}
+		one := TestResult{Name: strings.TrimPrefix(r.Package, "data.") + "." + r.Name, Pass: r.Pass() && !r.Fail,
+			Skip: r.Skip, Output: string(r.Output), Duration: r.Duration}
 		if r.Location != nil {
 			one.File, one.Line = r.Location.File, r.Location.Row
 		}

@@ -211,7 +211,8 @@ func (w *typeWalk) add(path string, v any, accepts, hint string) {
 		hint = "the API server refuses the object"
 	}
 	w.found = append(w.found, breach{
-		rule: RuleSchema, path: path, message: fmt.Sprintf("the value is %s, and the API server accepts only %s", describe(v), accepts), hint: hint,
+		rule: RuleSchema, path: path, message: fmt.Sprintf("the value is %s, and the API server accepts only %s",
+			describe(v), accepts), hint: hint,
 	})
 }
 

@@ -19,8 +19,8 @@ func workspaceOf(app string) string {
 	return name
 }
 
-// OfWorkspace reports whether a rule holds workspaces to their bounds. Its severity is always error. A rule of a workspace's own policy is
-// none of these, whatever the workspace is called.
+// OfWorkspace reports whether a rule holds workspaces to their bounds. Its severity is always error. A rule of a
+// workspace's own policy is none of these, whatever the workspace is called.
 func OfWorkspace(rule string) bool {
 	return strings.HasPrefix(rule, "workspace-") && !strings.Contains(rule, "/")
 }
@@ -57,7 +57,8 @@ func (c *confineCheck) scope(s *Subject, o *Object) string {
 
 func (c *confineCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, error) {
 	var out []breach
-	for _, b := range c.engine.options.Workspaces[workspaceOf(s.App.Name)].Check(confine.Object{Object: o.Object, Scope: c.scopeOf(s, o), Namespace: s.App.Namespace}) {
+	for _, b := range c.engine.options.Workspaces[workspaceOf(s.App.Name)].Check(confine.Object{Object: o.Object,
+		Scope: c.scopeOf(s, o), Namespace: s.App.Namespace}) {
 		out = append(out, breach{rule: b.Rule, message: b.Message, hint: b.Hint, path: b.Path})
 	}
 	return out, nil
@@ -94,7 +95,8 @@ func (e *Engine) Confine(ctx context.Context, in Input) (*Result, error) {
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
 }
 
-// workspaces checks what concerns whole targets of workspaces: their clusters, the namespaces of their apps, and quotas.
+// workspaces checks what concerns whole targets of workspaces: their clusters, the namespaces of their apps, and
+// quotas.
 func (r *run) workspaces(ctx context.Context) error {
 	counted := map[[2]string]bool{}
 	for i := range r.subjects {
@@ -105,18 +107,23 @@ func (r *run) workspaces(ctx context.Context) error {
 		}
 		b, id := r.engine.options.Workspaces[name], s.Objects[0].Object.Identity()
 		if b == nil {
-			r.add(breach{rule: confine.RuleCluster, message: fmt.Sprintf("the trunk of the fleet has no workspace %s", name), hint: "merge the declaration of the workspace first"}, s, id)
+			r.add(breach{rule: confine.RuleCluster, message: fmt.Sprintf("the trunk of the fleet has no workspace %s",
+				name), hint: "merge the declaration of the workspace first"}, s, id)
 			continue
 		}
 		if !b.Reaches(s.Cluster.Name, s.Cluster.Labels) {
 			r.add(breach{
-				rule: confine.RuleCluster, message: fmt.Sprintf("workspace %s does not reach the cluster %s", name, s.Cluster.Name),
+				rule: confine.RuleCluster, message: fmt.Sprintf("workspace %s does not reach the cluster %s", name,
+					s.Cluster.Name),
 				hint: "narrow the placement of the app, or ask for the cluster in spec.clusters in " + b.File,
 			}, s, id)
 		}
-		if !b.Owns(s.App.Namespace) { // Flux and Argo CD can apply all objects of the app there, whatever namespaces they name
+		// Flux and Argo CD can apply all objects of the app there, whatever namespaces they name
+		if !b.Owns(s.App.Namespace) {
 			r.add(breach{
-				rule: confine.RuleNamespace, message: fmt.Sprintf("the namespace %q of the app is outside of workspace %s", s.App.Namespace, name),
+				rule: confine.RuleNamespace,
+				message: fmt.Sprintf("the namespace %q of the app is outside of workspace %s", s.App.Namespace,
+					name),
 				hint: "change spec.namespace of the app, or ask for the namespace in spec.namespaces in " + b.File,
 			}, s, id)
 		}
@@ -131,9 +138,10 @@ func (r *run) workspaces(ctx context.Context) error {
 		}
 		if b.Objects > 0 && objects > b.Objects || b.Targets > 0 && targets > b.Targets {
 			r.add(breach{
-				rule:    confine.RuleQuota,
-				message: fmt.Sprintf("workspace %s has %d objects in %d apps on the cluster %s, and its quota is %s", name, objects, targets, s.Cluster.Name, quota(b)),
-				hint:    "remove some, or ask for more in spec.quotas in " + b.File,
+				rule: confine.RuleQuota,
+				message: fmt.Sprintf("workspace %s has %d objects in %d apps on the cluster %s, and its quota is %s",
+					name, objects, targets, s.Cluster.Name, quota(b)),
+				hint: "remove some, or ask for more in spec.quotas in " + b.File,
 			}, s, id)
 		}
 	}
@@ -157,9 +165,11 @@ type claim struct {
 	had            bool // before the change
 }
 
-// shared reports an object that apps of several workspaces contain. The app that had the object before the change keeps it, and the others
-// violate the rule. If several or none had it, an app of the fleet keeps it, and every app of a workspace violates the rule.
-func (r *run) shared(ctx context.Context, cluster string, subjects []*Subject, apps []string, id manifest.Identity) error {
+// shared reports an object that apps of several workspaces contain. The app that had the object before the change keeps
+// it, and the others violate the rule. If several or none had it, an app of the fleet keeps it, and every app of a
+// workspace violates the rule.
+func (r *run) shared(ctx context.Context, cluster string, subjects []*Subject, apps []string,
+	id manifest.Identity) error {
 	one := workspaceOf(apps[0])
 	if !slices.ContainsFunc(apps, func(app string) bool { return workspaceOf(app) != one }) {
 		return nil
@@ -175,7 +185,8 @@ func (r *run) shared(ctx context.Context, cluster string, subjects []*Subject, a
 	for _, s := range subjects {
 		own := claims[slices.Index(apps, s.App.Name)]
 		foreign := func(c claim) bool { return c.workspace != own.workspace }
-		at := slices.IndexFunc(claims, func(c claim) bool { return foreign(c) && c.had }) // if this one gives way, all others do
+		// if this one gives way, all others do
+		at := slices.IndexFunc(claims, func(c claim) bool { return foreign(c) && c.had })
 		if at < 0 {
 			at = slices.IndexFunc(claims, foreign)
 		}

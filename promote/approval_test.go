@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// expedited is a stage with a rollout whose canary bakes, and a request of mia to expedite it that needs a second person.
+// expedited is a stage with a rollout whose canary bakes, and a request of mia to expedite it that needs a second
+// person.
 func expedited(t *testing.T) (*stage, time.Time) {
 	t.Helper()
 	s := newStage(t, "mode: manual, rights: [{verbs: [promote, approve, rollback], users: [mia, noor]}, {verbs: [now], users: [mia], secondPerson: true}], "+
@@ -29,11 +30,12 @@ func expedited(t *testing.T) (*stage, time.Time) {
 func (s *stage) complete() bool {
 	s.T.Helper()
 	s.look(nil)
-	return s.Git("for-each-ref", "refs/heads/cluster/prod-us-1") != "" && s.Git("rev-parse", "cluster/prod-us-1^{tree}") == s.Git("rev-parse", "env/prod:prod-us-1")
+	return s.Git("for-each-ref", "refs/heads/cluster/prod-us-1") != "" &&
+		s.Git("rev-parse", "cluster/prod-us-1^{tree}") == s.Git("rev-parse", "env/prod:prod-us-1")
 }
 
-// An approval of a request to expedite the rollout under way is checked like that of a promotion: it counts only for what its
-// author could see, and not if they asked for it or wrote the change.
+// An approval of a request to expedite the rollout under way is checked like that of a promotion: it counts only for
+// what its author could see, and not if they asked for it or wrote the change.
 func TestApprovalOfAnExpeditedRollout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -44,12 +46,15 @@ func TestApprovalOfAnExpeditedRollout(t *testing.T) {
 		said func(before time.Time) time.Time
 		want string // part of the refusal; none: it counts
 	}{
-		"of the requester":             {"mia", nil, "mia asked for it"},
-		"of an author":                 {"a@example.com", nil, "is an author"},
-		"written before the request":   {"noor", func(before time.Time) time.Time { return before }, "after this was said"},
-		"of a second person":           {"noor", nil, ""},
-		"written by them in time":      {"noor", func(before time.Time) time.Time { return before.Add(2 * time.Minute) }, ""},
-		"written by them a day before": {"noor", func(before time.Time) time.Time { return before.Add(-24 * time.Hour) }, "after this was said"},
+		"of the requester": {"mia", nil, "mia asked for it"},
+		"of an author":     {"a@example.com", nil, "is an author"},
+		"written before the request": {"noor", func(before time.Time) time.Time { return before },
+			"after this was said"},
+		"of a second person": {"noor", nil, ""},
+		"written by them in time": {"noor",
+			func(before time.Time) time.Time { return before.Add(2 * time.Minute) }, ""},
+		"written by them a day before": {"noor",
+			func(before time.Time) time.Time { return before.Add(-24 * time.Hour) }, "after this was said"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +76,8 @@ func TestApprovalOfAnExpeditedRollout(t *testing.T) {
 	}
 }
 
-// An approval is for the commit that the gate offers, also where the health of the environment before decides which that is.
+// An approval is for the commit that the gate offers, also where the health of the environment before decides which
+// that is.
 func TestApprovalOfTheCommitThatIsReady(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto, health: {commitStatuses: [sync]}, approvers: {users: [mia], count: 1}")
@@ -85,8 +91,8 @@ func TestApprovalOfTheCommitThatIsReady(t *testing.T) {
 	wants(t, "prod", []string{s.runs()}, commit)
 }
 
-// An approval of a promotion is not an agreement to overtake the gates of its waves, also where it brought the environment's
-// first state.
+// An approval of a promotion is not an agreement to overtake the gates of its waves, also where it brought the
+// environment's first state.
 func TestApprovalsEndWithTheMove(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, rights: [{verbs: [promote, approve], users: [mia, noor], secondPerson: true}, {verbs: [now], users: [mia], secondPerson: true}], "+
@@ -111,7 +117,8 @@ func TestApprovalIsNotOfALaterRequest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, bake: 10h, rights: [{verbs: [promote, approve], users: [mia, noor], secondPerson: true}, {verbs: [now], users: [mia], secondPerson: true}]")
 	commit := s.release("one")
-	s.look(nil, ordered(rollout.EventPromote, "p", nil), ordered(rollout.EventApprove, "a", func(c *promote.Command) { c.By = "noor" }))
+	s.look(nil, ordered(rollout.EventPromote, "p", nil), ordered(rollout.EventApprove, "a",
+		func(c *promote.Command) { c.By = "noor" }))
 	last, _ := s.look(nil, ordered(rollout.EventPromote, "now", func(c *promote.Command) { c.Now = true }))
 	if strings.Contains(s.runs(), commit) {
 		t.Fatal("an approval of a promotion that bakes lets it overtake the bake")

@@ -12,11 +12,12 @@ import (
 // authors finds the authors of the changes that a promotion brings. Their own approvals do not count.
 type authors struct{ *snapshot }
 
-// add names the authors of the changes of a candidate, where somebody else must approve them. Those in other repositories are looked up only
-// if approvers of a workspace may approve what was requested.
+// add names the authors of the changes of a candidate, where somebody else must approve them. Those in other
+// repositories are looked up only if approvers of a workspace may approve what was requested.
 func (a *authors) add(ctx context.Context, environment string, request *rollout.Request, out *rollout.Candidate) error {
 	e, _ := a.fleet.Environment(environment)
-	if by := e.Promotion.Approvers; by.Count == 0 && len(by.Users)+len(by.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
+	if by := e.Promotion.Approvers; by.Count == 0 && len(by.Users)+len(by.Teams) == 0 &&
+		!slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
 		return nil
 	}
 	var err error
@@ -28,9 +29,10 @@ func (a *authors) add(ctx context.Context, environment string, request *rollout.
 	return err
 }
 
-// expedition returns the pending request to expedite the current rollout (--now) that a second person must approve, or nil. It
-// also sets the authors of the rollout's changes in s, because their approvals do not count.
-func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Expedition, error) {
+// expedition returns the pending request to expedite the current rollout (--now) that a second person must approve, or
+// nil. It also sets the authors of the rollout's changes in s, because their approvals do not count.
+func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Expedition,
+	error) {
 	x, err := rollout.Expedited(*s)
 	if err != nil || x == nil || s.Running.Authors != nil {
 		return x, err
@@ -47,7 +49,8 @@ func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *rollou
 	return x, err
 }
 
-// between names the authors of the commits that one source has and another has not. unknown says why the names may be incomplete.
+// between names the authors of the commits that one source has and another has not. unknown says why the names may be
+// incomplete.
 func (a *authors) between(ctx context.Context, from, to rollout.Source) (names []string, unknown string, err error) {
 	brought := a.trunk.brought(from, to)
 	names = []string{}
@@ -68,8 +71,8 @@ func (a *authors) between(ctx context.Context, from, to rollout.Source) (names [
 	return names, unknown, ctx.Err()
 }
 
-// authorsOf returns the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does not make
-// somebody its author.
+// authorsOf returns the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does
+// not make somebody its author.
 func authorsOf(ctx context.Context, store *gitstore.Store, c gitstore.Commit) ([]string, error) {
 	if len(c.Parents) < 2 {
 		return []string{c.Author.Email, c.Author.Name}, nil

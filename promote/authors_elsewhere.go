@@ -11,15 +11,17 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// maxSteps limits the pairs of commits that are compared: apps of one workspace can run different commits on each cluster.
+// maxSteps limits the pairs of commits that are compared: apps of one workspace can run different commits on each
+// cluster.
 const maxSteps = 16
 
 // step is one commit of the fleet in place of another, for some apps of a workspace.
 type step struct{ from, to string }
 
-// elsewhere names the authors of the changes in other repositories that a requested promotion of one workspace brings. unknown says why there
-// may be others.
-func (a *authors) elsewhere(ctx context.Context, environment string, q *rollout.Request, to rollout.Source) (names []string, unknown string, err error) {
+// elsewhere names the authors of the changes in other repositories that a requested promotion of one workspace brings.
+// unknown says why there may be others.
+func (a *authors) elsewhere(ctx context.Context, environment string, q *rollout.Request,
+	to rollout.Source) (names []string, unknown string, err error) {
 	if q == nil || len(q.Apps) == 0 {
 		return nil, "only a promotion of a workspace alone is examined", nil
 	}
@@ -72,9 +74,10 @@ func (a *authors) steps(environment string, apps []string, to rollout.Source) []
 	return out
 }
 
-// movedPins lists the repositories with other content for the apps of a workspace. It does not know who wrote content that the workspace
-// takes for the first time, so that is unknown.
-func (a *authors) movedPins(ctx context.Context, workspace, environment string, s step) (moved []MovedPin, unknown string, err error) {
+// movedPins lists the repositories with other content for the apps of a workspace. It does not know who wrote content
+// that the workspace takes for the first time, so that is unknown.
+func (a *authors) movedPins(ctx context.Context, workspace, environment string, s step) (moved []MovedPin,
+	unknown string, err error) {
 	before, unknown, err := a.view(ctx, s.from)
 	if err != nil || unknown != "" {
 		return nil, unknown, err
@@ -95,7 +98,8 @@ func (a *authors) movedPins(ctx context.Context, workspace, environment string, 
 		old, _ := before.Fleet.Repository(name)
 		now, _ := after.Fleet.Repository(name)
 		if old == nil || now == nil || old.URL != now.URL || old.Commit == "" || !slices.Contains(had, name) {
-			return nil, "the workspace takes content from repository " + name + " for the first time, and its authors are unknown", nil
+			return nil, "the workspace takes content from repository " + name +
+				" for the first time, and its authors are unknown", nil
 		}
 		m := MovedPin{Name: name, URL: now.URL, Wanted: now.Wanted}
 		if m.From, err = gitstore.ParseHash(old.Commit); err == nil {

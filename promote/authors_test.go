@@ -28,7 +28,8 @@ func (s *stage) pin(message string, commits map[string]string) {
 	s.T.Helper()
 	lock := &fetch.Lock{}
 	for name, commit := range commits {
-		lock.SetPin(name, fetch.Pin{URL: otherURL + name, Wanted: "refs/heads/main", Resolved: "refs/heads/main", Commit: commit})
+		lock.SetPin(name, fetch.Pin{URL: otherURL + name, Wanted: "refs/heads/main", Resolved: "refs/heads/main",
+			Commit: commit})
 	}
 	data, err := lock.Bytes()
 	if err != nil {
@@ -38,8 +39,9 @@ func (s *stage) pin(message string, commits map[string]string) {
 	s.Commit(message)
 }
 
-// elsewhere gives workspace team-a to a repository of its own, with an app that prod runs and approvers. The fleet's layer for all apps is in the
-// repository components; team-b's repository is none of team-a's. It returns functions that make a commit of each repository.
+// elsewhere gives workspace team-a to a repository of its own, with an app that prod runs and approvers. The fleet's
+// layer for all apps is in the repository components; team-b's repository is none of team-a's. It returns functions
+// that make a commit of each repository.
 func (s *stage) elsewhere() (tenant, layer func(text string) string) {
 	s.T.Helper()
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
@@ -51,16 +53,21 @@ func (s *stage) elsewhere() (tenant, layer func(text string) string) {
 		return commit(s.Pipe(fmt.Sprintf("040000 tree %s\tapps\n040000 tree %s\tm\n", apps, m), "mktree"))
 	}
 	for _, name := range []string{"team-a", "team-b", "components"} {
-		s.Write("repositories/"+name+".yaml", base+"Repository\nmetadata: {name: "+name+"}\nspec: {url: "+otherURL+name+", branch: main}\n")
+		s.Write("repositories/"+name+".yaml", base+"Repository\nmetadata: {name: "+name+"}\nspec: {url: "+otherURL+name+
+			", branch: main}\n")
 	}
-	s.Write("workspaces/team-a.yaml", base+"Workspace\nmetadata: {name: team-a}\nspec: {repository: team-a, approvers: {users: [zoe]}, clusters: {}, namespaces: [team-a]}\n")
-	s.Write("sluice.yaml", strings.Replace(s.Read("sluice.yaml"), " region,", " {name: region, repository: components, values: [values.yaml]},", 1))
-	s.pin("another repository", map[string]string{"team-a": tenant("one"), "team-b": layer("one"), "components": layer("one")})
+	s.Write("workspaces/team-a.yaml", base+
+		"Workspace\nmetadata: {name: team-a}\nspec: {repository: team-a, approvers: {users: [zoe]}, clusters: {}, namespaces: [team-a]}\n")
+	s.Write("sluice.yaml", strings.Replace(s.Read("sluice.yaml"), " region,",
+		" {name: region, repository: components, values: [values.yaml]},", 1))
+	s.pin("another repository", map[string]string{"team-a": tenant("one"), "team-b": layer("one"),
+		"components": layer("one")})
 	s.hydrateThe("dev", "prod")
 	return tenant, layer
 }
 
-// The approvers of a workspace in a repository of its own approve what others wrote there, and nothing of which the authors are unknown.
+// The approvers of a workspace in a repository of its own approve what others wrote there, and nothing of which the
+// authors are unknown.
 func TestApproversOfAWorkspaceElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -68,10 +75,12 @@ func TestApproversOfAWorkspaceElsewhere(t *testing.T) {
 		err     error
 		refused string
 	}{
-		"written by others":  {authors: []string{"yan"}},
-		"her own change":     {authors: []string{"yan", "Zoe"}, refused: "zoe is an author of what it brings"},
-		"unknown authors":    {err: errors.New("commit 1a2b came without a merge request"), refused: "the approval of zoe does not count: the authors of changes in repository team-a are unknown: commit 1a2b came without a merge request; an approver of prod must approve"},
-		"some of the author": {authors: []string{"yan"}, err: errors.New("the forge is not available"), refused: "the forge is not available"},
+		"written by others": {authors: []string{"yan"}},
+		"her own change":    {authors: []string{"yan", "Zoe"}, refused: "zoe is an author of what it brings"},
+		"unknown authors": {err: errors.New("commit 1a2b came without a merge request"),
+			refused: "the approval of zoe does not count: the authors of changes in repository team-a are unknown: commit 1a2b came without a merge request; an approver of prod must approve"},
+		"some of the author": {authors: []string{"yan"}, err: errors.New("the forge is not available"),
+			refused: "the forge is not available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,10 +88,12 @@ func TestApproversOfAWorkspaceElsewhere(t *testing.T) {
 			tenant, layer := s.elsewhere()
 			old := s.Git("show", "main:sluice.lock")
 			s.out.elsewhere, s.out.notElsewhere = c.authors, c.err
-			s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("two"), "components": layer("one")})
+			s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("two"),
+				"components": layer("one")})
 			s.hydrateThe("dev")
 			s.look(nil, ordered(rollout.EventPromote, "p", ofWorkspaces("team-a")))
-			if len(s.out.pins) == 0 || s.out.pins[0].Name != "team-a" || s.out.pins[0].URL != otherURL+"team-a" || !strings.Contains(old, s.out.pins[0].From.String()) {
+			if len(s.out.pins) == 0 || s.out.pins[0].Name != "team-a" || s.out.pins[0].URL != otherURL+"team-a" ||
+				!strings.Contains(old, s.out.pins[0].From.String()) {
 				t.Fatalf("asked for %+v", s.out.pins)
 			}
 			for _, m := range s.out.pins {
@@ -113,7 +124,8 @@ func TestApprovalOfUnknownAuthors(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {users: [mia], count: 2}")
 	tenant, layer := s.elsewhere()
-	s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("one"), "components": layer("one")})
+	s.pin("team-a moves", map[string]string{"team-a": tenant("two"), "team-b": layer("one"),
+		"components": layer("one")})
 	s.hydrateThe("dev")
 	s.look(nil, ordered(rollout.EventPromote, "p", ofWorkspaces("team-a")))
 	if _, refused := s.look(nil, says(rollout.EventApprove, "a", "zoe", nil)); len(refused) > 0 {
@@ -129,8 +141,8 @@ func TestApprovalOfUnknownAuthors(t *testing.T) {
 	}
 }
 
-// A layer of the fleet in another repository brings changes of its authors too, and content that the workspace takes for the first time has unknown
-// authors.
+// A layer of the fleet in another repository brings changes of its authors too, and content that the workspace takes
+// for the first time has unknown authors.
 func TestAuthorsOfEverythingThatAWorkspaceReads(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -154,10 +166,12 @@ func TestAuthorsOfEverythingThatAWorkspaceReads(t *testing.T) {
 	s.Write("workspaces/team-a.yaml", text[:len(text)-2]+", sources: {repositories: [team-b]}}\n")
 	apps := s.written("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: cart}\nspec: {namespace: team-a, placement: {}, source: {helm: {path: c, repository: team-b}}}\n", "cart", "app.yaml")
 	first := s.Git("commit-tree", "-m", "change", s.Pipe("040000 tree "+apps+"\tapps\n", "mktree"))
-	chart := s.Git("commit-tree", "-m", "chart", s.written("apiVersion: v2\nname: c\nversion: 1.0.0\n", "c", "Chart.yaml"))
+	chart := s.Git("commit-tree", "-m", "chart", s.written("apiVersion: v2\nname: c\nversion: 1.0.0\n", "c",
+		"Chart.yaml"))
 	s.pin("a chart of team-b", map[string]string{"team-a": first, "team-b": chart, "components": layer("two")})
 	s.hydrateThe("dev")
 	s.look(nil, ordered(rollout.EventPromote, "q", ofWorkspaces("team-a")))
 	_, refused := s.look(nil, says(rollout.EventApprove, "a", "zoe", nil))
-	wants(t, "refused", refused, "the workspace takes content from repository team-b for the first time, and its authors are unknown")
+	wants(t, "refused", refused,
+		"the workspace takes content from repository team-b for the first time, and its authors are unknown")
 }

@@ -13,9 +13,11 @@ import (
 )
 
 // candidate judges a rendered source for an environment. request is what somebody asked for; nil if nobody did.
-func (p *proposals) candidate(ctx context.Context, environment string, source rollout.Source, request *rollout.Request, one rendered) (*rollout.Candidate, error) {
+func (p *proposals) candidate(ctx context.Context, environment string, source rollout.Source, request *rollout.Request,
+	one rendered) (*rollout.Candidate, error) {
 	st := p.states[environment]
-	out := &rollout.Candidate{Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash), Policy: rollout.Green, Same: one.same}
+	out := &rollout.Candidate{Source: source, Tree: hashText(one.tree), Base: hashText(st.Tip.Hash),
+		Policy: rollout.Green, Same: one.same}
 	if one.failure != "" {
 		out.Tree, out.Policy, out.Reason = "", rollout.Red, one.failure
 		return out, nil
@@ -59,7 +61,8 @@ func (p *proposals) policy(ctx context.Context, environment string, source rollo
 		if !known {
 			return rollout.Unknown, fmt.Sprintf("%.10s is not on the known part of the trunk", part.commit)
 		}
-		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without, Rendered: p.composed.known(environment, source).part(part.commit)}
+		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without,
+			Rendered: p.composed.known(environment, source).part(part.commit)}
 		switch s, why := p.request.Adapters.Policy.Judge(ctx, one); {
 		case s == rollout.Red:
 			return s, why
@@ -77,12 +80,13 @@ type part struct {
 	without []string
 }
 
-// partsOf lists the parts of a promotion, one for each source commit. If a commit becomes the source of a whole cluster, its
-// part contains all apps; for next.Commit, it leaves out apps that every cluster takes from other commits. Otherwise the part
-// names its apps.
+// partsOf lists the parts of a promotion, one for each source commit. If a commit becomes the source of a whole
+// cluster, its part contains all apps; for next.Commit, it leaves out apps that every cluster takes from other commits.
+// Otherwise the part names its apps.
 func partsOf(runs, next rollout.Source, exists bool, clusters []string) []part {
 	b := broughtParts{whole: map[string]bool{}, apps: map[string]map[string]bool{}, all: !exists}
-	b.add(rollout.ClusterSource{Commit: runs.Commit, Apps: runs.Apps}, rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
+	b.add(rollout.ClusterSource{Commit: runs.Commit, Apps: runs.Apps},
+		rollout.ClusterSource{Commit: next.Commit, Apps: next.Apps})
 	for _, name := range clusters {
 		b.add(runs.On(name), next.On(name))
 	}
@@ -107,7 +111,8 @@ func partsOf(runs, next rollout.Source, exists bool, clusters []string) []part {
 	return out
 }
 
-// broughtParts collects the commits that become the source of a whole cluster, and those that become the source of single apps.
+// broughtParts collects the commits that become the source of a whole cluster, and those that become the source of
+// single apps.
 type broughtParts struct {
 	whole map[string]bool
 	apps  map[string]map[string]bool

@@ -76,18 +76,20 @@ func (w *watched) waits(what string, renders bool, change func(*promote.Request)
 		w.T.Errorf("%s: %+v", what, got)
 	}
 	if got.Candidate != want.Candidate || got.Decision.WaitsFor != want.Decision.WaitsFor {
-		w.T.Errorf("%s: finds %s, %q; without memory %s, %q", what, got.Candidate, got.Decision.WaitsFor, want.Candidate, want.Decision.WaitsFor)
+		w.T.Errorf("%s: finds %s, %q; without memory %s, %q", what, got.Candidate, got.Decision.WaitsFor,
+			want.Candidate, want.Decision.WaitsFor)
 	}
 	return got
 }
 
 func newWatched(t *testing.T, settings string) *watched {
 	t.Helper()
-	return &watched{newStage(t, settings), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())}, promote.NewCandidates()}
+	return &watched{newStage(t, settings), &countedRenderer{Renderer: renderer.NewEngine(renderer.DefaultLimits())},
+		promote.NewCandidates()}
 }
 
-// A promotion that waits for a person is rendered once, until the trunk or its branch moves. Every pass looks again at the time, at commands and
-// at the forge. An approved promotion is rendered again before it moves.
+// A promotion that waits for a person is rendered once, until the trunk or its branch moves. Every pass looks again at
+// the time, at commands and at the forge. An approved promotion is rendered again before it moves.
 func TestCandidatesAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t, "mode: auto, approvers: {users: [mia], count: 1}")
@@ -99,7 +101,8 @@ func TestCandidatesAreKept(t *testing.T) {
 	w.pass(nil, nil) // stores that the tree was offered
 	w.waits("the first pass", true, nil)
 	w.out.rendered = nil
-	if got, _ := w.pass(nil, nil); len(w.out.rendered) != 1 || w.out.rendered[0] == nil || w.out.rendered[0].Tip.Tree.String() != got.Candidate {
+	if got, _ := w.pass(nil, nil); len(w.out.rendered) != 1 || w.out.rendered[0] == nil ||
+		w.out.rendered[0].Tip.Tree.String() != got.Candidate {
 		t.Errorf("the policy judges %+v, not the rendered candidate %s", w.out.rendered, got.Candidate)
 	}
 	w.waits("the second pass", false, nil)
@@ -142,7 +145,8 @@ func TestCandidatesAreKept(t *testing.T) {
 	}
 }
 
-// A bake time ends without a move of any branch: the pass that finds this renders what it moves, and moves what it rendered.
+// A bake time ends without a move of any branch: the pass that finds this renders what it moves, and moves what it
+// rendered.
 func TestKeptCandidatesDoNotDelayABake(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t, "mode: auto, bake: 1h")
@@ -171,13 +175,17 @@ func TestKeptCandidatesAreOfOneSource(t *testing.T) {
 	older := w.release("one")
 	w.release("two")
 	for i, source := range []string{"main", older} {
-		again := ordered(rollout.EventPromote, source, func(c *promote.Command) { c.Revision = w.Git("rev-parse", source) })
+		again := ordered(rollout.EventPromote, source, func(c *promote.Command) {
+			c.Revision = w.Git("rev-parse",
+				source)
+		})
 		if st, _ := w.pass(nil, func(r *promote.Request) { r.Commands = []promote.Command{again} }); len(st.Refused) > 0 {
 			t.Fatalf("the state is %+v", st)
 		}
 		w.waits("asked for "+source, true, nil)
 		w.waits("again", false, nil)
-		if want := []string{"two", "one"}[i]; !strings.Contains(w.Git("log", "-1", "--format=%s", w.Git("rev-parse", source)), want) {
+		if want := []string{"two", "one"}[i]; !strings.Contains(w.Git("log", "-1", "--format=%s",
+			w.Git("rev-parse", source)), want) {
 			t.Errorf("the test is void: %s is not %s", source, want)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// commands turns the commands of people into events of a record. It refuses commands without effect, and commands that name
-// something that does not exist.
+// commands turns the commands of people into events of a record. It refuses commands without effect, and commands that
+// name something that does not exist.
 type commands struct {
 	*snapshot
 	evidence  *evidence
@@ -23,7 +23,8 @@ type commands struct {
 	workspaces map[workspaceKey]workspaceAt
 }
 
-// applyTo applies the commands of an environment to the record of its situation, and reports whether they changed its record.
+// applyTo applies the commands of an environment to the record of its situation, and reports whether they changed its
+// record.
 func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *rollout.Situation, out *Status) (bool, error) {
 	changed := false
 	for _, c := range l.request.Commands {
@@ -32,7 +33,8 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *rollout.
 		}
 		refuse := func(why string) {
 			out.Refused = append(out.Refused, why)
-			out.stays = out.stays || c.Kind == rollout.EventFreeze || c.Kind == rollout.EventHalt || c.Kind == rollout.EventRollback
+			out.stays = out.stays || c.Kind == rollout.EventFreeze || c.Kind == rollout.EventHalt ||
+				c.Kind == rollout.EventRollback
 		}
 		if !c.CLI {
 			why, err := l.refusal(ctx, e, &c, s)
@@ -63,9 +65,9 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *rollout.
 	return changed, nil
 }
 
-// refusal returns the reason why a person may not give a command; "" if they may. An approver of a workspace may approve the requested
-// promotion if it brings only apps of that workspace. refusal then adds the workspace, and the person's teams among its approvers, to the
-// command.
+// refusal returns the reason why a person may not give a command; "" if they may. An approver of a workspace may
+// approve the requested promotion if it brings only apps of that workspace. refusal then adds the workspace, and the
+// person's teams among its approvers, to the command.
 func (l *commands) refusal(ctx context.Context, e fleet.Environment, c *Command, s *rollout.Situation) (string, error) {
 	ok, why := rollout.Allowed(e, c.Verb, c.Person)
 	if ok || c.Kind != rollout.EventApprove {
@@ -94,9 +96,10 @@ func (l *commands) refusal(ctx context.Context, e fleet.Environment, c *Command,
 	return fmt.Sprintf("%s; %s is not among the approvers of workspace %s either", why, c.Person.User, workspace), nil
 }
 
-// commanded returns the record after a command. A command takes effect once: applying it again changes nothing, also after
-// later commands.
-func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Record, error) {
+// commanded returns the record after a command. A command takes effect once: applying it again changes nothing, also
+// after later commands.
+func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Record,
+	error) {
 	if c.ID != "" && slices.Contains(s.Record.Handled, c.ID) {
 		return s.Record, nil
 	}
@@ -108,7 +111,8 @@ func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command
 }
 
 // event completes a command: it binds it to commits, trees and clusters.
-func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Event, error) {
+func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) (rollout.Event,
+	error) {
 	event := c.Event
 	event.By = cmp.Or(event.By, c.Person.User)
 	event.Teams = c.Person.Teams
@@ -155,7 +159,8 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 }
 
 // rollback binds a rollback to the state that it restores and to the apps of its scope.
-func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, event rollout.Event) (rollout.Event, error) {
+func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	event rollout.Event) (rollout.Event, error) {
 	to, err := l.target(ctx, c, s)
 	if err != nil {
 		return event, l.orUnknown(ctx, e, c, s, err)
@@ -178,9 +183,11 @@ func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command,
 	return event, l.checkSides(ctx, e, c, s, to.Tree)
 }
 
-// approval binds an approval to the tree that waits for it: that of the current rollout if somebody asks to expedite it, otherwise
-// that of the proposal. It refuses an approval that would not count, or that was written before its tree was offered.
-func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, event rollout.Event) (rollout.Event, error) {
+// approval binds an approval to the tree that waits for it: that of the current rollout if somebody asks to expedite
+// it, otherwise that of the proposal. It refuses an approval that would not count, or that was written before its tree
+// was offered.
+func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	event rollout.Event) (rollout.Event, error) {
 	x, err := l.authors.expedition(ctx, e, s)
 	if err != nil {
 		return event, err
@@ -211,10 +218,12 @@ func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command,
 		return event, err
 	}
 	if !c.Said.IsZero() && !rollout.WasSeen(s.Record, candidate.Tree, c.Said) {
-		return event, fmt.Errorf("%s would now get %s, which came after this was said: look at it, and approve again", e.Name, next.Source)
+		return event, fmt.Errorf("%s would now get %s, which came after this was said: look at it, and approve again",
+			e.Name, next.Source)
 	}
 	if len(event.Workspaces) > 0 && candidate.OthersUnknown != "" {
-		return event, fmt.Errorf("the approval of %s does not count: %s; an approver of %s must approve", event.By, candidate.OthersUnknown, e.Name)
+		return event, fmt.Errorf("the approval of %s does not count: %s; an approver of %s must approve", event.By,
+			candidate.OthersUnknown, e.Name)
 	}
 	event.Tree = candidate.Tree
 	offered := *s
@@ -249,17 +258,20 @@ func (l *commands) source(c Command, s *rollout.Situation) (rollout.Source, erro
 		case 1:
 			return rollout.Source{Commit: found[0]}, nil
 		default:
-			return rollout.Source{}, fmt.Errorf("%s names %d commits of the trunk: %s: give more digits", c.Revision, len(found), rollout.Few(found))
+			return rollout.Source{}, fmt.Errorf("%s names %d commits of the trunk: %s: give more digits", c.Revision,
+				len(found), rollout.Few(found))
 		}
-		return rollout.Source{}, fmt.Errorf("%s is not on the trunk, or older than all that environments run: push a newer commit to the trunk first; `%s rollback %s --to %s` goes back to an older one",
-			c.Revision, cmp.Or(s.CommandPrefix, "/sluice"), c.Environment, c.Revision)
+		return rollout.Source{},
+			fmt.Errorf("%s is not on the trunk, or older than all that environments run: push a newer commit to the trunk first; `%s rollback %s --to %s` goes back to an older one",
+				c.Revision, cmp.Or(s.CommandPrefix, "/sluice"), c.Environment, c.Revision)
 	case c.From != "":
 		for _, b := range s.Before {
 			if b.Name == c.From {
 				return b.Source, nil
 			}
 		}
-		return rollout.Source{}, fmt.Errorf("%s does not come before %s%s", c.From, c.Environment, instead(c.From, "its `after`", s.Environment.After))
+		return rollout.Source{}, fmt.Errorf("%s does not come before %s%s", c.From, c.Environment,
+			instead(c.From, "its `after`", s.Environment.After))
 	}
 	for _, b := range s.Before {
 		if b.Foreign != "" {

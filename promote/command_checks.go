@@ -22,7 +22,8 @@ func checkPromotion(c Command, source rollout.Source, s *rollout.Situation) erro
 	if p := s.Record.Progress; c.Now && p != nil && p.Done.IsZero() {
 		return nil // it expedites the rollout under way
 	}
-	return fmt.Errorf("%s runs %s, which contains %.10s already; to go back to it, roll back with --to %.10s", c.Environment, s.Running.Source, source.Commit, source.Commit)
+	return fmt.Errorf("%s runs %s, which contains %.10s already; to go back to it, roll back with --to %.10s",
+		c.Environment, s.Running.Source, source.Commit, source.Commit)
 }
 
 // waveMembers returns the clusters of a wave by its name.
@@ -49,13 +50,15 @@ func waveMembers(e fleet.Environment, name string, s *rollout.Situation) ([]stri
 	return nil, fmt.Errorf("%s has no wave %q%s", e.Name, name, instead(name, "it", names))
 }
 
-// checkClusters refuses clusters that the environment does not have, so that a misspelt name does not look like success.
+// checkClusters refuses clusters that the environment does not have, so that a misspelt name does not look like
+// success.
 func (l *commands) checkClusters(e fleet.Environment, c Command) error {
 	for _, name := range c.Clusters {
 		cluster, ok := l.fleet.Cluster(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("the fleet has no cluster %q%s", name, instead(name, e.Name, namesOf(l.fleet.ClustersOf(e.Name))))
+			return fmt.Errorf("the fleet has no cluster %q%s", name,
+				instead(name, e.Name, namesOf(l.fleet.ClustersOf(e.Name))))
 		case cluster.Environment != e.Name:
 			return fmt.Errorf("cluster %s belongs to %s, not to %s", name, cluster.Environment, e.Name)
 		}
@@ -63,9 +66,10 @@ func (l *commands) checkClusters(e fleet.Environment, c Command) error {
 	return nil
 }
 
-// checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, and a rollback
-// whose clusters are all frozen.
-func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, tree string) error {
+// checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, and a
+// rollback whose clusters are all frozen.
+func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	tree string) error {
 	if len(c.Clusters) == 0 {
 		return nil
 	}
@@ -78,7 +82,10 @@ func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Com
 		if old.Clusters[name].IsZero() {
 			return fmt.Errorf("cluster %s did not exist in that state of %s: name a later one with --to (`sluice history %s` lists them)", name, e.Name, e.Name)
 		}
-		held := slices.ContainsFunc(s.Record.Freezes, func(f rollout.Freeze) bool { return f.Target == name && f.Holds(l.request.Now) })
+		held := slices.ContainsFunc(s.Record.Freezes, func(f rollout.Freeze) bool {
+			return f.Target == name &&
+				f.Holds(l.request.Now)
+		})
 		if cluster, ok := l.fleet.Cluster(name); held || ok && cluster.State == "frozen" {
 			frozen++
 		}
@@ -89,8 +96,8 @@ func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Com
 	return nil
 }
 
-// checkStopped refuses a rollback that would stop clusters on trees that no state of the environment has: the record could not
-// name the source commits of these trees.
+// checkStopped refuses a rollback that would stop clusters on trees that no state of the environment has: the record
+// could not name the source commits of these trees.
 func (l *commands) checkStopped(ctx context.Context, environment string, stopped []string, s *rollout.Situation) error {
 	for _, c := range s.Clusters {
 		if !slices.Contains(stopped, c.Name) {

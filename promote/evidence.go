@@ -17,7 +17,8 @@ type evidence struct {
 	statuses *statusCache
 }
 
-// collect adds to a situation the statuses, checks and merge requests on which the choice of the next promotion depends.
+// collect adds to a situation the statuses, checks and merge requests on which the choice of the next promotion
+// depends.
 func (v *evidence) collect(ctx context.Context, e fleet.Environment, s *rollout.Situation) error {
 	if len(e.Promotion.Health.CommitStatuses) > 0 {
 		if err := v.health(ctx, e.Name, s.Clusters); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// resolve says what a person does about a foreign commit on an environment's branch. The commit to hydrate comes from the states in the
-// record, newest last: whoever made the foreign commit may have changed the one that the branch names.
+// resolve says what a person does about a foreign commit on an environment's branch. The commit to hydrate comes from
+// the states in the record, newest last: whoever made the foreign commit may have changed the one that the branch
+// names.
 func resolve(h *hydrate.Hydrator, e fleet.Environment, st *branch.State, ran []rollout.PastState) string {
 	push := " --push"
 	if gitstore.IsLocal(h.Branches) {
@@ -27,5 +28,6 @@ func resolve(h *hydrate.Hydrator, e fleet.Environment, st *branch.State, ran []r
 			}
 		}
 	}
-	return admit.Resolve(st.Origin, h.Branches, fmt.Sprintf("run `sluice hydrate%s --env %s%s --overwrite-foreign`%s", push, e.Name, commit, find))
+	return admit.Resolve(st.Origin, h.Branches, fmt.Sprintf("run `sluice hydrate%s --env %s%s --overwrite-foreign`%s",
+		push, e.Name, commit, find))
 }

@@ -77,9 +77,10 @@ func (e HistoryEntry) What() string {
 	return strings.Join(parts, "; ")
 }
 
-// ReadHistory reads the states of an environment's branch, and the commands of its record that made no commit, newest first. It
-// reads only Git. With a record that cannot be read, it returns the states and an error.
-func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
+// ReadHistory reads the states of an environment's branch, and the commands of its record that made no commit, newest
+// first. It reads only Git. With a record that cannot be read, it returns the states and an error.
+func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string,
+	most int) ([]HistoryEntry, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, e
 	}
 	if refs[ref].IsZero() {
 		if _, ok := f.Environment(environment); !ok {
-			return nil, fmt.Errorf("%w %q, and %s does not exist%s", ErrNoEnvironment, environment, ref, nearest.DidYouMean(environment, environmentNames(f)))
+			return nil, fmt.Errorf("%w %q, and %s does not exist%s", ErrNoEnvironment, environment, ref,
+				nearest.DidYouMean(environment, environmentNames(f)))
 		}
 		return nil, nil
 	}
@@ -111,7 +113,8 @@ func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, e
 	return out[:min(most, len(out))], err
 }
 
-// withCommands merges commands, oldest first, into states, newest first, by time. The states keep their order, whatever their dates.
+// withCommands merges commands, oldest first, into states, newest first, by time. The states keep their order, whatever
+// their dates.
 func withCommands(states []HistoryEntry, commands []rollout.PastCommand) []HistoryEntry {
 	out := make([]HistoryEntry, 0, len(states)+len(commands))
 	left := len(commands)
@@ -135,10 +138,12 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		if at.Hash.IsZero() {
 			return out, nil
 		}
-		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
+		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name,
+			Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
 		var err error
-		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil { // the tree alone tells what a merge by the forge brought
+		// the tree alone tells what a merge by the forge brought
+		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil {
 			return out, err
 		}
 		if entry.Source.Commit == "" {
@@ -163,6 +168,7 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 
 // EarlierState finds the newest state of an environment branch in which a cluster had a tree. An error that wraps
 // promote.ErrNoTree means that it never had.
-func EarlierState(ctx context.Context, h *hydrate.Hydrator, now *branch.State, cluster string, tree gitstore.Hash) (*branch.State, error) {
+func EarlierState(ctx context.Context, h *hydrate.Hydrator, now *branch.State, cluster string,
+	tree gitstore.Hash) (*branch.State, error) {
 	return newPast(h, now).with(ctx, cluster, tree)
 }

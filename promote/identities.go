@@ -25,7 +25,8 @@ type identities struct {
 }
 
 func newIdentities(store *gitstore.Store) identities {
-	return identities{store: store, known: map[gitstore.Hash]manifest.Identity{}, defines: map[manifest.Identity]string{}, stay: map[gitstore.Hash]bool{}}
+	return identities{store: store, known: map[gitstore.Hash]manifest.Identity{},
+		defines: map[manifest.Identity]string{}, stay: map[gitstore.Hash]bool{}}
 }
 
 // of returns the identity of the object in a file; errNoObject if the file does not hold exactly one.
@@ -60,8 +61,8 @@ func isDefinition(id manifest.Identity) bool {
 	return id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition"
 }
 
-// contains returns which objects a cluster deletes together with id, which was read: those in a namespace, or of the kind whose definition id is.
-// It returns nil for an object of another kind.
+// contains returns which objects a cluster deletes together with id, which was read: those in a namespace, or of the
+// kind whose definition id is. It returns nil for an object of another kind.
 func (i identities) contains(id manifest.Identity) func(manifest.Identity) bool {
 	switch {
 	case id.Group == "" && id.Kind == "Namespace":

@@ -30,7 +30,8 @@ func (w *tenants) waitsFor(says string) {
 	}
 }
 
-// A workspace that is red in dev stays in prod as it is, everything else is promoted, and its part follows when it is green again.
+// A workspace that is red in dev stays in prod as it is, everything else is promoted, and its part follows when it is
+// green again.
 func TestWorkspaceThatIsRedBefore(t *testing.T) {
 	t.Parallel()
 	w := newTenantsBefore(t)
@@ -43,9 +44,11 @@ func TestWorkspaceThatIsRedBefore(t *testing.T) {
 	w.has("left out", "team-a", "fresh", "cart", "-", "-")
 	w.has("left out", "team-b", "cart", "cart", "fine", "fine")
 	wants(t, "the commit", []string{w.Git("log", "-1", "--format=%B", "env/prod")}, "Sluice-Left-Out: team-a\n")
-	wants(t, "a cluster", []string{w.Git("log", "-1", "--format=%B", "cluster/prod-us-1")}, "Sluice-App-Source: team-a/cart ")
+	wants(t, "a cluster", []string{w.Git("log", "-1", "--format=%B", "cluster/prod-us-1")},
+		"Sluice-App-Source: team-a/cart ")
 	wants(t, "status", []string{last.Decision.WaitsFor}, "workspace team-a is red in dev since")
-	if !slices.Equal(last.Decision.LeftOut, []string{"team-a"}) || last.Decision.Record.Halt != nil || len(last.Decision.Record.Holds) > 0 {
+	if !slices.Equal(last.Decision.LeftOut, []string{"team-a"}) || last.Decision.Record.Halt != nil ||
+		len(last.Decision.Record.Holds) > 0 {
 		t.Errorf("the decision is %+v", last.Decision)
 	}
 
@@ -59,7 +62,8 @@ func TestWorkspaceThatIsRedBefore(t *testing.T) {
 	last = w.passes()
 	w.has("a repair", "team-a", "cart", "cart", "three", "three")
 	w.has("a repair", "team-a", "fresh", "cart", "three", "three")
-	if len(last.Decision.LeftOut) > 0 || last.Decision.WaitsFor != "" || last.Decision.Record.Before["dev"].Workspaces != nil {
+	if len(last.Decision.LeftOut) > 0 || last.Decision.WaitsFor != "" ||
+		last.Decision.Record.Before["dev"].Workspaces != nil {
 		t.Errorf("something is still left out: %+v", last.Decision)
 	}
 }
@@ -134,9 +138,10 @@ func TestWorkspaceThatCannotBeLeftOut(t *testing.T) {
 	const (
 		shared    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, namespace: team-a}\ndata: {says: x}\n"
 		namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n"
-		app       = tenantsKind + "App\nmetadata: {name: shared}\nspec: {namespace: default, placement: {}, source: {manifests: {path: apps/shared/m}}}\n"
-		moved     = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: default}\n"
-		another   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: default}\n"
+		app       = tenantsKind +
+			"App\nmetadata: {name: shared}\nspec: {namespace: default, placement: {}, source: {manifests: {path: apps/shared/m}}}\n"
+		moved   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: default}\n"
+		another = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: another, namespace: default}\n"
 	)
 	for name, c := range map[string]struct {
 		start, change func(w *tenants)
@@ -173,7 +178,8 @@ func TestWorkspaceThatCannotBeLeftOut(t *testing.T) {
 		},
 		"the rest needs what it adds": {
 			start: func(w *tenants) {
-				w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [Namespace]}}\n")
+				w.Write("workspaces/team-a.yaml", tenantsKind+
+					"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [Namespace]}}\n")
 			},
 			change: func(w *tenants) {
 				w.Write("workspaces/team-a/m/namespace.yaml", namespace)
@@ -184,7 +190,8 @@ func TestWorkspaceThatCannotBeLeftOut(t *testing.T) {
 		"a cluster is added": {
 			start: func(*tenants) {},
 			change: func(w *tenants) {
-				w.Write("clusters/prod-new-1.yaml", strings.ReplaceAll(w.Read("clusters/prod-us-1.yaml"), "prod-us-1", "prod-new-1"))
+				w.Write("clusters/prod-new-1.yaml", strings.ReplaceAll(w.Read("clusters/prod-us-1.yaml"), "prod-us-1",
+					"prod-new-1"))
 			},
 			says: "it is not left out: the promotion adds or removes clusters",
 		},
@@ -225,13 +232,15 @@ func TestRequestWhileAWorkspaceIsRedBefore(t *testing.T) {
 	w.says("fine", "team-b")
 	ask := func(id string, workspaces ...string) promote.Status {
 		t.Helper()
-		_, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w }, ordered(rollout.EventPromote, id, func(c *promote.Command) { c.Workspaces = workspaces }))
+		_, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w },
+			ordered(rollout.EventPromote, id, func(c *promote.Command) { c.Workspaces = workspaces }))
 		if len(refused) > 0 {
 			t.Fatal(refused)
 		}
 		return w.passes()
 	}
-	if last := w.passes(); !strings.Contains(last.Decision.WaitsFor, "needs a command") && !strings.Contains(last.Decision.WaitsFor, "waits for a command") {
+	if last := w.passes(); !strings.Contains(last.Decision.WaitsFor, "needs a command") &&
+		!strings.Contains(last.Decision.WaitsFor, "waits for a command") {
 		t.Errorf("prod waits for %q", last.Decision.WaitsFor)
 	}
 	ask("b", "team-b")
@@ -256,7 +265,8 @@ func TestRequestWhileAWorkspaceIsRedBefore(t *testing.T) {
 	w.has("green", "team-a", "cart", "cart", "two", "two")
 }
 
-// A rollback of a promotion without a workspace goes to what ran before, and holds all of its commit. A newer one of the workspace comes.
+// A rollback of a promotion without a workspace goes to what ran before, and holds all of its commit. A newer one of
+// the workspace comes.
 func TestRollbackOfAPromotionWithoutAWorkspace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -270,7 +280,8 @@ func TestRollbackOfAPromotionWithoutAWorkspace(t *testing.T) {
 	w.has("left out", "team-b", "cart", "cart", "fine", "fine")
 	back := func(id string, kind rollout.EventKind) {
 		t.Helper()
-		if _, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w }, ordered(kind, id, nil)); len(refused) > 0 {
+		if _, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w },
+			ordered(kind, id, nil)); len(refused) > 0 {
 			t.Fatal(refused)
 		}
 		w.passes()

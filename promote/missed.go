@@ -8,9 +8,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 )
 
-// Missed lists the trunk's commits before tip, oldest first. The list starts with the oldest commit that any environment without
-// `after` runs, because the statuses of that commit may not have been reported. The list is empty if all these environments run
-// the tip or have no branch yet. If there are more than most commits, Missed returns the newest ones.
+// Missed lists the trunk's commits before tip, oldest first. The list starts with the oldest commit that any
+// environment without `after` runs, because the statuses of that commit may not have been reported. The list is empty
+// if all these environments run the tip or have no branch yet. If there are more than most commits, Missed returns the
+// newest ones.
 func Missed(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	running, err := ReadRunning(ctx, h, tip.Tree)
 	if err != nil {

@@ -43,7 +43,8 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a rollout.
 }
 
 // wave moves cluster branches to the trees of the environment branch.
-func (m *mover) wave(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation, out *Status) error {
+func (m *mover) wave(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
+	out *Status) error {
 	st := m.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
@@ -64,7 +65,8 @@ func (m *mover) wave(ctx context.Context, e fleet.Environment, a rollout.Action,
 	if a.Wave == "" {
 		what = "rollback"
 	}
-	out.Done = append(out.Done, fmt.Sprintf("%s: %s at %s", what, hydrate.Count(len(moves), "cluster branch"), st.Source()))
+	out.Done = append(out.Done, fmt.Sprintf("%s: %s at %s", what, hydrate.Count(len(moves), "cluster branch"),
+		st.Source()))
 	return nil
 }
 
@@ -76,7 +78,8 @@ type target struct {
 }
 
 // clusters makes the commits of cluster branches. It leaves branches with foreign commits, and says so in out.
-func (m *mover) clusters(ctx context.Context, e fleet.Environment, a rollout.Action, to target, s *rollout.Situation, out *Status) ([]gitstore.Move, error) {
+func (m *mover) clusters(ctx context.Context, e fleet.Environment, a rollout.Action, to target, s *rollout.Situation,
+	out *Status) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {
 		c, ok := m.fleet.Cluster(name)
@@ -94,7 +97,8 @@ func (m *mover) clusters(ctx context.Context, e fleet.Environment, a rollout.Act
 			return nil, err
 		}
 		ref := m.fleet.ClusterBranch(c)
-		hash, err := m.pusher.commit(to.w, to.trees[name], m.refs[ref], author, message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, name, runs)})
+		hash, err := m.pusher.commit(to.w, to.trees[name], m.refs[ref], author,
+			message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, name, runs)})
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// checkID returns an error for what cannot name one commit: a branch or a tag, because it can move, and too few digits of an id.
+// checkID returns an error for what cannot name one commit: a branch or a tag, because it can move, and too few digits
+// of an id.
 func checkID(revision string) error {
 	if strings.Trim(revision, "0123456789abcdef") != "" {
 		return fmt.Errorf("%q is not the id of a commit: give at least %d of its digits, as `git rev-parse` prints them", revision, leastDigits)
@@ -20,9 +21,10 @@ func checkID(revision string) error {
 	return nil
 }
 
-// named finds the state that --to names. The history is newest first. A commit of the branch names its own state. A source
-// commit names the newest state in which everything in the scope runs that commit. If there are only states in which some apps
-// or clusters run another commit, named returns an error that lists the branch's commits of these states.
+// named finds the state that --to names. The history is newest first. A commit of the branch names its own state. A
+// source commit names the newest state in which everything in the scope runs that commit. If there are only states in
+// which some apps or clusters run another commit, named returns an error that lists the branch's commits of these
+// states.
 func named(entries []HistoryEntry, s *rollout.Situation, c Command, read rollout.Contents) (*rollout.PastState, error) {
 	revision := c.Revision
 	if err := checkID(revision); err != nil {
@@ -64,15 +66,18 @@ func named(entries []HistoryEntry, s *rollout.Situation, c Command, read rollout
 	}
 	switch {
 	case len(sources) > 1:
-		return nil, fmt.Errorf("%s names %d source commits: %s: give more digits", revision, len(sources), rollout.Few(sources))
+		return nil, fmt.Errorf("%s names %d source commits: %s: give more digits", revision, len(sources),
+			rollout.Few(sources))
 	case already && (whole == nil || len(c.Clusters) > 0 || !scopeOfCommand(c).All()):
 		return nil, fmt.Errorf("%s runs %.10s already", c.Environment, sources[0])
 	case whole != nil: // if it runs already, this is an earlier rendering of it
 		return whole, nil
 	case len(partial) > 0:
-		return nil, fmt.Errorf("%s never ran %.10s alone; choose a state by its commit on the branch: %s", c.Environment, sources[0], choicesOf(partial))
+		return nil, fmt.Errorf("%s never ran %.10s alone; choose a state by its commit on the branch: %s",
+			c.Environment, sources[0], choicesOf(partial))
 	default:
-		return nil, fmt.Errorf("%s never ran %s: `sluice history %s` lists what it ran", c.Environment, revision, c.Environment)
+		return nil, fmt.Errorf("%s never ran %s: `sluice history %s` lists what it ran", c.Environment, revision,
+			c.Environment)
 	}
 }
 
@@ -87,7 +92,8 @@ func commitNamed(source rollout.Source, revision string) string {
 }
 
 // runsEverywhere reports whether everything in the scope of a command runs one commit in a state.
-func runsEverywhere(e HistoryEntry, commit string, s *rollout.Situation, c Command, read rollout.Contents) (bool, error) {
+func runsEverywhere(e HistoryEntry, commit string, s *rollout.Situation, c Command, read rollout.Contents) (bool,
+	error) {
 	clusters := c.Clusters
 	if len(clusters) == 0 {
 		for _, m := range s.Clusters {
@@ -117,7 +123,8 @@ func runsEverywhere(e HistoryEntry, commit string, s *rollout.Situation, c Comma
 		}
 		none = none && len(apps) == 0
 	}
-	return !none || !slices.ContainsFunc(clusters, func(name string) bool { return e.Source.On(name).Commit != commit }), nil
+	return !none || !slices.ContainsFunc(clusters,
+		func(name string) bool { return e.Source.On(name).Commit != commit }), nil
 }
 
 // choicesOf lists states by the commit of the branch, newest first.

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// instead ends an error about a name that owner does not have: it suggests the most similar name or, if none is similar, lists some.
+// instead ends an error about a name that owner does not have: it suggests the most similar name or, if none is
+// similar, lists some.
 func instead(wrong, owner string, known []string) string {
 	if hint := nearest.DidYouMean(wrong, known); hint != "" || len(known) == 0 {
 		return hint
@@ -17,7 +18,8 @@ func instead(wrong, owner string, known []string) string {
 	return fmt.Sprintf("; %s has %s", owner, rollout.Few(known))
 }
 
-// UnknownEnvironment returns an error that suggests an environment of the fleet instead of a name that it does not have.
+// UnknownEnvironment returns an error that suggests an environment of the fleet instead of a name that it does not
+// have.
 func UnknownEnvironment(f *fleet.Fleet, name string) error {
 	return fmt.Errorf("the fleet has no environment %q%s", name, instead(name, "it", environmentNames(f)))
 }

@@ -32,22 +32,25 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 	found := &evidence{s, &statusCache{reader: r.Adapters.Statuses, known: map[string]statusAnswer{}}}
 	next := &proposals{
 		snapshot: s, evidence: found, authors: by,
-		composed: &compositions{h: h, done: map[string]*composition{}}, merged: &mergedCheck{h: h, name: s.fleet.Spec.Trunk},
+		composed: &compositions{h: h, done: map[string]*composition{}},
+		merged:   &mergedCheck{h: h, name: s.fleet.Spec.Trunk},
 	}
 	push := &pusher{s}
 	store := &recorder{s, push}
 	move := &mover{s, next, push}
 	return &pass{
-		snapshot: s, observer: &observer{s}, commands: &commands{s, found, next, by, map[workspaceKey]workspaceAt{}}, proposals: next, preview: &preview{s, next},
-		recorder: store, mover: move, requests: &requests{s, next, push, store}, rollbacks: &rollbacks{s, move, push, store},
+		snapshot: s, observer: &observer{s}, commands: &commands{s, found, next, by, map[workspaceKey]workspaceAt{}},
+		proposals: next, preview: &preview{s, next},
+		recorder: store, mover: move, requests: &requests{s, next, push, store},
+		rollbacks: &rollbacks{s, move, push, store},
 	}, nil
 }
 
 func (p *pass) close() { p.proposals.composed.close() }
 
-// environment does the pass of one environment. If a command stops it, environment stores that before it asks the forge, checks or the
-// policy for anything: these may take long or fail, and the stop holds in any case. After such an error, it returns the error and a Status
-// without a Decision.
+// environment does the pass of one environment. If a command stops it, environment stores that before it asks the
+// forge, checks or the policy for anything: these may take long or fail, and the stop holds in any case. After such an
+// error, it returns the error and a Status without a Decision.
 func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
 	for _, name := range append([]string{e.Name}, e.After...) {
 		if err := p.records.broken[name]; err != nil {
@@ -55,7 +58,8 @@ func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, e
 		}
 	}
 	st := p.states[e.Name]
-	out := &Status{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(), Foreign: st.Foreign}
+	out := &Status{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(),
+		Foreign: st.Foreign}
 	out.Behind = p.trunk.behind(out.Source)
 	s, err := p.observer.situation(ctx, e)
 	if err != nil {
@@ -90,9 +94,11 @@ func goesBack(r rollout.Record) bool {
 	return r.Rollback != nil || r.Progress != nil && r.Progress.Rollback && r.Progress.Done.IsZero()
 }
 
-// proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed the record. If somebody wanted
-// the environment to stop or to go back and was refused, only a rollback is carried out: nothing may come because they asked.
-func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situation, out *Status, changed bool) error {
+// proceed decides in a situation, stores the record and carries the decision out. changed means that commands changed
+// the record. If somebody wanted the environment to stop or to go back and was refused, only a rollback is carried out:
+// nothing may come because they asked.
+func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situation, out *Status,
+	changed bool) error {
 	out.due = p.proposals.due(s)
 	err := p.proposals.complete(ctx, e, s)
 	if err != nil {
@@ -127,7 +133,8 @@ func (p *pass) proceed(ctx context.Context, e fleet.Environment, s *rollout.Situ
 }
 
 // act carries out one action.
-func (p *pass) act(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation, out *Status) error {
+func (p *pass) act(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
+	out *Status) error {
 	switch a.Kind {
 	case rollout.MoveEnvironment:
 		return p.mover.environment(ctx, e, a, out)

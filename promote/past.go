@@ -48,7 +48,8 @@ func (p *past) stateOf(ctx context.Context, tree string) (*branch.State, error) 
 	return p.state(ctx, hash)
 }
 
-// state reads a tree of the branch. It returns promote.ErrNoTree for a tree that the history of the branch does not have.
+// state reads a tree of the branch. It returns promote.ErrNoTree for a tree that the history of the branch does not
+// have.
 func (p *past) state(ctx context.Context, tree gitstore.Hash) (*branch.State, error) {
 	if st := p.states[tree]; st != nil {
 		return st, nil

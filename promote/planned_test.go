@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// verify reports clusters that a rollout, a halt or a freeze keeps behind as planned, with the reason, and a branch that somebody
-// else moved as a difference.
+// verify reports clusters that a rollout, a halt or a freeze keeps behind as planned, with the reason, and a branch
+// that somebody else moved as a difference.
 func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 10h}, {name: rest}]")
@@ -27,7 +27,8 @@ func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 		if v.Status != status {
 			t.Fatalf("the status is %s, want %s: the value is %+v", v.Status, status, v)
 		}
-		if status == verify.StatusBehind && (len(v.Behind) == 0 || v.Behind[0].Cluster != "prod-us-1" || !strings.Contains(v.Behind[0].Reason, reason)) {
+		if status == verify.StatusBehind && (len(v.Behind) == 0 || v.Behind[0].Cluster != "prod-us-1" ||
+			!strings.Contains(v.Behind[0].Reason, reason)) {
 			t.Errorf("want the reason %q: %+v", reason, v.Behind)
 		}
 	}
@@ -36,13 +37,15 @@ func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 	check(verify.StatusBehind, "halted by mia: because")
 	s.look(nil, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target = "prod-us-1" }))
 	check(verify.StatusBehind, "frozen by mia: because")
-	s.look(nil, ordered(rollout.EventUnfreeze, "u", func(c *promote.Command) { c.Target = "prod-us-1" }), ordered(rollout.EventResume, "r", nil))
+	s.look(nil, ordered(rollout.EventUnfreeze, "u", func(c *promote.Command) { c.Target = "prod-us-1" }),
+		ordered(rollout.EventResume, "r", nil))
 	s.now = s.now.Add(11 * time.Hour)
 	s.look(nil)
 	s.now = s.now.Add(11 * time.Hour)
 	s.look(nil)
 	check(verify.StatusOK, "")
-	tampered := s.Git("commit-tree", "-p", "cluster/prod-us-1", "-m", s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"), s.Git("rev-parse", "cluster/prod-edge-1^{tree}"))
+	tampered := s.Git("commit-tree", "-p", "cluster/prod-us-1", "-m",
+		s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"), s.Git("rev-parse", "cluster/prod-edge-1^{tree}"))
 	s.Git("update-ref", "refs/heads/cluster/prod-us-1", tampered)
 	check(verify.StatusDiffers, "")
 }
@@ -55,7 +58,8 @@ func TestNoForge(t *testing.T) {
 	last, _ := s.look(func(r *promote.Request) { r.Adapters.Statuses = nil })
 	var text strings.Builder
 	last.WriteText(&text, "sluice")
-	if got := text.String(); !strings.Contains(got, "no forge is configured") || strings.Contains(got, "cannot be read") {
+	if got := text.String(); !strings.Contains(got, "no forge is configured") ||
+		strings.Contains(got, "cannot be read") {
 		t.Error(got)
 	}
 }

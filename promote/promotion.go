@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// Adapters are the roles that promotions need beside Git. The answer of a nil adapter is unknown, and an unknown status blocks
-// the promotion.
+// Adapters are the roles that promotions need beside Git. The answer of a nil adapter is unknown, and an unknown status
+// blocks the promotion.
 type Adapters struct {
 	Policy        PolicyJudge
 	Statuses      StatusReader
@@ -35,8 +35,8 @@ type StatusReader interface {
 	Statuses(ctx context.Context, commit string) ([]rollout.Status, error)
 }
 
-// NotReadError is the error of a StatusReader that does not ask the forge now. It says since when the statuses are unknown, such as "its
-// statuses have not been read yet".
+// NotReadError is the error of a StatusReader that does not ask the forge now. It says since when the statuses are
+// unknown, such as "its statuses have not been read yet".
 type NotReadError string
 
 // Error implements error.
@@ -56,11 +56,12 @@ type Checker interface {
 	Check(ctx context.Context, environment fleet.Environment, now time.Time) []rollout.CheckResult
 }
 
-// AuthorFinder names the people behind source commits by their names on the forge. After an error the names may be incomplete.
+// AuthorFinder names the people behind source commits by their names on the forge. After an error the names may be
+// incomplete.
 type AuthorFinder interface {
 	Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error)
-	// AuthorsElsewhere names the people behind the commits of another repository that a moved pin brings. Without an error, it knows at least
-	// one name on the forge for each commit.
+	// AuthorsElsewhere names the people behind the commits of another repository that a moved pin brings. Without an
+	// error, it knows at least one name on the forge for each commit.
 	AuthorsElsewhere(ctx context.Context, m MovedPin) ([]string, error)
 }
 
@@ -110,7 +111,8 @@ type Request struct {
 	Commands     []Command
 	Now          time.Time
 	Adapters     Adapters
-	Unprotected  string // reason why promotions are blocked: others can write the branches. "": protected, or protection is not required
+	// reason why promotions are blocked: others can write the branches. "": protected, or protection is not required
+	Unprotected  string
 	DryRun       bool   // decide and plan, and change nothing
 	Changes      Differ // of a dry run: makes Plan.Changes; nil makes none
 	PerPush      int
@@ -131,8 +133,8 @@ type Command struct {
 	From        string // of promote: the environment to take from
 	Revision    string // of promote: a source commit; of rollback: what to go back to
 	Person      rollout.Person
-	// InTeam asks the forge whether the person is in a team. Person.Teams has those that sluice.yaml names for the environment; those of a
-	// workspace are asked for where one is promoted. Nil on a command line.
+	// InTeam asks the forge whether the person is in a team. Person.Teams has those that sluice.yaml names for the
+	// environment; those of a workspace are asked for where one is promoted. Nil on a command line.
 	InTeam func(ctx context.Context, team string) (bool, error)
 	Verb   string    // the right that it needs
 	CLI    bool      // given on a command line: rights are the repository's own
@@ -140,7 +142,8 @@ type Command struct {
 }
 
 // Differ compares two trees of an environment branch. It returns nil if they differ too much to be compared.
-type Differ func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet, error)
+type Differ func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet,
+	error)
 
 // Status is the state of an environment and of its rollout.
 type Status struct {
@@ -159,11 +162,13 @@ type Status struct {
 	Plan        *Plan // of a dry run, what the proposal would do
 }
 
-// Settled reports whether another look at the environment would do nothing as long as no branch of the fleet moves: nothing is due, waits, is
-// held, frozen or halted, and nothing was done now. Then no decision depends on the time, on the forge or on checks.
+// Settled reports whether another look at the environment would do nothing as long as no branch of the fleet moves:
+// nothing is due, waits, is held, frozen or halted, and nothing was done now. Then no decision depends on the time, on
+// the forge or on checks.
 func (s *Status) Settled() bool {
 	d, r := &s.Decision, &s.Decision.Record
-	waits := s.due || s.Foreign != "" || d.WaitsFor != "" || !d.Next.IsZero() || len(d.Freezes)+len(d.Frozen)+len(d.LeftOut)+len(d.Silent) > 0
+	waits := s.due || s.Foreign != "" || d.WaitsFor != "" || !d.Next.IsZero() ||
+		len(d.Freezes)+len(d.Frozen)+len(d.LeftOut)+len(d.Silent) > 0
 	held := r.Halt != nil || r.Rollback != nil || r.Request != nil || r.Opened != nil || len(r.Holds) > 0
 	acts := slices.ContainsFunc(d.Actions, func(a rollout.Action) bool { return a.Kind != rollout.Nothing })
 	return !waits && !held && !acts && len(s.Done)+len(s.Refused) == 0
@@ -189,11 +194,11 @@ type Plan struct {
 	Changes *diff.ChangeSet `json:"-"`
 }
 
-// Look makes one pass over the environments, in the order of the graph, but those first that a command freezes or halts. It reads what they
-// run, applies commands, decides, stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between
-// two concurrent calls. An error of one environment, such as a *MovedError, does not stop the others: Look returns the statuses of the
-// other environments and joins all errors. If the error came after a freeze or a halt was stored, the status of that environment is among
-// them.
+// Look makes one pass over the environments, in the order of the graph, but those first that a command freezes or
+// halts. It reads what they run, applies commands, decides, stores the record and carries out the decision. Every step
+// is idempotent; compare-and-swap decides between two concurrent calls. An error of one environment, such as a
+// *MovedError, does not stop the others: Look returns the statuses of the other environments and joins all errors. If
+// the error came after a freeze or a halt was stored, the status of that environment is among them.
 func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
 	p, err := newPass(ctx, h, r)
 	if err != nil {
@@ -220,14 +225,15 @@ func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error)
 		}
 	}
 	place := func(s Status) int {
-		return slices.IndexFunc(p.fleet.Spec.Environments, func(e fleet.Environment) bool { return e.Name == s.Environment })
+		return slices.IndexFunc(p.fleet.Spec.Environments,
+			func(e fleet.Environment) bool { return e.Name == s.Environment })
 	}
 	slices.SortStableFunc(out, func(a, b Status) int { return place(a) - place(b) })
 	return out, errors.Join(failed...)
 }
 
-// Run looks at all environments until nothing more is due. It looks again at a branch that somebody else moved meanwhile. An environment that was to
-// stop or to go back stays as it is if that was refused.
+// Run looks at all environments until nothing more is due. It looks again at a branch that somebody else moved
+// meanwhile. An environment that was to stop or to go back stays as it is if that was refused.
 func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
 	const most = 40
 	var all []Status

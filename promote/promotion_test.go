@@ -24,16 +24,27 @@ func TestNamesMustBeThere(t *testing.T) {
 		order promote.Command
 		want  string
 	}{
-		"cluster":           {ordered(rollout.EventRollback, "1", func(c *promote.Command) { c.Clusters = []string{"no-such"} }), `no cluster "no-such"; prod has prod-edge-1, prod-eu-1, prod-us-1`},
-		"another's cluster": {ordered(rollout.EventRollback, "2", func(c *promote.Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
-		"similar cluster":   {ordered(rollout.EventRollback, "6", func(c *promote.Command) { c.Clusters = []string{"prd-eu-1"} }), `no cluster "prd-eu-1", did you mean prod-eu-1?`},
-		"wave":              {ordered(rollout.EventRollback, "7", func(c *promote.Command) { c.Wave = "al" }), `no wave "al", did you mean all?`},
-		"from":              {ordered(rollout.EventPromote, "8", func(c *promote.Command) { c.From = "dve" }), "dve does not come before prod, did you mean dev?"},
-		"app":               {ordered(rollout.EventRollback, "3", func(c *promote.Command) { c.Apps = []string{"shpo"} }), `an app "shpo", did you mean shop?`},
+		"cluster": {ordered(rollout.EventRollback, "1",
+			func(c *promote.Command) { c.Clusters = []string{"no-such"} }),
+			`no cluster "no-such"; prod has prod-edge-1, prod-eu-1, prod-us-1`},
+		"another's cluster": {ordered(rollout.EventRollback, "2",
+			func(c *promote.Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
+		"similar cluster": {ordered(rollout.EventRollback, "6",
+			func(c *promote.Command) { c.Clusters = []string{"prd-eu-1"} }),
+			`no cluster "prd-eu-1", did you mean prod-eu-1?`},
+		"wave": {ordered(rollout.EventRollback, "7", func(c *promote.Command) { c.Wave = "al" }),
+			`no wave "al", did you mean all?`},
+		"from": {ordered(rollout.EventPromote, "8", func(c *promote.Command) { c.From = "dve" }),
+			"dve does not come before prod, did you mean dev?"},
+		"app": {ordered(rollout.EventRollback, "3",
+			func(c *promote.Command) { c.Apps = []string{"shpo"} }), `an app "shpo", did you mean shop?`},
 		"app of a promotion": {
 			ordered(rollout.EventPromote, "4", func(c *promote.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`,
 		},
-		"a short id": {ordered(rollout.EventRollback, "5", func(c *promote.Command) { c.Revision = s.Git("rev-parse", "main~1")[:2] }), "at least 7 digits"},
+		"a short id": {ordered(rollout.EventRollback, "5", func(c *promote.Command) {
+			c.Revision = s.Git("rev-parse",
+				"main~1")[:2]
+		}), "at least 7 digits"},
 	} {
 		_, refused := s.look(func(r *promote.Request) { r.DryRun = true }, c.order)
 		wants(t, name, refused, c.want)
@@ -53,7 +64,8 @@ func TestPartsAreJudged(t *testing.T) {
 		wants(t, name, []string{last.Decision.WaitsFor}, "policy: red")
 	}
 	wants(t, "asked", s.out.asked, "prod [shop] but []")
-	if strings.Contains(s.Git("ls-tree", "-r", "env/prod", "prod-eu-1/shop"), s.Git("rev-parse", "env/dev:dev-1/shop/configmap-shop.yaml")) {
+	if strings.Contains(s.Git("ls-tree", "-r", "env/prod", "prod-eu-1/shop"),
+		s.Git("rev-parse", "env/dev:dev-1/shop/configmap-shop.yaml")) {
 		t.Error("it landed")
 	}
 }
@@ -105,13 +117,15 @@ func TestCommandTwice(t *testing.T) {
 	}
 }
 
-// TestPromotionKeepsBranches: nobody else's commit is covered, and no branch that somebody deleted comes back, until somebody says so.
+// TestPromotionKeepsBranches: nobody else's commit is covered, and no branch that somebody deleted comes back, until
+// somebody says so.
 func TestPromotionKeepsBranches(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.look(nil)
 	s.Git("branch", "-D", "cluster/prod-us-1")
-	s.Git("update-ref", "refs/heads/cluster/prod-eu-1", s.Git("commit-tree", "-p", "cluster/prod-eu-1", "-m", "a hotfix by hand", s.Git("rev-parse", "cluster/prod-edge-1^{tree}")))
+	s.Git("update-ref", "refs/heads/cluster/prod-eu-1", s.Git("commit-tree", "-p", "cluster/prod-eu-1", "-m",
+		"a hotfix by hand", s.Git("rev-parse", "cluster/prod-edge-1^{tree}")))
 	human := s.Git("rev-parse", "cluster/prod-eu-1")
 	s.release("next")
 	last, _ := s.look(nil)
@@ -130,7 +144,8 @@ func TestPromotionKeepsBranches(t *testing.T) {
 	}
 }
 
-// TestOverwriteTakesNothing: what a human wrote into the environment's branch does not come along when somebody puts a promotion on top.
+// TestOverwriteTakesNothing: what a human wrote into the environment's branch does not come along when somebody puts a
+// promotion on top.
 func TestOverwriteTakesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -243,17 +258,23 @@ func TestBakeBeginsWhenSeen(t *testing.T) {
 	wants(t, "prod", []string{s.runs()}, commit)
 }
 
-// TestFrozenBefore: a cluster that is frozen by command in an environment before holds up nothing, as one in the registry does not.
+// TestFrozenBefore: a cluster that is frozen by command in an environment before holds up nothing, as one in the
+// registry does not.
 func TestFrozenBefore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.Git("checkout", "-q", "HEAD~1", "--", "clusters")
-	s.Write("sluice.yaml", strings.Replace(s.Git("show", "HEAD:sluice.yaml"), "    - name: prod\n      after: [dev]\n", "    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n    - name: prod\n      after: [staging]\n", 1)+"\n")
+	s.Write("sluice.yaml", strings.Replace(s.Git("show", "HEAD:sluice.yaml"), "    - name: prod\n      after: [dev]\n",
+		"    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n    - name: prod\n      after: [staging]\n", 1)+"\n")
 	s.Commit("three environments")
 	s.hydrateThe("dev", "staging", "prod")
 	s.look(nil)
-	s.look(nil, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Environment, c.Target = "staging", "staging-edge-1" }))
-	s.Write("apps/baseline/app.yaml", strings.Replace(s.Git("show", "HEAD:apps/baseline/app.yaml"), "namespace: baseline", "namespace: base-line", 1))
+	s.look(nil, ordered(rollout.EventFreeze, "f", func(c *promote.Command) {
+		c.Environment, c.Target = "staging",
+			"staging-edge-1"
+	}))
+	s.Write("apps/baseline/app.yaml", strings.Replace(s.Git("show", "HEAD:apps/baseline/app.yaml"),
+		"namespace: baseline", "namespace: base-line", 1))
 	s.Commit("baseline")
 	s.hydrateThe("dev")
 	s.look(nil)

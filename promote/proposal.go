@@ -21,7 +21,8 @@ type proposals struct {
 	recalled bool              // an earlier pass rendered the candidate
 }
 
-// complete adds to a situation what matters only for a promotion that is due: statuses, checks, the candidate, its policy.
+// complete adds to a situation what matters only for a promotion that is due: statuses, checks, the candidate, its
+// policy.
 func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *rollout.Situation) error {
 	p.proposed, p.recalled = nil, false
 	if !p.due(s) {
@@ -46,12 +47,14 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *rollou
 }
 
 // propose adds the candidate of a proposal to a situation. With recall, an earlier pass may have rendered it.
-func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout.Situation, next *rollout.Proposal, recall bool) error {
+func (p *proposals) propose(ctx context.Context, e fleet.Environment, s *rollout.Situation, next *rollout.Proposal,
+	recall bool) error {
 	one, err := p.rendering(ctx, e.Name, next.Source, recall)
 	if err != nil {
 		return err
 	}
-	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request, one); err != nil || s.Candidate.Blocked != "" {
+	if s.Candidate, err = p.candidate(ctx, e.Name, next.Source, s.Record.Request, one); err != nil ||
+		s.Candidate.Blocked != "" {
 		return err
 	}
 	s.Candidate.Blocked, err = p.brings(ctx, e, next, s.Candidate)
@@ -65,8 +68,8 @@ func (p *proposals) due(s *rollout.Situation) bool {
 	return busy || !rollout.Latest(p.trunk.order, s.Before).Equal(s.Running.Source)
 }
 
-// next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted commits with those that
-// holds name.
+// next returns the next promotion. It finds out what red workspaces have that it leaves out, and compares the promoted
+// commits with those that holds name.
 func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Proposal, error) {
 	next, err := rollout.Next(*s)
 	if err == nil && next != nil && next.Refused != "" && s.Running.Foreign == "" && s.Running.Tree != "" {
@@ -89,7 +92,8 @@ func (p *proposals) next(ctx context.Context, e fleet.Environment, s *rollout.Si
 	if err := past.add(ctx, whole.tree); err != nil {
 		return nil, err
 	}
-	s.Changes, err = rollout.ChangesOf(s.Record, next.Promoted, whole.tree.String(), s.Running.Tree, p.states[e.Name].ClusterNames(), past.read(ctx))
+	s.Changes, err = rollout.ChangesOf(s.Record, next.Promoted, whole.tree.String(), s.Running.Tree,
+		p.states[e.Name].ClusterNames(), past.read(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +107,8 @@ func (p *proposals) compose(ctx context.Context, environment string, source roll
 	}, source)
 }
 
-// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch. It fails as well if
-// the trunk no longer has a commit of the source.
+// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the
+// branch. It fails as well if the trunk no longer has a commit of the source.
 func (p *proposals) decided(ctx context.Context, e fleet.Environment, a rollout.Action) (*composition, error) {
 	if reason, err := p.merged.recheck(ctx, p.states[e.Name].Source(), a.Source); err != nil {
 		return nil, err
@@ -117,7 +121,8 @@ func (p *proposals) decided(ctx context.Context, e fleet.Environment, a rollout.
 	}
 	switch {
 	case one.failure != "":
-		return nil, fmt.Errorf("%s was decided on and cannot be rendered now, so nothing moved: %s", a.Source, one.failure)
+		return nil, fmt.Errorf("%s was decided on and cannot be rendered now, so nothing moved: %s", a.Source,
+			one.failure)
 	case one.tree.String() != a.Tree:
 		return nil, fmt.Errorf("%s was decided on and renders to another tree now, so nothing moved", a.Source)
 	}

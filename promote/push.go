@@ -26,10 +26,12 @@ type message struct {
 }
 
 // commit makes a commit with the time of the pass.
-func (p *pusher) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
+func (p *pusher) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit,
+	m message) (gitstore.Hash, error) {
 	return branch.Commit{
-		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.request.Now.UTC().Truncate(time.Second)),
-		Subject: m.subject, Body: m.body, Trailers: m.trailers, Version: p.hydrator.Version, Signer: p.hydrator.Signer,
+		Tree: tree, Parent: parent, Author: author.Author,
+		Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.request.Now.UTC().Truncate(time.Second)),
+		Subject:   m.subject, Body: m.body, Trailers: m.trailers, Version: p.hydrator.Version, Signer: p.hydrator.Signer,
 	}.Write(w)
 }
 
@@ -39,8 +41,8 @@ type MovedError struct{ Reason string }
 // Error names the branch.
 func (e *MovedError) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
 
-// decidedOn returns the branch of the records where this pass read or wrote it last, unless the push moves it. Nothing is pushed if somebody
-// else has stored a record since, such as a freeze.
+// decidedOn returns the branch of the records where this pass read or wrote it last, unless the push moves it. Nothing
+// is pushed if somebody else has stored a record since, such as a freeze.
 func (p *pusher) decidedOn(moves []gitstore.Move) map[string]gitstore.Hash {
 	if slices.ContainsFunc(moves, func(m gitstore.Move) bool { return m.Branch == rollout.StateBranch }) {
 		return nil
@@ -58,11 +60,13 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// The server may carry out a push although nobody waits for the answer. A freeze that interrupts a promotion is stored only afterwards, so
-	// nothing moves once it is acknowledged. A process whose lease is lost waits for nothing: another one may store a freeze.
+	// The server may carry out a push although nobody waits for the answer. A freeze that interrupts a promotion is
+	// stored only afterwards, so nothing moves once it is acknowledged. A process whose lease is lost waits for
+	// nothing: another one may store a freeze.
 	ctx, end := retry.Alone(ctx, patience)
 	defer end()
-	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush, Unmoved: p.decidedOn(moves)})
+	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush,
+		Unmoved: p.decidedOn(moves)})
 	if err != nil {
 		return err
 	}

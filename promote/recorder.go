@@ -34,7 +34,8 @@ func (r *recorder) store(ctx context.Context, record rollout.Record, changed boo
 	if err != nil || !changed {
 		return err
 	}
-	hash, err := r.pusher.commit(w, tree, r.records.tip.Hash, r.request.Trunk, message{subject: "Record of " + record.Environment})
+	hash, err := r.pusher.commit(w, tree, r.records.tip.Hash, r.request.Trunk,
+		message{subject: "Record of " + record.Environment})
 	if err != nil {
 		return err
 	}
@@ -44,12 +45,14 @@ func (r *recorder) store(ctx context.Context, record rollout.Record, changed boo
 			return fmt.Errorf("nothing is promoted, because spec.signers of sluice.yaml does not allow the record of this run: sign with an allowed key: %w", err)
 		}
 	}
-	if err := r.pusher.push(ctx, w, []gitstore.Move{{Branch: rollout.StateBranch, Old: r.records.tip.Hash, New: hash}}); err != nil {
+	if err := r.pusher.push(ctx, w, []gitstore.Move{{Branch: rollout.StateBranch, Old: r.records.tip.Hash,
+		New: hash}}); err != nil {
 		r.records.known[record.Environment] = before
 		return err
 	}
 	r.refs[rollout.StateBranch] = hash
-	if err := r.hydrator.Store.NoteSeen(r.hydrator.Branches, rollout.StateBranch, r.records.tip.Hash, hash); err != nil {
+	if err := r.hydrator.Store.NoteSeen(r.hydrator.Branches, rollout.StateBranch, r.records.tip.Hash,
+		hash); err != nil {
 		return err
 	}
 	return r.records.open(ctx, hash)

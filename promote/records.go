@@ -16,8 +16,8 @@ import (
 // recordsDir is the folder of the records on the state branch.
 const recordsDir = "environments"
 
-// records has the records of all environments on the state branch. Only a file that does not exist is an empty record. A
-// record that cannot be read is an error of its environment: it may contain a halt.
+// records has the records of all environments on the state branch. Only a file that does not exist is an empty record.
+// A record that cannot be read is an error of its environment: it may contain a halt.
 type records struct {
 	store  *gitstore.Store
 	tip    gitstore.Commit           // of the state branch; zero if it does not exist
@@ -26,8 +26,8 @@ type records struct {
 	broken map[string]error
 }
 
-// RecordsError means that a record on the state branch must not be believed: its branch is not signed as it must be, has lost
-// commits, or its file is not a record. Every pass ends with it until somebody mends the branch.
+// RecordsError means that a record on the state branch must not be believed: its branch is not signed as it must be,
+// has lost commits, or its file is not a record. Every pass ends with it until somebody mends the branch.
 type RecordsError struct{ Err error }
 
 // Error returns the text of the cause, which names the branch and the next step.
@@ -37,8 +37,10 @@ func (e *RecordsError) Error() string { return e.Err.Error() }
 func (e *RecordsError) Unwrap() error { return e.Err }
 
 // readRecords reads the records of environments from a commit of the state branch.
-func readRecords(ctx context.Context, store *gitstore.Store, tip gitstore.Hash, environments []string) (*records, error) {
-	r := &records{store: store, files: map[string]gitstore.Entry{}, known: map[string]rollout.Record{}, broken: map[string]error{}}
+func readRecords(ctx context.Context, store *gitstore.Store, tip gitstore.Hash, environments []string) (*records,
+	error) {
+	r := &records{store: store, files: map[string]gitstore.Entry{}, known: map[string]rollout.Record{},
+		broken: map[string]error{}}
 	if !tip.IsZero() {
 		if err := r.open(ctx, tip); err != nil {
 			return nil, fmt.Errorf("branch %s: %w", rollout.StateBranch, err)
@@ -85,7 +87,8 @@ func (r *records) read(ctx context.Context, environment string) (rollout.Record,
 	}
 	data, err := r.store.Blob(ctx, e.Hash)
 	if err != nil {
-		return rollout.Record{}, fmt.Errorf("%s on branch %s cannot be read, so nothing is promoted: %w", rollout.RecordPath(environment), rollout.StateBranch, err)
+		return rollout.Record{}, fmt.Errorf("%s on branch %s cannot be read, so nothing is promoted: %w",
+			rollout.RecordPath(environment), rollout.StateBranch, err)
 	}
 	record, err := rollout.DecodeRecord(environment, data)
 	if err != nil {
@@ -94,8 +97,8 @@ func (r *records) read(ctx context.Context, environment string) (rollout.Record,
 	return record, nil
 }
 
-// write adds an environment's record to w, and returns the tree of the state branch with it. changed is false if the record is
-// what the branch has.
+// write adds an environment's record to w, and returns the tree of the state branch with it. changed is false if the
+// record is what the branch has.
 func (r *records) write(w *gitstore.Writer, record rollout.Record) (tree gitstore.Hash, changed bool, err error) {
 	data, err := record.Encode()
 	if err != nil {
@@ -126,10 +129,11 @@ func same(a, b rollout.Record) (bool, error) {
 	return bytes.Equal(left, right), err
 }
 
-// ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If allowed is
-// not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError, and a branch that lost commits since
-// the mirror accepted it is a *LostRecordsError.
-func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (rollout.Record, error) {
+// ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If
+// allowed is not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError, and a branch
+// that lost commits since the mirror accepted it is a *LostRecordsError.
+func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (rollout.Record,
+	error) {
 	seen, err := h.Store.Seen(h.Branches, rollout.StateBranch) // before the list: another process may push meanwhile
 	if err != nil {
 		return rollout.Record{}, err

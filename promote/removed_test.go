@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// An app that a promotion removed comes back with a rollback of it, and one that a rollback removed with a promotion of it. Nothing else that
-// the environment runs is from the commit that has the app.
+// An app that a promotion removed comes back with a rollback of it, and one that a rollback removed with a promotion of
+// it. Nothing else that the environment runs is from the commit that has the app.
 func TestRemovedAppsComeBack(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual")
@@ -40,7 +40,8 @@ func TestRemovedAppsComeBack(t *testing.T) {
 	}
 	do(rollout.EventPromote, "p2", nil)
 	s.Git("revert", "--no-edit", "HEAD")
-	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	s.Commit("a shop, and another gateway")
 	s.hydrateThe("dev")
 	do(rollout.EventPromote, "p3", nil)

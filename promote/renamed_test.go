@@ -11,7 +11,8 @@ import (
 // rollBack rolls parts of prod back as a person does.
 func (w *tenants) rollBack(id string, change func(*promote.Command)) (refused []string) {
 	w.T.Helper()
-	_, refused = w.look(func(r *promote.Request) { r.Adapters.Statuses = w }, ordered(rollout.EventRollback, id, change))
+	_, refused = w.look(func(r *promote.Request) { r.Adapters.Statuses = w },
+		ordered(rollout.EventRollback, id, change))
 	return refused
 }
 
@@ -59,7 +60,8 @@ func TestRollbackOfOneSideOfARename(t *testing.T) {
 	w := newTenants(t)
 	w.Git("mv", "workspaces/team-a", "workspaces/team-c")
 	w.Git("mv", "workspaces/team-a.yaml", "workspaces/team-c.yaml")
-	w.Write("workspaces/team-c.yaml", strings.Replace(w.Read("workspaces/team-c.yaml"), "name: team-a", "name: team-c", 1))
+	w.Write("workspaces/team-c.yaml", strings.Replace(w.Read("workspaces/team-c.yaml"), "name: team-a", "name: team-c",
+		1))
 	w.says("fine", "team-b")
 	w.passes()
 	w.has("renamed", "team-c", "cart", "cart", "one", "one")
@@ -72,7 +74,10 @@ func TestRollbackOfOneSideOfARename(t *testing.T) {
 		w.has(team, "team-c", "cart", "cart", "one", "one")
 		w.has(team, "team-a", "cart", "cart", "-", "-")
 	}
-	if refused := w.rollBack("r", func(c *promote.Command) { c.Workspaces = []string{"team-a", "team-c"} }); len(refused) > 0 {
+	if refused := w.rollBack("r", func(c *promote.Command) {
+		c.Workspaces = []string{"team-a",
+			"team-c"}
+	}); len(refused) > 0 {
 		t.Fatal(refused)
 	}
 	w.has("rolled back", "team-c", "cart", "cart", "-", "-")
@@ -85,7 +90,8 @@ func TestRollbackOfOneSideOfARename(t *testing.T) {
 	w.has("a repair", "team-c", "cart", "cart", "three", "three")
 }
 
-// The definition of a kind, or a namespace, does not go back alone while another workspace has objects of it or in it: the cluster would delete these.
+// The definition of a kind, or a namespace, does not go back alone while another workspace has objects of it or in it:
+// the cluster would delete these.
 func TestRollbackOfWhatOthersNeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -93,8 +99,10 @@ func TestRollbackOfWhatOthersNeed(t *testing.T) {
 	t.Parallel()
 	const kind = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Thing, plural: things, singular: thing}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
 	w := newTenants(t)
-	w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
-	w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+	w.Write("workspaces/team-a.yaml", tenantsKind+
+		"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+	w.Write("workspaces/team-b.yaml", tenantsKind+
+		"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
 	w.says("bounds", "team-b")
 	w.passes()
 	w.Write("workspaces/team-a/m/added.yaml", kind)
@@ -104,17 +112,22 @@ func TestRollbackOfWhatOthersNeed(t *testing.T) {
 	w.passes()
 	w.has("promoted", "team-a", "cart", "cart", "two", "two")
 	refused := w.rollBack("r", func(c *promote.Command) { c.Workspaces = []string{"team-a"} })
-	if len(refused) != 1 || !strings.Contains(refused[0], "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it: roll back what needs it as well") {
+	if len(refused) != 1 || !strings.Contains(refused[0],
+		"CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it: roll back what needs it as well") {
 		t.Errorf("refused: %q", refused)
 	}
 	w.has("refused", "team-a", "cart", "cart", "two", "two")
-	if refused := w.rollBack("both", func(c *promote.Command) { c.Workspaces = []string{"team-a", "team-b"} }); len(refused) > 0 {
+	if refused := w.rollBack("both", func(c *promote.Command) {
+		c.Workspaces = []string{"team-a",
+			"team-b"}
+	}); len(refused) > 0 {
 		t.Error(refused)
 	}
 	w.has("both", "team-b", "cart", "cart", "bounds", "bounds")
 }
 
-// After a rollback of everything, the old name of an app that the bad commit renamed goes when the repair brings the new one.
+// After a rollback of everything, the old name of an app that the bad commit renamed goes when the repair brings the
+// new one.
 func TestRenamedAppAfterARollbackOfEverything(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -161,7 +174,10 @@ func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
 	w.Commit("renamed")
 	w.hydrateThe("dev")
 	w.passes()
-	if refused := w.rollBack("r", func(c *promote.Command) { c.Workspaces = []string{"team-a", "team-b"} }); len(refused) > 0 {
+	if refused := w.rollBack("r", func(c *promote.Command) {
+		c.Workspaces = []string{"team-a",
+			"team-b"}
+	}); len(refused) > 0 {
 		t.Fatal(refused)
 	}
 	w.object("team-a", "basket", "three")
@@ -174,8 +190,8 @@ func TestRepairOfOneOfTwoRenamedApps(t *testing.T) {
 	w.has("no repair", "team-b", "basket", "basket", "-", "-")
 }
 
-// The definition of a kind that nobody else has objects of goes back alone, also if others have objects of other kinds of its group, as when an
-// operator gets a new kind. So does one that the sync tools leave in the cluster.
+// The definition of a kind that nobody else has objects of goes back alone, also if others have objects of other kinds
+// of its group, as when an operator gets a new kind. So does one that the sync tools leave in the cluster.
 func TestRollbackOfAKindThatNobodyLoses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -183,11 +199,15 @@ func TestRollbackOfAKindThatNobodyLoses(t *testing.T) {
 	t.Parallel()
 	definition := func(kind string) string {
 		plural := strings.ToLower(kind) + "s"
-		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + plural + ".example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: " + kind + ", plural: " + plural + "}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + plural +
+			".example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: " + kind + ", plural: " +
+			plural + "}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
 	}
 	w := newTenants(t)
-	w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
-	w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+	w.Write("workspaces/team-a.yaml", tenantsKind+
+		"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+	w.Write("workspaces/team-b.yaml", tenantsKind+
+		"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
 	w.Write("workspaces/team-a/m/thing.yaml", definition("Thing"))
 	w.says("kind", "team-a")
 	w.Write("workspaces/team-b/m/needs.yaml", "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n")

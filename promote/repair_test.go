@@ -11,19 +11,21 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// damage gives prod's branch the record that earlier versions wrote after a rollback of an app: it names no commit for the app.
+// damage gives prod's branch the record that earlier versions wrote after a rollback of an app: it names no commit for
+// the app.
 func (s *stage) damage() {
 	s.T.Helper()
 	record := s.Git("show", "env/prod:.sluice/environment.yaml")
 	s.Git("switch", "-q", "env/prod")
-	s.Write(".sluice/environment.yaml", strings.Replace(record, "environment: prod", "apps:\n  shop: \"\"\nenvironment: prod", 1)+"\n")
+	s.Write(".sluice/environment.yaml", strings.Replace(record, "environment: prod",
+		"apps:\n  shop: \"\"\nenvironment: prod", 1)+"\n")
 	s.Git("add", "-A")
 	s.Git("commit", "-q", "-m", s.Git("log", "-1", "--format=%B", "env/prod"))
 	s.Git("switch", "-q", "main")
 }
 
-// A branch whose record names no commit for an app is repaired by the next command of any kind that moves it, and by automatic
-// promotion. verify says so before that.
+// A branch whose record names no commit for an app is repaired by the next command of any kind that moves it, and by
+// automatic promotion. verify says so before that.
 func TestDamagedRecordIsRepaired(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -42,14 +44,16 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 			s.look(nil, ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Apps = []string{"gateway"} }))
 		},
 		"rollback of a cluster": func(s *stage) {
-			s.look(nil, ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Clusters = []string{"prod-eu-1"} }))
+			s.look(nil, ordered(rollout.EventRollback, "r",
+				func(c *promote.Command) { c.Clusters = []string{"prod-eu-1"} }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: manual")
 			for _, text := range []string{"one", "two"} {
-				s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n# "+text+"\n")
+				s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+					"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n# "+text+"\n")
 				s.release(text)
 				s.look(nil, ordered(rollout.EventPromote, text, nil))
 			}
@@ -76,7 +80,8 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 			}
 			s.release("four")
 			s.look(nil, ordered(rollout.EventPromote, "later", nil))
-			wants(t, "a later promotion", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "four")
+			wants(t, "a later promotion", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")},
+				"four")
 		})
 	}
 }
@@ -101,7 +106,8 @@ func TestUnmergedSourceIsRefused(t *testing.T) {
 		config.Source = remote
 		var last promote.Status
 		for range 3 {
-			list, err := promote.Look(t.Context(), hydrate.New(config), promote.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
+			list, err := promote.Look(t.Context(), hydrate.New(config),
+				promote.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// acceptRecords notes the tip of the state branch as seen, if nothing speaks against it. Otherwise it marks the records of all environments
-// as unreadable. The caller reads seen before it lists the branches; otherwise a concurrent push would look like a loss.
+// acceptRecords notes the tip of the state branch as seen, if nothing speaks against it. Otherwise it marks the records
+// of all environments as unreadable. The caller reads seen before it lists the branches; otherwise a concurrent push
+// would look like a loss.
 func (s *snapshot) acceptRecords(ctx context.Context, seen gitstore.Hash, environments []string) error {
 	for _, check := range []func() error{
 		func() error { return s.requireSigned(ctx) },
@@ -40,8 +41,8 @@ func (s *snapshot) refuseRecords(environments []string, refused *RecordsError) {
 	}
 }
 
-// requireNewer returns a *RecordsError if the state branch no longer contains the tip that the mirror stored. A signature does not reveal
-// this: an earlier tip is signed too, but lacks later holds, halts and freezes.
+// requireNewer returns a *RecordsError if the state branch no longer contains the tip that the mirror stored. A
+// signature does not reveal this: an earlier tip is signed too, but lacks later holds, halts and freezes.
 func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash) error {
 	err := lostSince(ctx, s.hydrator, seen, s.refs[rollout.StateBranch])
 	if lost, ok := errors.AsType[*LostRecordsError](err); ok {
@@ -50,7 +51,8 @@ func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash) error {
 	return err
 }
 
-// lostSince returns a *LostRecordsError if the state branch does not contain the stored tip seen. A zero seen means that none is stored.
+// lostSince returns a *LostRecordsError if the state branch does not contain the stored tip seen. A zero seen means
+// that none is stored.
 func lostSince(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash) error {
 	if seen.IsZero() {
 		return nil
@@ -82,5 +84,6 @@ func (e *LostRecordsError) Error() string {
 		accept = fmt.Sprintf("push a merge of both (`git commit-tree -S -p %s -p %s %s^{tree}`)", e.Tip, e.Seen, e.Tip)
 	}
 	return fmt.Sprintf("branch %s %s and does not contain %s, which it had before, so nothing is promoted: somebody has removed approvals, holds, halts or freezes: "+
-		"restore it with `git push --force origin %s:refs/heads/%s`, or %s to accept the loss", rollout.StateBranch, is, e.Seen, e.Seen, rollout.StateBranch, accept)
+		"restore it with `git push --force origin %s:refs/heads/%s`, or %s to accept the loss", rollout.StateBranch, is,
+		e.Seen, e.Seen, rollout.StateBranch, accept)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// TestReplayedRecordsPromoteNothing: a state branch that somebody set back to an earlier commit of its own, which is signed, or deleted,
-// promotes nothing where a mirror remembers a newer tip. An unsigned commit that contains
-// both tips is refused for its signature alone.
+// TestReplayedRecordsPromoteNothing: a state branch that somebody set back to an earlier commit of its own, which is
+// signed, or deleted, promotes nothing where a mirror remembers a newer tip. An unsigned commit that contains both tips
+// is refused for its signature alone.
 func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -53,13 +53,16 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	} {
 		back()
 		err := look()
-		if err == nil || !strings.Contains(err.Error(), frozen) || name == "set back" && !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "git push --force") {
+		if err == nil || !strings.Contains(err.Error(), frozen) ||
+			name == "set back" && !strings.Contains(err.Error(), old) ||
+			!strings.Contains(err.Error(), "git push --force") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 		if strings.Contains(s.runs(), second) {
 			t.Fatalf("%s: the freeze is undone", name)
 		}
-		if lost, ok := errors.AsType[*promote.LostRecordsError](s.recordFrom(mirror)); !ok || lost.Seen.String() != frozen {
+		if lost, ok := errors.AsType[*promote.LostRecordsError](s.recordFrom(mirror)); !ok ||
+			lost.Seen.String() != frozen {
 			t.Errorf("%s: the record alone is read as %v", name, lost)
 		}
 		s.Git("update-ref", ref, frozen)
@@ -78,7 +81,8 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	}
 }
 
-// A task whose listing is older than what another task of the same mirror has pushed reads the newer records, and does not take them for lost.
+// A task whose listing is older than what another task of the same mirror has pushed reads the newer records, and does
+// not take them for lost.
 func TestOlderListingLosesNoRecords(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -105,7 +109,8 @@ func TestOlderListingLosesNoRecords(t *testing.T) {
 		},
 	} {
 		h, trunk := s.mirrored(mirror) // lists the refs
-		if err := s.lookFrom(mirror, []promote.Command{ordered(rollout.EventFreeze, name, func(c *promote.Command) { c.Reason = name })}); err != nil {
+		if err := s.lookFrom(mirror, []promote.Command{ordered(rollout.EventFreeze, name,
+			func(c *promote.Command) { c.Reason = name })}); err != nil {
 			t.Fatal(err)
 		}
 		record, err := read(h, trunk)
@@ -118,7 +123,8 @@ func TestOlderListingLosesNoRecords(t *testing.T) {
 // mirrored opens a mirror of the repository, with the tip of its trunk.
 func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
 	s.T.Helper()
-	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror, OneListing: true})
+	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror,
+		OneListing: true})
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -128,7 +134,8 @@ func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
 		s.T.Fatal(err)
 	}
 	h := hydrate.New(hydrate.Config{
-		Store: store, Branches: branches, Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: hydratetest.Offline{}, Jobs: 2, Version: "test", Signer: s.Signer,
+		Store: store, Branches: branches, Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+		Archives: hydratetest.Offline{}, Jobs: 2, Version: "test", Signer: s.Signer,
 	})
 	trunk, err := store.FetchRevision(s.T.Context(), "refs/heads/main")
 	if err != nil {

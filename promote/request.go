@@ -32,7 +32,8 @@ func (q *requests) open(ctx context.Context, e fleet.Environment, a rollout.Acti
 		return err
 	}
 	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := q.pusher.commit(one.w, one.tree, st.Tip.Hash, author, message{title, q.trunk.bringing(st, a.Source), trailers(e, a)})
+	hash, err := q.pusher.commit(one.w, one.tree, st.Tip.Hash, author,
+		message{title, q.trunk.bringing(st, a.Source), trailers(e, a)})
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,8 @@ func (q *requests) open(ctx context.Context, e fleet.Environment, a rollout.Acti
 	if err := q.pusher.push(ctx, one.w, []gitstore.Move{{Branch: ref, Old: q.refs[ref], New: hash}}); err != nil {
 		return err
 	}
-	r := MergeRequest{From: ref, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: q.trunk.bringing(st, a.Source)}
+	r := MergeRequest{From: ref, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit,
+		Tree: a.Tree, Why: q.trunk.bringing(st, a.Source)}
 	if err := q.request.Adapters.MergeRequests.Open(ctx, r); err != nil {
 		return err
 	}

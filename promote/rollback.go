@@ -23,9 +23,11 @@ type rollbacks struct {
 	recorder *recorder
 }
 
-// carryOut restores an earlier state of the environment, of clusters or of apps. It renders nothing. The clusters in its scope
-// move at once, with the environment branch; clusters that the rollout under way had not reached keep what they run.
-func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation, out *Status) error {
+// carryOut restores an earlier state of the environment, of clusters or of apps. It renders nothing. The clusters in
+// its scope move at once, with the environment branch; clusters that the rollout under way had not reached keep what
+// they run.
+func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout.Action, s *rollout.Situation,
+	out *Status) error {
 	st := b.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
@@ -57,7 +59,8 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		}
 	}
 	if a.Continues != "" && tree.String() != a.Continues {
-		return b.drop(ctx, e, fmt.Errorf("the state without workspace %s is another one than was judged", rollout.Few(a.Workspaces)), out)
+		return b.drop(ctx, e, fmt.Errorf("the state without workspace %s is another one than was judged",
+			rollout.Few(a.Workspaces)), out)
 	}
 	after, err := branch.ReadTree(ctx, b.hydrator.Store, tree)
 	if err != nil {
@@ -71,7 +74,8 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		return err
 	}
 	if tree != st.Tip.Tree {
-		commit, err := b.pusher.commit(w, tree, st.Tip.Hash, b.request.Trunk, message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
+		commit, err := b.pusher.commit(w, tree, st.Tip.Hash, b.request.Trunk,
+			message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
 		if err != nil {
 			return err
 		}
@@ -82,14 +86,16 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a rollout
 		return err
 	}
 	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
-	return b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
+	return b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRolledBack, Source: source,
+		Tree: tree.String(), Clusters: scope.Clusters})
 }
 
 // drop ends a rollback whose trees are no longer in the history of the branch: no later pass could do it. The
 // environment halts, and its status says why.
 func (b *rollbacks) drop(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
 	reason := fmt.Sprintf("%v; choose a state of `%s` with --to", cause, "sluice history "+e.Name)
-	if err := b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRollbackDropped, Reason: reason}); err != nil {
+	if err := b.recorder.apply(ctx, e.Name, rollout.Event{Kind: rollout.EventRollbackDropped,
+		Reason: reason}); err != nil {
 		return err
 	}
 	out.Done = append(out.Done, "halted: "+b.records.known[e.Name].Halt.Reason)
@@ -102,7 +108,8 @@ func inScope(a rollout.Action, after *branch.State, s *rollout.Situation) []stri
 	for _, c := range s.Clusters {
 		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, c.Name)
 		stopped := slices.Contains(a.Stopped, c.Name) && !slices.Contains(a.Clusters, c.Name)
-		if named && !stopped && !slices.Contains(a.Later, c.Name) && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
+		if named && !stopped && !slices.Contains(a.Later, c.Name) && !slices.Contains(a.Frozen, c.Name) &&
+			c.State != "retired" && !after.Clusters[c.Name].IsZero() {
 			out = append(out, c.Name)
 		}
 	}
@@ -154,7 +161,8 @@ func rollbackReport(e fleet.Environment, a rollout.Action, old *branch.State, mo
 
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
 // everything else from the current state. The record names the source commits of each part.
-func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, rollout.Source, error) {
+func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.Action, old *branch.State,
+	w *gitstore.Writer) (gitstore.Hash, rollout.Source, error) {
 	st := b.states[e.Name]
 	kept, runs := map[string]*branch.State{}, map[string]rollout.ClusterSource{}
 	for _, name := range a.Stopped {
@@ -182,6 +190,7 @@ func (b *snapshot) restore(ctx context.Context, e fleet.Environment, a rollout.A
 		return st
 	}
 	source := rollout.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
-	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Apps: a.Apps, Of: of}, w)
+	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Apps: a.Apps,
+		Of: of}, w)
 	return tree, source, err
 }

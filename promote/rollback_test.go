@@ -59,11 +59,13 @@ func TestRollbackOfAFrozenCluster(t *testing.T) {
 	s.release("one")
 	s.look(nil)
 	s.look(nil, ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.Target = "prod-eu-1" }))
-	_, refused := s.look(nil, ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Clusters = []string{"prod-eu-1"} }))
+	_, refused := s.look(nil, ordered(rollout.EventRollback, "r",
+		func(c *promote.Command) { c.Clusters = []string{"prod-eu-1"} }))
 	wants(t, "rollback", refused, "prod-eu-1 is frozen")
 }
 
-// A rollback whose tree is not in the history of the branch any more ends with a halt. It does not fail in every later pass.
+// A rollback whose tree is not in the history of the branch any more ends with a halt. It does not fail in every later
+// pass.
 func TestUnreachableRollback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -88,11 +90,13 @@ func TestUnreachableRollback(t *testing.T) {
 			env := s.Git("rev-parse", "env/prod")
 			s.look(nil)
 			last, _ := s.look(nil)
-			if h := last.Decision.Record.Halt; h == nil || !strings.Contains(h.Reason, "by mia cannot be done") || !strings.Contains(h.Reason, "sluice history prod") {
+			if h := last.Decision.Record.Halt; h == nil || !strings.Contains(h.Reason, "by mia cannot be done") ||
+				!strings.Contains(h.Reason, "sluice history prod") {
 				t.Fatalf("halt %+v", h)
 			}
 			state := s.Git("rev-parse", "sluice/state")
-			if last, _ = s.look(nil); last.Decision.Record.Rollback != nil || s.Git("rev-parse", "sluice/state") != state {
+			if last, _ = s.look(nil); last.Decision.Record.Rollback != nil ||
+				s.Git("rev-parse", "sluice/state") != state {
 				t.Errorf("the rollback does not end: %+v", last.Decision.Record.Rollback)
 			}
 			var text strings.Builder
@@ -106,17 +110,19 @@ func TestUnreachableRollback(t *testing.T) {
 	}
 }
 
-// --to with a source commit restores the state that ran it alone, not a later one that ran it with exceptions. If there is no
-// such state, the rollback is refused with those to choose from.
+// --to with a source commit restores the state that ran it alone, not a later one that ran it with exceptions. If there
+// is no such state, the rollback is refused with those to choose from.
 func TestRollbackToAWholeState(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual")
 	one := s.release("one")
 	s.look(nil, ordered(rollout.EventPromote, "p1", nil))
 	whole := s.Git("rev-parse", "env/prod^{tree}")
-	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	two := s.release("two")
-	s.look(nil, ordered(rollout.EventPromote, "shop", func(c *promote.Command) { c.Apps = []string{"shop"} })) // one, with the shop of two
+	// one, with the shop of two
+	s.look(nil, ordered(rollout.EventPromote, "shop", func(c *promote.Command) { c.Apps = []string{"shop"} }))
 	mixed := s.Git("rev-parse", "env/prod")
 	three := s.release("three")
 	s.look(nil, ordered(rollout.EventPromote, "p3", nil))
@@ -125,7 +131,8 @@ func TestRollbackToAWholeState(t *testing.T) {
 		_, refused := s.look(nil, ordered(rollout.EventRollback, id, change))
 		return refused
 	}
-	if refused := back("r1", func(c *promote.Command) { c.Revision = one }); s.Git("rev-parse", "env/prod^{tree}") != whole {
+	if refused := back("r1", func(c *promote.Command) { c.Revision = one }); s.Git("rev-parse",
+		"env/prod^{tree}") != whole {
 		t.Errorf("it is not at the state that ran %s alone: %q\n%s", one[:10], refused, s.runs())
 	}
 	refused := back("r2", func(c *promote.Command) { c.Revision = two })
@@ -134,14 +141,20 @@ func TestRollbackToAWholeState(t *testing.T) {
 		t.Error("something moved")
 	}
 	wants(t, "what runs", back("r3", func(c *promote.Command) { c.Revision = one }), "already")
-	wants(t, "what never ran", back("r4", func(c *promote.Command) { c.Revision = strings.Repeat("1", 12) }), "never ran")
+	wants(t, "what never ran", back("r4", func(c *promote.Command) { c.Revision = strings.Repeat("1", 12) }),
+		"never ran")
 	// The shop alone ran all of two.
-	if refused := back("r5", func(c *promote.Command) { c.Revision, c.Apps = two, []string{"shop"} }); len(refused) > 0 {
+	if refused := back("r5", func(c *promote.Command) {
+		c.Revision, c.Apps = two,
+			[]string{"shop"}
+	}); len(refused) > 0 {
 		t.Error(refused)
 	}
 	wants(t, "the shop", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "two")
-	wants(t, "a commit of the branch with the tree that runs", back("r6", func(c *promote.Command) { c.Revision = mixed[:12] }), "already")
-	if refused := back("r7", func(c *promote.Command) { c.Revision = latest[:12] }); len(refused) > 0 || !strings.Contains(s.runs(), three) {
+	wants(t, "a commit of the branch with the tree that runs",
+		back("r6", func(c *promote.Command) { c.Revision = mixed[:12] }), "already")
+	if refused := back("r7", func(c *promote.Command) { c.Revision = latest[:12] }); len(refused) > 0 ||
+		!strings.Contains(s.runs(), three) {
 		t.Errorf("a commit of the branch: %q", refused)
 	}
 }
@@ -155,24 +168,29 @@ func TestPromotionToAnOldCommit(t *testing.T) {
 	s.release("two")
 	s.look(nil, ordered(rollout.EventPromote, "p2", nil))
 	_, refused := s.look(nil, ordered(rollout.EventPromote, "old", func(c *promote.Command) { c.Revision = one[:10] }))
-	wants(t, "an old commit", refused, "older than all that environments run: push a newer commit to the trunk first; `/sluice rollback prod --to "+one[:10]+"` goes back")
+	wants(t, "an old commit", refused,
+		"older than all that environments run: push a newer commit to the trunk first; `/sluice rollback prod --to "+
+			one[:10]+"` goes back")
 	_, refused = s.look(nil, ordered(rollout.EventPromote, "short", func(c *promote.Command) { c.Revision = one[:3] }))
 	wants(t, "the beginning of an id", refused, "at least 7 digits")
 }
 
-// A partial rollback right after the environment branch moved, before any pass recorded the rollout, stops that rollout as well.
+// A partial rollback right after the environment branch moved, before any pass recorded the rollout, stops that rollout
+// as well.
 func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}}, {name: rest}]")
 	s.release("one")
 	s.look(nil, ordered(rollout.EventPromote, "p1", nil))
 	s.look(nil)
-	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	s.release("two")
 	h := s.Hydrator(2)
 	look := func(c promote.Command) { // one pass
 		t.Helper()
-		list, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Commands: []promote.Command{c}, Now: s.now, Adapters: s.adapters()})
+		list, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Commands: []promote.Command{c},
+			Now: s.now, Adapters: s.adapters()})
 		if err != nil || len(list[0].Refused) > 0 {
 			t.Fatalf("the list is %+v, the error is %v", list, err)
 		}
@@ -181,7 +199,8 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 	before := s.Git("rev-parse", "cluster/prod-us-1^{tree}")
 	look(ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Apps = []string{"shop"} }))
 	if s.Git("rev-parse", "cluster/prod-us-1^{tree}") != before {
-		t.Errorf("the rollback of shop brought the gateway:\n%s", s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"))
+		t.Errorf("the rollback of shop brought the gateway:\n%s",
+			s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"))
 	}
 }
 
@@ -192,13 +211,15 @@ func TestBrokenTrunk(t *testing.T) {
 	first := s.Git("rev-parse", "main")
 	s.release("bad release")
 	s.look(nil)
-	s.Write("clusters/dev-1.yaml", strings.Replace(s.Git("show", "HEAD:clusters/dev-1.yaml"), "class: core", "class: coer", 1))
+	s.Write("clusters/dev-1.yaml", strings.Replace(s.Git("show", "HEAD:clusters/dev-1.yaml"), "class: core",
+		"class: coer", 1))
 	s.Commit("a typo in a cluster of dev")
 	s.look(nil, ordered(rollout.EventRollback, "r", nil))
 	wants(t, "prod", []string{s.runs()}, first)
 }
 
-// TestForgeMerges: merge commits and squashes of a promotion request are states like others, for history and rollback too.
+// TestForgeMerges: merge commits and squashes of a promotion request are states like others, for history and rollback
+// too.
 func TestForgeMerges(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"merge", "squash"} {
@@ -211,9 +232,11 @@ func TestForgeMerges(t *testing.T) {
 				before := s.Git("rev-parse", "env/prod")
 				s.look(nil)
 				s.look(nil, ordered(rollout.EventApprove, fmt.Sprint("a", i), nil))
-				args := []string{"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m", "Promote to prod (#7)"}
+				args := []string{"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m",
+					"Promote to prod (#7)"}
 				if kind == "merge" {
-					args = append(args[:4:4], "-p", s.Git("rev-parse", "env/prod"), "-m", "Merge pull request #7 from acme/sluice/promote/prod")
+					args = append(args[:4:4], "-p", s.Git("rev-parse", "env/prod"), "-m",
+						"Merge pull request #7 from acme/sluice/promote/prod")
 				}
 				s.Git("update-ref", "refs/heads/env/prod", s.Git(args...))
 				if last, _ := s.look(nil); last.Decision.WaitsFor != "" {
@@ -230,7 +253,8 @@ func TestForgeMerges(t *testing.T) {
 			if err != nil || list[0].Source.Commit != commits[1] || list[1].Source.Commit != commits[0] {
 				t.Errorf("history %+v, %v", list, err)
 			}
-			_, refused := s.look(nil, ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Revision = commits[0] }))
+			_, refused := s.look(nil, ordered(rollout.EventRollback, "r",
+				func(c *promote.Command) { c.Revision = commits[0] }))
 			if wants(t, "prod", []string{s.runs()}, commits[0]); len(refused) > 0 {
 				t.Error(refused)
 			}
@@ -258,7 +282,8 @@ func TestUnreadableRecord(t *testing.T) {
 	}
 }
 
-// TestUnreadableBlob: a record that exists and cannot be read is no empty record. prod is halted, and stays where it is.
+// TestUnreadableBlob: a record that exists and cannot be read is no empty record. prod is halted, and stays where it
+// is.
 func TestUnreadableBlob(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -267,7 +292,8 @@ func TestUnreadableBlob(t *testing.T) {
 	s.release("next")
 	tip := s.Git("rev-parse", "env/prod")
 	file := filepath.Join(s.Dir, "entry")
-	if err := os.WriteFile(file, []byte("100644 blob 1111111111111111111111111111111111111111\tprod.yaml\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("100644 blob 1111111111111111111111111111111111111111\tprod.yaml\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	tree := func(args ...string) string {
@@ -298,7 +324,8 @@ func TestUnreadableBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = promote.Look(t.Context(), h, promote.Request{Trunk: main, Now: s.now, Adapters: s.adapters()})
-	if err == nil || !strings.Contains(err.Error(), "environment prod") || !strings.Contains(err.Error(), "cannot be read") {
+	if err == nil || !strings.Contains(err.Error(), "environment prod") ||
+		!strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("the error is %v", err)
 	}
 	if s.Git("rev-parse", "env/prod") != tip || s.Git("rev-parse", "sluice/state") != damaged {
@@ -310,8 +337,8 @@ func TestUnreadableBlob(t *testing.T) {
 	}
 }
 
-// TestClosedRequest: a merge request that a person closed is a no until a newer commit or a command; one that was merged is not
-// opened again.
+// TestClosedRequest: a merge request that a person closed is a no until a newer commit or a command; one that was
+// merged is not opened again.
 func TestClosedRequest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: request")
@@ -325,7 +352,8 @@ func TestClosedRequest(t *testing.T) {
 	r.open = nil // a person closes it
 	for range 3 {
 		last, _ := s.look(with)
-		wants(t, "told", []string{last.Decision.WaitsFor}, "was closed: prod waits for a newer commit or /sluice promote prod")
+		wants(t, "told", []string{last.Decision.WaitsFor},
+			"was closed: prod waits for a newer commit or /sluice promote prod")
 	}
 	if r.opened != 1 {
 		t.Fatalf("it was opened again: %d", r.opened)
@@ -354,8 +382,8 @@ func TestClosedRequest(t *testing.T) {
 	}
 }
 
-// TestNoRequestForRecordsAlone: a newer commit that changes no manifest but of a held app opens no merge request; one that changes another app
-// does, without the held app.
+// TestNoRequestForRecordsAlone: a newer commit that changes no manifest but of a held app opens no merge request; one
+// that changes another app does, without the held app.
 func TestNoRequestForRecordsAlone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: request")
@@ -373,7 +401,8 @@ func TestNoRequestForRecordsAlone(t *testing.T) {
 	if wants(t, "told", []string{last.Decision.WaitsFor}, "held back"); r.opened != 0 {
 		t.Errorf("%d merge requests that change only records", r.opened)
 	}
-	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	s.Commit("a newer gateway")
 	s.hydrateThe("dev")
 	if s.look(with); r.opened != 1 || r.open == nil {
@@ -401,7 +430,8 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 		t.Fatalf("holds: %+v", last.Decision.Record.Holds)
 	}
 	s.out.failing = ""
-	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show",
+		"HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	s.Commit("a newer gateway")
 	s.hydrateThe("dev")
 	s.look(nil)
@@ -412,7 +442,8 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 		t.Error("the gateway did not come")
 	}
 	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
-		if got := s.Git("log", "-1", "--format=%B", "cluster/"+name); !strings.Contains(got, "Sluice-App-Source: shop ") {
+		if got := s.Git("log", "-1", "--format=%B", "cluster/"+name); !strings.Contains(got,
+			"Sluice-App-Source: shop ") {
 			t.Errorf("the trailers of %s do not name the shop's commit: %s", name, got)
 		}
 	}
@@ -424,7 +455,8 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 	}
 }
 
-// TestAuthorsOfWhatWasRolledBack: an app that went back brings its commits again, and their authors do not approve them.
+// TestAuthorsOfWhatWasRolledBack: an app that went back brings its commits again, and their authors do not approve
+// them.
 func TestAuthorsOfWhatWasRolledBack(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {users: [a@example.com, mia], count: 1}")

@@ -55,7 +55,8 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 	return out, nil
 }
 
-// Line returns a commit and its ancestors by first parents, newest first: at most a number of them, and fewer in a shallow clone.
+// Line returns a commit and its ancestors by first parents, newest first: at most a number of them, and fewer in a
+// shallow clone.
 func Line(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	out := []gitstore.Commit{tip}
 	for len(out) < most {

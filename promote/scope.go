@@ -26,10 +26,11 @@ func scopeOfCommand(c Command) rollout.Scope {
 	return rollout.Scope{Apps: c.Apps, Workspaces: c.Workspaces}
 }
 
-// promotedApps returns the apps that a promotion is limited to. A workspace stands for its apps that the environment runs, that its record
-// names or holds, and that the promoted source has. A promotion of a commit in which the files of the workspace have errors is refused,
-// because it would silently leave apps out.
-func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, source rollout.Source) ([]string, error) {
+// promotedApps returns the apps that a promotion is limited to. A workspace stands for its apps that the environment
+// runs, that its record names or holds, and that the promoted source has. A promotion of a commit in which the files of
+// the workspace have errors is refused, because it would silently leave apps out.
+func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	source rollout.Source) ([]string, error) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -51,7 +52,8 @@ func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Comm
 }
 
 // taken returns the apps of a workspace that one entry of a source brings to an environment.
-func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace string, part rollout.ClusterSource) ([]string, error) {
+func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace string,
+	part rollout.ClusterSource) ([]string, error) {
 	own, err := l.workspaceAt(ctx, e, workspace, part.Commit)
 	if err != nil {
 		return nil, err
@@ -85,7 +87,8 @@ type workspaceAt struct {
 type workspaceKey struct{ environment, workspace, commit string }
 
 // workspaceAt reads a workspace at a commit, once for each environment.
-func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (workspaceAt, error) {
+func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (workspaceAt,
+	error) {
 	key := workspaceKey{e.Name, workspace, commit}
 	if known, ok := l.workspaces[key]; ok {
 		return known, nil
@@ -116,9 +119,10 @@ func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspa
 	return out, nil
 }
 
-// resumedApps returns the apps that a `resume` is limited to. A workspace stands for all of its apps, also for held ones that neither the
-// trunk nor the environment has any more.
-func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) ([]string, error) {
+// resumedApps returns the apps that a `resume` is limited to. A workspace stands for all of its apps, also for held
+// ones that neither the trunk nor the environment has any more.
+func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation) ([]string,
+	error) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -131,9 +135,10 @@ func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Comma
 	return expand(e.Name, scope, apps, nil, "and no held app")
 }
 
-// restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the environment runs, which go
-// back or disappear, and those that the tree has, which a promotion may have removed.
-func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, tree string) ([]string, error) {
+// restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the
+// environment runs, which go back or disappear, and those that the tree has, which a promotion may have removed.
+func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	tree string) ([]string, error) {
 	scope := scopeOfCommand(c)
 	if scope.All() {
 		return nil, nil
@@ -144,22 +149,27 @@ func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Comm
 			return nil, err
 		}
 	}
-	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and none in the state to restore (choose another state of `sluice history "+e.Name+"` with --to)")
+	return expand(e.Name, scope, apps, placed(e.Name, l.fleet),
+		"and none in the state to restore (choose another state of `sluice history "+e.Name+"` with --to)")
 }
 
-// orUnknown replaces the error of a rollback if the command names apps or workspaces that do not exist: a misspelt name has no earlier state.
-func (l *commands) orUnknown(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, err error) error {
+// orUnknown replaces the error of a rollback if the command names apps or workspaces that do not exist: a misspelt name
+// has no earlier state.
+func (l *commands) orUnknown(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	err error) error {
 	apps, other := l.recorded(ctx, s)
 	if other != nil {
 		return err // the first error is the one to report
 	}
-	if _, unknown := expand(e.Name, scopeOfCommand(c), apps, placed(e.Name, l.fleet), "and had none in an earlier state"); unknown != nil {
+	if _, unknown := expand(e.Name, scopeOfCommand(c), apps, placed(e.Name, l.fleet),
+		"and had none in an earlier state"); unknown != nil {
 		return unknown
 	}
 	return err
 }
 
-// recorded returns the apps that an environment runs, and those that its record names: with a source commit, or held back.
+// recorded returns the apps that an environment runs, and those that its record names: with a source commit, or held
+// back.
 func (l *commands) recorded(ctx context.Context, s *rollout.Situation) (appSet, error) {
 	apps := appSet{}
 	apps.add(s.Running.Source.Exceptions()...)
@@ -217,23 +227,26 @@ func workspacesOf(sets ...appSet) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// expand returns the apps of a scope: those that it names, and those of its workspaces among apps. It refuses a name that neither apps nor
-// known has, so that a misspelt name does not look like success. nor ends the error: it says where else no such app
-// was found.
+// expand returns the apps of a scope: those that it names, and those of its workspaces among apps. It refuses a name
+// that neither apps nor known has, so that a misspelt name does not look like success. nor ends the error: it says
+// where else no such app was found.
 func expand(environment string, scope rollout.Scope, apps, known appSet, nor string) ([]string, error) {
 	for _, app := range scope.Apps {
 		if !apps[app] && !known[app] {
 			either := appSet{}
 			maps.Copy(either, apps)
 			maps.Copy(either, known)
-			return nil, fmt.Errorf("no cluster of %s has an app %q%s", environment, app, instead(app, environment, slices.Sorted(maps.Keys(either))))
+			return nil, fmt.Errorf("no cluster of %s has an app %q%s", environment, app,
+				instead(app, environment, slices.Sorted(maps.Keys(either))))
 		}
 	}
 	all := slices.Sorted(maps.Keys(apps))
 	if w := scope.Missing(all); w != "" {
-		return nil, fmt.Errorf("workspace %q has no app on %s, %s%s", w, environment, nor, nearest.DidYouMean(w, workspacesOf(apps, known)))
+		return nil, fmt.Errorf("workspace %q has no app on %s, %s%s", w, environment, nor,
+			nearest.DidYouMean(w, workspacesOf(apps, known)))
 	}
-	out := append(slices.Clone(scope.Apps), slices.DeleteFunc(all, func(app string) bool { return !scope.InWorkspace(app) })...)
+	out := append(slices.Clone(scope.Apps), slices.DeleteFunc(all,
+		func(app string) bool { return !scope.InWorkspace(app) })...)
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }

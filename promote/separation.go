@@ -28,9 +28,9 @@ func newSeparation(store *gitstore.Store, workspaces []string, before, now *bran
 	return &separation{store: store, workspaces: workspaces, before: before, now: now, identities: newIdentities(store)}
 }
 
-// moves returns why the apps of the workspaces cannot stay at the state before on a cluster while everything else is at the
-// state now; "" if they can. An object that moves between them and another app prevents it: a change of only one side would
-// delete the object, or give it two owners.
+// moves returns why the apps of the workspaces cannot stay at the state before on a cluster while everything else is at
+// the state now; "" if they can. An object that moves between them and another app prevents it: a change of only one
+// side would delete the object, or give it two owners.
 func (t *separation) moves(ctx context.Context, cluster string) (string, error) {
 	states := []*branch.State{t.before, t.now}
 	var own []map[manifest.Identity]bool
@@ -67,17 +67,19 @@ func (t *separation) moves(ctx context.Context, cluster string) (string, error) 
 				return "", err
 			}
 			if has {
-				return fmt.Sprintf("%s %s on %s is, before or after the rollout, an object of another app", id.Kind, id.Name, cluster), nil
+				return fmt.Sprintf("%s %s on %s is, before or after the rollout, an object of another app", id.Kind,
+					id.Name, cluster), nil
 			}
 		}
 	}
 	return "", nil
 }
 
-// needed returns why the changes of the workspaces cannot stay out on a cluster; "" if they can. If they add a namespace, or the
-// definition of a kind, that an object of anything else needs, the cluster refuses or deletes that object without it. before and
-// after are the objects of the workspaces' changed apps.
-func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
+// needed returns why the changes of the workspaces cannot stay out on a cluster; "" if they can. If they add a
+// namespace, or the definition of a kind, that an object of anything else needs, the cluster refuses or deletes that
+// object without it. before and after are the objects of the workspaces' changed apps.
+func (t *separation) needed(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string,
+	error) {
 	var goes []manifest.Identity
 	for _, id := range ordered(after) {
 		if !before[id] && t.identities.contains(id) != nil {
@@ -99,14 +101,16 @@ func (t *separation) needed(ctx context.Context, cluster string, before, after m
 			continue
 		}
 		if other, some := first(stays, within); some {
-			return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
+			return fmt.Sprintf("%s %s on %s would go as well, and %s %s needs it", id.Kind, id.Name, cluster,
+				other.Kind, other.Name), nil
 		}
 	}
 	return "", nil
 }
 
-// goes returns why the apps cannot go back on a cluster while everything else stays: that would remove a namespace, or the
-// definition of a kind, that others need. One that the sync tool leaves in the cluster does not go. It returns "" if they can.
+// goes returns why the apps cannot go back on a cluster while everything else stays: that would remove a namespace, or
+// the definition of a kind, that others need. One that the sync tool leaves in the cluster does not go. It returns ""
+// if they can.
 func (t *separation) goes(ctx context.Context, cluster string) (string, error) {
 	var sides [2]map[manifest.Identity]bool
 	for i, st := range []*branch.State{t.before, t.now} {
@@ -142,10 +146,11 @@ func (t *separation) add(ctx context.Context, to map[manifest.Identity]bool, f g
 	return err
 }
 
-// loses returns why the workspaces would lose objects that they have in the state before; "" if they would not. If another app
-// removes a namespace, or the definition of a kind, the cluster deletes all objects in it, or of that kind.
+// loses returns why the workspaces would lose objects that they have in the state before; "" if they would not. If
+// another app removes a namespace, or the definition of a kind, the cluster deletes all objects in it, or of that kind.
 func (t *separation) loses(ctx context.Context, cluster string) (string, error) {
-	gone, err := t.removed(ctx, cluster, mayContain, func(id manifest.Identity) bool { return t.identities.contains(id) != nil })
+	gone, err := t.removed(ctx, cluster, mayContain,
+		func(id manifest.Identity) bool { return t.identities.contains(id) != nil })
 	if err != nil || len(gone) == 0 {
 		return "", err
 	}
@@ -158,16 +163,18 @@ func (t *separation) loses(ctx context.Context, cluster string) (string, error) 
 	for _, id := range gone {
 		within := t.identities.contains(id)
 		if other, some := first(own, within); some {
-			return fmt.Sprintf("%s %s on %s is removed, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind, other.Name), nil
+			return fmt.Sprintf("%s %s on %s is removed, and %s %s needs it", id.Kind, id.Name, cluster, other.Kind,
+				other.Name), nil
 		}
 	}
 	return "", nil
 }
 
-// leaves returns why the changes of the workspaces cannot stay out on a cluster: an object moves from another app to one of theirs,
-// and to another namespace. Without their changes, the object would only be removed. It returns "" if no object moves so. before
-// and after are as for needed.
-func (t *separation) leaves(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string, error) {
+// leaves returns why the changes of the workspaces cannot stay out on a cluster: an object moves from another app to
+// one of theirs, and to another namespace. Without their changes, the object would only be removed. It returns "" if no
+// object moves so. before and after are as for needed.
+func (t *separation) leaves(ctx context.Context, cluster string, before, after map[manifest.Identity]bool) (string,
+	error) {
 	comes := map[manifest.Identity]string{} // its new namespace, by what it is in any
 	kinds := map[string]bool{}
 	for id := range after {
@@ -200,8 +207,8 @@ func (t *separation) leaves(ctx context.Context, cluster string, before, after m
 	return fmt.Sprintf("%s %s on %s leaves namespace %s for %s", id.Kind, id.Name, cluster, id.Namespace, to(id)), nil
 }
 
-// removed returns the objects that apps outside of the workspaces have on a cluster in the state before, and not in the state now.
-// It reads only files whose name read accepts, and returns only objects that wanted accepts.
+// removed returns the objects that apps outside of the workspaces have on a cluster in the state before, and not in the
+// state now. It reads only files whose name read accepts, and returns only objects that wanted accepts.
 func (t *separation) removed(
 	ctx context.Context, cluster string, read func(file string) bool, wanted func(manifest.Identity) bool,
 ) ([]manifest.Identity, error) {
@@ -234,18 +241,23 @@ func (t *separation) removed(
 	return out, nil
 }
 
-// mayContain reports whether a file of this name can hold a namespace or the definition of a kind. A file is named after the
-// kind of its object, or by a hash.
+// mayContain reports whether a file of this name can hold a namespace or the definition of a kind. A file is named
+// after the kind of its object, or by a hash.
 func mayContain(file string) bool {
-	return strings.Contains(file, "namespace") || strings.Contains(file, "customresourcedefinition") || !strings.Contains(file, "-")
+	return strings.Contains(file, "namespace") || strings.Contains(file, "customresourcedefinition") ||
+		!strings.Contains(file, "-")
 }
 
 // ordered returns objects in an order that is always the same, so that the record is.
 func ordered(ids map[manifest.Identity]bool) []manifest.Identity {
-	return slices.SortedStableFunc(maps.Keys(ids), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) })
+	return slices.SortedStableFunc(maps.Keys(ids), func(a, b manifest.Identity) int {
+		return strings.Compare(a.String(),
+			b.String())
+	})
 }
 
-// first returns the wanted object whose text sorts first. It looks at each object once, because sorting very many would take long.
+// first returns the wanted object whose text sorts first. It looks at each object once, because sorting very many would
+// take long.
 func first(ids map[manifest.Identity]bool, wanted func(manifest.Identity) bool) (manifest.Identity, bool) {
 	var out manifest.Identity
 	some := false
@@ -283,7 +295,8 @@ func (t *separation) others(ctx context.Context, tree gitstore.Hash) (map[string
 }
 
 // files calls do for each file of some apps in a cluster's tree.
-func (t *separation) files(ctx context.Context, tree gitstore.Hash, of func(app string) bool, do func(gitstore.Entry) error) error {
+func (t *separation) files(ctx context.Context, tree gitstore.Hash, of func(app string) bool,
+	do func(gitstore.Entry) error) error {
 	apps, err := branch.Apps(ctx, t.store, tree)
 	if err != nil {
 		return err

@@ -17,11 +17,12 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// checkSides refuses a rollback of some apps that harms others. If it restores only one side of a rename, an object that moved
-// between them and another app since the state to restore would be deleted, or get two owners; the error names the other apps. If
-// it removes a namespace, or the definition of a kind, that others need, the cluster would delete their objects. Files that do not
-// hold exactly one object do not count: a rollback is urgent.
-func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation, tree string) error {
+// checkSides refuses a rollback of some apps that harms others. If it restores only one side of a rename, an object
+// that moved between them and another app since the state to restore would be deleted, or get two owners; the error
+// names the other apps. If it removes a namespace, or the definition of a kind, that others need, the cluster would
+// delete their objects. Files that do not hold exactly one object do not count: a rollback is urgent.
+func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Command, s *rollout.Situation,
+	tree string) error {
 	if len(c.Apps) == 0 {
 		return nil
 	}
@@ -29,7 +30,8 @@ func (l *commands) checkSides(ctx context.Context, e fleet.Environment, c Comman
 	if err != nil {
 		return err
 	}
-	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store), others: appSet{}}
+	m := movedObjects{store: l.hydrator.Store, apps: c.Apps, identities: newIdentities(l.hydrator.Store),
+		others: appSet{}}
 	m.identities.sync = diff.Sync(l.fleet.SyncOf(e.Name))
 	now := l.states[e.Name]
 	needs := newSeparation(l.hydrator.Store, c.Workspaces, old, now)
@@ -104,8 +106,8 @@ func (s side) without(other side) side {
 	return out
 }
 
-// compare records the objects that moved between two trees of a cluster. It reads only apps whose trees differ, because no other
-// app has lost or gained an object.
+// compare records the objects that moved between two trees of a cluster. It reads only apps whose trees differ, because
+// no other app has lost or gained an object.
 func (m *movedObjects) compare(ctx context.Context, cluster string, before, after gitstore.Hash) error {
 	trees := [2]map[string]gitstore.Hash{}
 	for i, tree := range []gitstore.Hash{before, after} {
@@ -137,8 +139,8 @@ func (m *movedObjects) compare(ctx context.Context, cluster string, before, afte
 	return nil
 }
 
-// between records the objects that moved between two sides. An object that a side has in both trees did not move: two apps can
-// have an equal Namespace in both.
+// between records the objects that moved between two sides. An object that a side has in both trees did not move: two
+// apps can have an equal Namespace in both.
 func (m *movedObjects) between(cluster string, own, others [2]side) {
 	m.moved(cluster, own[0].without(own[1]), others[1].without(others[0]), "%s %s moved from %s to %s on %s")
 	m.moved(cluster, own[1].without(own[0]), others[0].without(others[1]), "%s %s moved to %s from %s on %s")

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// An object moved if one side lost it and the other one got it. What a side has in both trees, as an equal Namespace of two apps, did not move:
-// a rollback of one of them is not refused for it.
+// An object moved if one side lost it and the other one got it. What a side has in both trees, as an equal Namespace of
+// two apps, did not move: a rollback of one of them is not refused for it.
 func TestMovedObjects(t *testing.T) {
 	t.Parallel()
 	id := manifest.Identity{Kind: "Namespace", Name: "shop"}
@@ -28,7 +28,8 @@ func TestMovedObjects(t *testing.T) {
 	} {
 		m := movedObjects{others: appSet{}}
 		m.between("prod-1", c.own, c.others)
-		if got := slices.Sorted(maps.Keys(m.others)); !slices.Equal(got, c.want) || (m.first == "") != (len(c.want) == 0) {
+		if got := slices.Sorted(maps.Keys(m.others)); !slices.Equal(got, c.want) ||
+			(m.first == "") != (len(c.want) == 0) {
 			t.Errorf("%s: the others are %v, the first is %q", name, got, m.first)
 		}
 	}

@@ -53,12 +53,14 @@ func TestForgedBranchesPromoteNothing(t *testing.T) {
 			second := s.release("two")
 			forged := s.forge(name)
 			if name == "env/prod" { // the tree that the record knows is Sluice's own, whoever committed it
-				s.Git("update-ref", "refs/heads/env/prod", s.Git("commit-tree", "-p", "env/prod~1", "-m", s.Git("log", "-1", "--format=%B", "env/dev"), "env/dev^{tree}"))
+				s.Git("update-ref", "refs/heads/env/prod", s.Git("commit-tree", "-p", "env/prod~1", "-m",
+					s.Git("log", "-1", "--format=%B", "env/dev"), "env/dev^{tree}"))
 				forged = s.Git("rev-parse", "env/prod")
 			}
 			last, _ := s.look(nil)
 			wants(t, "told", []string{last.Decision.WaitsFor}, forged)
-			if name != "env/prod" && strings.Contains(s.runs(), second) && s.Git("rev-parse", "cluster/prod-eu-1^{tree}") == s.Git("rev-parse", "env/prod:prod-eu-1") {
+			if name != "env/prod" && strings.Contains(s.runs(), second) &&
+				s.Git("rev-parse", "cluster/prod-eu-1^{tree}") == s.Git("rev-parse", "env/prod:prod-eu-1") {
 				t.Error("the forged commit promoted")
 			}
 			if tip := s.Git("rev-parse", name); tip != forged {
@@ -68,8 +70,8 @@ func TestForgedBranchesPromoteNothing(t *testing.T) {
 	}
 }
 
-// TestRecordsMustBeSigned: where the fleet names signers, nothing is promoted by a record that none of them signed, and none is
-// written that the next pass would refuse.
+// TestRecordsMustBeSigned: where the fleet names signers, nothing is promoted by a record that none of them signed, and
+// none is written that the next pass would refuse.
 func TestRecordsMustBeSigned(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -81,7 +83,8 @@ func TestRecordsMustBeSigned(t *testing.T) {
 		config.Signer = with
 		h := hydrate.New(config)
 		for range 4 {
-			if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()}); err != nil {
+			if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: s.tip(), Now: s.now,
+				Adapters: s.adapters()}); err != nil {
 				return err
 			}
 		}
@@ -117,8 +120,8 @@ func (s *stage) branches(pattern string) string {
 	return s.Git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/"+pattern)
 }
 
-// TestUnsignedCommitOfTheOfferedTree: the tree that waits for approvals is in the record before anybody agrees to it. An unsigned
-// commit of it moves no cluster. In mode request, it does once the forge has merged the request.
+// TestUnsignedCommitOfTheOfferedTree: the tree that waits for approvals is in the record before anybody agrees to it.
+// An unsigned commit of it moves no cluster. In mode request, it does once the forge has merged the request.
 func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -127,7 +130,8 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 	for _, mode := range []string{"auto", "request"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, "mode: "+mode+", approvers: {users: [mia], count: 1}, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 10h}, {name: rest}]")
+			s := newStage(t, "mode: "+mode+
+				", approvers: {users: [mia], count: 1}, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 10h}, {name: rest}]")
 			s.sign()
 			forge := &requests{}
 			change := func(q *promote.Request) { q.Adapters.MergeRequests = forge }
@@ -144,7 +148,8 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 					s.Git(append([]string{"update-ref"}, strings.Fields(line)...)...)
 				}
 			}
-			message := strings.ReplaceAll(s.Git("log", "-1", "--format=%B", "env/dev"), "Sluice-Environment: dev", "Sluice-Environment: prod") + "\nSluice-Now: yes"
+			message := strings.ReplaceAll(s.Git("log", "-1", "--format=%B", "env/dev"), "Sluice-Environment: dev",
+				"Sluice-Environment: prod") + "\nSluice-Now: yes"
 			forged := s.Git("commit-tree", "-p", "env/prod", "-m", message, tree)
 			s.Git("update-ref", "refs/heads/env/prod", forged)
 			last, _ := s.look(change)
@@ -160,7 +165,8 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 			if after := s.branches("cluster/prod*"); after == clusters {
 				t.Error("the squash of the forge moves no cluster")
 			}
-			if canary := s.Git("rev-parse", "cluster/prod-eu-1^{tree}"); canary != s.Git("rev-parse", "env/prod:prod-eu-1") {
+			if canary := s.Git("rev-parse", "cluster/prod-eu-1^{tree}"); canary != s.Git("rev-parse",
+				"env/prod:prod-eu-1") {
 				t.Error("the canary does not have the squash")
 			}
 			if rest := s.branches("cluster/prod-us-1"); rest != "" && !strings.Contains(clusters, rest) {
@@ -170,7 +176,8 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 	}
 }
 
-// TestSignedCommitsOfAnotherBranch: nothing moves by a signed commit that Sluice made for another environment or cluster.
+// TestSignedCommitsOfAnotherBranch: nothing moves by a signed commit that Sluice made for another environment or
+// cluster.
 func TestSignedCommitsOfAnotherBranch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -203,7 +210,8 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	s.look(nil)
 	s.release("one")
 	look := func() error {
-		_, err := promote.Look(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
+		_, err := promote.Look(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(), Now: s.now,
+			Adapters: s.adapters()})
 		return err
 	}
 	before := s.branches("cluster/prod*")
@@ -216,7 +224,8 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 		}
 	}
 	moved := s.Git("rev-parse", "cluster/prod-us-1^{tree}")
-	for line := range strings.SplitSeq(before, "\n") { // as if its push of clusters had failed, after that of the record
+	// as if its push of clusters had failed, after that of the record
+	for line := range strings.SplitSeq(before, "\n") {
 		s.Git(append([]string{"update-ref"}, strings.Fields(line)...)...)
 	}
 	other, _ := hydratetest.NewKey(t)
@@ -235,9 +244,9 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	}
 }
 
-// TestDeletedBranchOfUnknownHistory: without a record, only a cluster branch shows that an environment branch existed. If no listed
-// signer made its tip, the message names that commit, and nothing is created until --recreate. A signed tip shows the deletion, and
-// without any branch of a cluster the environment begins anew.
+// TestDeletedBranchOfUnknownHistory: without a record, only a cluster branch shows that an environment branch existed.
+// If no listed signer made its tip, the message names that commit, and nothing is created until --recreate. A signed
+// tip shows the deletion, and without any branch of a cluster the environment begins anew.
 func TestDeletedBranchOfUnknownHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")

@@ -13,14 +13,16 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// observer describes environments from the snapshot, as package promote needs them. It asks the forge only whether the merge
-// request of a promotion is still open.
+// observer describes environments from the snapshot, as package promote needs them. It asks the forge only whether the
+// merge request of a promotion is still open.
 type observer struct{ *snapshot }
 
 // situation describes an environment from Git and its record alone.
 func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.Situation, error) {
 	st := o.states[e.Name]
-	s := rollout.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow, Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix, Unprotected: o.request.Unprotected}
+	s := rollout.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow,
+		Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix,
+		Unprotected: o.request.Unprotected}
 	s.Workspaces = map[string]fleet.WorkspaceApprovers{}
 	for _, w := range o.fleet.Workspaces {
 		s.Workspaces[w.Name] = w.Spec.Approvers
@@ -62,8 +64,8 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (rollout.
 	return s, err
 }
 
-// blocks says why Sluice may not move an environment's branch, and what a person does about it; "" if it may. merged means that the forge
-// made the tip from a promotion's merge request.
+// blocks says why Sluice may not move an environment's branch, and what a person does about it; "" if it may. merged
+// means that the forge made the tip from a promotion's merge request.
 func (o *observer) blocks(e fleet.Environment, merged bool) string {
 	st, ran := o.states[e.Name], o.records.known[e.Name].Ran
 	switch {
@@ -72,7 +74,8 @@ func (o *observer) blocks(e fleet.Environment, merged bool) string {
 	case st.Foreign != "":
 		return fmt.Sprintf("%s, so Sluice moves nothing: %s", st.Foreign, resolve(o.hydrator, e, st, ran))
 	case !st.Exists() && len(ran) > 0 && !o.request.Recreate:
-		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
+		return fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again",
+			st.Branch)
 	}
 	return ""
 }
@@ -84,7 +87,8 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	e, ok := o.fleet.Environment(name)
 	switch {
 	case o.foreign(name): // its record and its dates are those of somebody else
-		out.Source, out.Foreign = rollout.Source{}, fmt.Sprintf("%s: %s: %s", st.Branch, st.Foreign, resolve(o.hydrator, *e, st, ran))
+		out.Source, out.Foreign = rollout.Source{}, fmt.Sprintf("%s: %s: %s", st.Branch, st.Foreign,
+			resolve(o.hydrator, *e, st, ran))
 	case st.Foreign != "" && o.records.known[name].Has(st.Tip.Tree.String()): // the commit's dates are somebody else's
 		out.Since = ran[len(ran)-1].At
 	case st.Foreign != "": // known, but no pass has recorded that the environment has it
@@ -98,7 +102,10 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	}
 	for i := range out.Clusters {
 		target := out.Clusters[i].Name
-		if slices.ContainsFunc(o.records.known[name].Freezes, func(f rollout.Freeze) bool { return f.Target == target && f.Holds(o.request.Now) }) {
+		if slices.ContainsFunc(o.records.known[name].Freezes, func(f rollout.Freeze) bool {
+			return f.Target == target &&
+				f.Holds(o.request.Now)
+		}) {
 			out.Clusters[i].State = "frozen"
 		}
 	}
@@ -108,11 +115,13 @@ func (o *observer) upstream(ctx context.Context, name string) (rollout.Upstream,
 	return out, nil
 }
 
-// mergedByForge reports whether the tip, which spec.signers does not allow, is the forge's squash or rebase of the promotion's
-// merge request. The request must not be open any more. Without a forge it is unknown, and the tip stays foreign.
+// mergedByForge reports whether the tip, which spec.signers does not allow, is the forge's squash or rebase of the
+// promotion's merge request. The request must not be open any more. Without a forge it is unknown, and the tip stays
+// foreign.
 func (o *observer) mergedByForge(ctx context.Context, e fleet.Environment) (bool, error) {
 	st := o.states[e.Name]
-	if st.Origin.Unsigned == nil || e.Promotion.Mode != "request" || !o.records.known[e.Name].Opened.Is(st.Tip.Tree.String()) || o.request.Adapters.MergeRequests == nil {
+	if st.Origin.Unsigned == nil || e.Promotion.Mode != "request" ||
+		!o.records.known[e.Name].Opened.Is(st.Tip.Tree.String()) || o.request.Adapters.MergeRequests == nil {
 		return false, nil
 	}
 	open, err := o.request.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), st.Branch)
@@ -126,14 +135,16 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 	st := o.states[environment]
 	var out []rollout.ClusterState
 	for _, c := range o.fleet.ClustersOf(environment) {
-		one := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Desired: hashText(st.Clusters[c.Name])}
+		one := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name, Labels: c.Labels, State: c.State},
+			Desired: hashText(st.Clusters[c.Name])}
 		if tip := o.refs[o.fleet.ClusterBranch(c)]; !tip.IsZero() {
 			commit, err := o.hydrator.Store.Commit(ctx, tip)
 			if err != nil {
 				return nil, err
 			}
 			one.Tree = commit.Tree.String()
-			origin, err := branch.Inspect(ctx, o.hydrator.Store, commit, branch.Owner{Environment: environment, Cluster: c.Name}, o.fleet.Signers())
+			origin, err := branch.Inspect(ctx, o.hydrator.Store, commit,
+				branch.Owner{Environment: environment, Cluster: c.Name}, o.fleet.Signers())
 			if err != nil {
 				return nil, err
 			}
@@ -147,7 +158,8 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]rollout.
 	return out, nil
 }
 
-// deleted returns a reason if somebody deleted an environment's branch: a branch of one of its clusters names the environment.
+// deleted returns a reason if somebody deleted an environment's branch: a branch of one of its clusters names the
+// environment.
 func (o *observer) deleted(ctx context.Context, environment string) (string, error) {
 	for _, c := range o.fleet.ClustersOf(environment) {
 		name := o.fleet.ClusterBranch(c)

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// snapshot holds what a pass reads at its beginning. Only records and refs change later, when the pass stores something.
+// snapshot holds what a pass reads at its beginning. Only records and refs change later, when the pass stores
+// something.
 type snapshot struct {
 	hydrator *hydrate.Hydrator
 	request  Request
@@ -35,7 +36,8 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	if err != nil {
 		return nil, err
 	}
-	if s.refs, err = listSince(ctx, h, seen, append(f.BranchPrefixes(), rollout.StateBranch, requestBranch(""))...); err != nil {
+	if s.refs, err = listSince(ctx, h, seen, append(f.BranchPrefixes(), rollout.StateBranch,
+		requestBranch(""))...); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -61,9 +63,10 @@ func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapsho
 	return s, err
 }
 
-// listSince lists branches. seen is the tip of the records that this mirror accepted last, read before. A listing that the task shares may be older
-// than seen, and would look like lost records.
-func listSince(ctx context.Context, h *hydrate.Hydrator, seen gitstore.Hash, prefixes ...string) (map[string]gitstore.Hash, error) {
+// listSince lists branches. seen is the tip of the records that this mirror accepted last, read before. A listing that
+// the task shares may be older than seen, and would look like lost records.
+func listSince(ctx context.Context, h *hydrate.Hydrator, seen gitstore.Hash,
+	prefixes ...string) (map[string]gitstore.Hash, error) {
 	refs, err := h.Branches.List(ctx, prefixes...)
 	if err == nil && !seen.IsZero() && refs[rollout.StateBranch] != seen && gitstore.Relist(h.Store) {
 		return h.Branches.List(ctx, prefixes...)
@@ -94,9 +97,10 @@ func (s *snapshot) readState(ctx context.Context, environment string) error {
 	return nil
 }
 
-// requireSigned returns a *RecordsError if the tip of the state branch is not signed as spec.signers of the trunk's fleet
-// demands, because somebody else may have written the records. It checks only the tip: Sluice never commits on top of a tip
-// that it refuses, so a signed tip implies that the commits before it were accepted. requireNewer refuses an old tip.
+// requireSigned returns a *RecordsError if the tip of the state branch is not signed as spec.signers of the trunk's
+// fleet demands, because somebody else may have written the records. It checks only the tip: Sluice never commits on
+// top of a tip that it refuses, so a signed tip implies that the commits before it were accepted. requireNewer refuses
+// an old tip.
 func (s *snapshot) requireSigned(ctx context.Context) error {
 	tip, allowed := s.refs[rollout.StateBranch], s.fleet.Signers()
 	if allowed.Empty() || tip.IsZero() {
@@ -107,12 +111,13 @@ func (s *snapshot) requireSigned(ctx context.Context) error {
 		return err
 	}
 	return &RecordsError{fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
-		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", rollout.StateBranch, err)}
+		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch",
+		rollout.StateBranch, err)}
 }
 
-// foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
-// promotion request is not foreign: its tree is Sluice's. If spec.signers does not allow the commit, only a tree that the
-// environment already had is accepted. The tree of an open promotion is not, because it may lack approvals.
+// foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of
+// a promotion request is not foreign: its tree is Sluice's. If spec.signers does not allow the commit, only a tree that
+// the environment already had is accepted. The tree of an open promotion is not, because it may lack approvals.
 func (s *snapshot) foreign(environment string) bool {
 	st, record := s.states[environment], s.records.known[environment]
 	tree := st.Tip.Tree.String()

@@ -26,7 +26,8 @@ type outsider struct {
 	pins         []promote.MovedPin
 	elsewhere    []string
 	notElsewhere error
-	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are red.
+	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are
+	// red.
 	statuses, failing string
 	repo              *hydratetest.Repo
 }
@@ -105,7 +106,8 @@ func (s *stage) hydrateThe(environments ...string) {
 }
 
 // look looks at promotions until nothing moves any more, with commands at first. It gives prod's statuses.
-func (s *stage) look(change func(*promote.Request), commands ...promote.Command) (last promote.Status, refused []string) {
+func (s *stage) look(change func(*promote.Request), commands ...promote.Command) (last promote.Status,
+	refused []string) {
 	s.T.Helper()
 	h := s.Hydrator(2)
 	c, err := h.Store.Resolve(s.T.Context(), "main")

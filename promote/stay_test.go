@@ -7,13 +7,15 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// Somebody wants prod to stop or to go back and is refused: what was due does not come because they asked. It comes with the next call.
+// Somebody wants prod to stop or to go back and is refused: what was due does not come because they asked. It comes
+// with the next call.
 func TestRefusedStopMovesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]promote.Command{
-		"rollback": ordered(rollout.EventRollback, "r", func(c *promote.Command) { c.Revision = "0123456789012345678901234567890123456789" }),
-		"freeze":   ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.CLI = false }),
-		"halt":     ordered(rollout.EventHalt, "h", func(c *promote.Command) { c.CLI = false }),
+		"rollback": ordered(rollout.EventRollback, "r",
+			func(c *promote.Command) { c.Revision = "0123456789012345678901234567890123456789" }),
+		"freeze": ordered(rollout.EventFreeze, "f", func(c *promote.Command) { c.CLI = false }),
+		"halt":   ordered(rollout.EventHalt, "h", func(c *promote.Command) { c.CLI = false }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -22,7 +24,8 @@ func TestRefusedStopMovesNothing(t *testing.T) {
 			before := s.Git("rev-parse", "env/prod")
 			run := func(commands ...promote.Command) promote.Status {
 				t.Helper()
-				list, err := promote.Run(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters()})
+				list, err := promote.Run(t.Context(), s.Hydrator(2),
+					promote.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -43,7 +46,8 @@ func TestRefusedStopMovesNothing(t *testing.T) {
 	}
 }
 
-// A rollback that was interrupted goes on in the call in which another one is refused, and nothing is promoted afterwards.
+// A rollback that was interrupted goes on in the call in which another one is refused, and nothing is promoted
+// afterwards.
 func TestRefusedRollbackContinuesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -53,9 +57,11 @@ func TestRefusedRollbackContinuesTheOneBefore(t *testing.T) {
 	if s.Git("rev-parse", "cluster/prod-eu-1:shop") == old {
 		t.Fatal("prod did not get the release")
 	}
-	s.look(func(r *promote.Request) { r.OnlyStop = true }, ordered(rollout.EventRollback, "r", nil)) // stored, and then interrupted
+	// stored, and then interrupted
+	s.look(func(r *promote.Request) { r.OnlyStop = true }, ordered(rollout.EventRollback, "r", nil))
 	part := ordered(rollout.EventRollback, "p", func(c *promote.Command) { c.Apps = []string{"shop"} })
-	list, err := promote.Run(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(), Commands: []promote.Command{part}, Now: s.now, Adapters: s.adapters()})
+	list, err := promote.Run(t.Context(), s.Hydrator(2), promote.Request{Trunk: s.tip(),
+		Commands: []promote.Command{part}, Now: s.now, Adapters: s.adapters()})
 	if err != nil {
 		t.Fatal(err)
 	}

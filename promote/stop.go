@@ -29,14 +29,16 @@ func stopsFirst(r Request, a, b fleet.Environment) int {
 	return 0
 }
 
-// overtaken returns an error if a command would end or replace a freeze, or end a halt, that somebody asked for after the command was said:
-// these go before commands that wait, and webhooks may arrive in another order. Both times are the forge's, whose clock may be ahead of ours.
+// overtaken returns an error if a command would end or replace a freeze, or end a halt, that somebody asked for after
+// the command was said: these go before commands that wait, and webhooks may arrive in another order. Both times are
+// the forge's, whose clock may be ahead of ours.
 func overtaken(c Command, event rollout.Event, r rollout.Record, now time.Time) error {
 	if c.Said.IsZero() {
 		return nil
 	}
 	said := c.Said.Truncate(time.Second) // the precision of the record
-	if h := r.Halt; event.Kind == rollout.EventResume && len(event.Clusters)+len(event.Apps) == 0 && h != nil && h.By != "" && said.Before(h.Asked()) {
+	if h := r.Halt; event.Kind == rollout.EventResume && len(event.Clusters)+len(event.Apps) == 0 && h != nil &&
+		h.By != "" && said.Before(h.Asked()) {
 		return fmt.Errorf("%s halted %s after this was said: look at it, and resume again", h.By, c.Environment)
 	}
 	for _, f := range r.Freezes {
@@ -63,7 +65,8 @@ func (r *Request) stopped(environment string, record rollout.Record) string {
 		}
 		for _, f := range record.Freezes {
 			if c.Kind == rollout.EventFreeze && f.Target == c.Target {
-				parts = append(parts, fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, environment), f, freezeEnd(f, environment, prefix)))
+				parts = append(parts, fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, environment), f,
+					freezeEnd(f, environment, prefix)))
 			}
 		}
 		if c.Kind == rollout.EventHalt && record.Halt != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// stuck is a world outside of Git that answers nothing: it says what it was asked for, and waits until the context ends.
+// stuck is a world outside of Git that answers nothing: it says what it was asked for, and waits until the context
+// ends.
 type stuck struct {
 	promote.Adapters
 	asked []string
@@ -43,8 +44,8 @@ func (w *stuck) Judge(ctx context.Context, _ promote.Part) (rollout.State, strin
 	return rollout.Unknown, ""
 }
 
-// A freeze and a halt are stored before anything is asked for that may not answer: statuses, checks, policy, also of environments before
-// theirs. With OnlyStop, nothing is asked for at all.
+// A freeze and a halt are stored before anything is asked for that may not answer: statuses, checks, policy, also of
+// environments before theirs. With OnlyStop, nothing is asked for at all.
 func TestStopsWaitForNothing(t *testing.T) {
 	t.Parallel()
 	const waits = `mode: auto, health: {commitStatuses: ["sync"]}, checks: [{name: up, http: {url: "https://example.com/"}}]`
@@ -53,14 +54,18 @@ func TestStopsWaitForNothing(t *testing.T) {
 			t.Run(name+map[bool]string{true: " alone"}[only], func(t *testing.T) {
 				t.Parallel()
 				s := newStage(t, waits)
-				s.Write("sluice.yaml", strings.Replace(s.Read("sluice.yaml"), "    - name: prod\n      after: [dev]", "    - name: before\n      after: [dev]\n      promotion: {"+waits+"}\n    - name: prod\n      after: [before]", 1))
+				s.Write("sluice.yaml", strings.Replace(s.Read("sluice.yaml"), "    - name: prod\n      after: [dev]",
+					"    - name: before\n      after: [dev]\n      promotion: {"+waits+
+						"}\n    - name: prod\n      after: [before]", 1))
 				s.Git("commit", "-qam", "an environment before prod")
 				s.release("to be promoted")
 				s.hydrateThe("dev")
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				stored := func() bool {
-					return strings.Contains(s.Git("for-each-ref", "refs/heads/"+rollout.StateBranch), rollout.StateBranch) && strings.Contains(s.Git("grep", "-h", "", rollout.StateBranch), "because")
+					return strings.Contains(s.Git("for-each-ref", "refs/heads/"+rollout.StateBranch),
+						rollout.StateBranch) && strings.Contains(s.Git("grep", "-h", "", rollout.StateBranch),
+						"because")
 				}
 				w := &stuck{}
 				early := false
@@ -85,7 +90,8 @@ func TestStopsWaitForNothing(t *testing.T) {
 				case only && (err != nil || len(w.asked) > 0 || i < 0):
 					t.Errorf("%v, asks for %q, %+v", err, w.asked, list)
 				case only:
-					if text := list[i].Decision.WaitsFor; !strings.Contains(text, "because") && kind == rollout.EventFreeze || !strings.Contains(text, "/sluice") {
+					if text := list[i].Decision.WaitsFor; !strings.Contains(text, "because") &&
+						kind == rollout.EventFreeze || !strings.Contains(text, "/sluice") {
 						t.Errorf("it says %q", text)
 					}
 				case len(w.asked) == 0:
@@ -96,10 +102,12 @@ func TestStopsWaitForNothing(t *testing.T) {
 	}
 }
 
-// A freeze and a halt go before commands that wait. A command that was said earlier does not end them; one that was said later does.
+// A freeze and a halt go before commands that wait. A command that was said earlier does not end them; one that was
+// said later does.
 func TestEarlierCommandsEndNoStop(t *testing.T) {
 	t.Parallel()
-	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze, rollout.EventHalt: rollout.EventResume} {
+	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze,
+		rollout.EventHalt: rollout.EventResume} {
 		t.Run(string(stop), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: auto")
@@ -114,7 +122,8 @@ func TestEarlierCommandsEndNoStop(t *testing.T) {
 			if strings.Contains(s.runs(), commit) {
 				t.Fatal("prod moves")
 			}
-			if _, refused = s.look(nil, ordered(end, "3", said(at))); len(refused) > 0 { // of the same comment, or the same second
+			// of the same comment, or the same second
+			if _, refused = s.look(nil, ordered(end, "3", said(at))); len(refused) > 0 {
 				t.Error(refused)
 			}
 			s.look(nil)
@@ -123,7 +132,8 @@ func TestEarlierCommandsEndNoStop(t *testing.T) {
 	}
 }
 
-// Two freezes or two halts may overtake commands that were said between them, and arrive in another order: the later one holds.
+// Two freezes or two halts may overtake commands that were said between them, and arrive in another order: the later
+// one holds.
 func TestTheLaterOfTwoStopsHolds(t *testing.T) {
 	t.Parallel()
 	said := func(when, until time.Time) func(*promote.Command) {
@@ -141,7 +151,8 @@ func TestTheLaterOfTwoStopsHolds(t *testing.T) {
 		if strings.Contains(s.runs(), commit) {
 			t.Error("prod moves")
 		}
-		if _, refused = s.look(nil, ordered(rollout.EventResume, "4", said(at.Add(time.Second), time.Time{}))); len(refused) > 0 {
+		if _, refused = s.look(nil, ordered(rollout.EventResume, "4",
+			said(at.Add(time.Second), time.Time{}))); len(refused) > 0 {
 			t.Error(refused)
 		}
 	})
@@ -152,23 +163,30 @@ func TestTheLaterOfTwoStopsHolds(t *testing.T) {
 		s.look(nil, ordered(rollout.EventFreeze, "2", said(at, time.Time{})))
 		_, refused := s.look(nil, ordered(rollout.EventFreeze, "1", said(at.Add(-time.Second), s.now.Add(time.Hour))))
 		wants(t, "a shorter freeze that was said earlier", refused, "after this was said")
-		if _, refused = s.look(nil, ordered(rollout.EventFreeze, "3", said(at.Add(time.Second), s.now.Add(time.Hour)))); len(refused) > 0 {
+		if _, refused = s.look(nil, ordered(rollout.EventFreeze, "3",
+			said(at.Add(time.Second), s.now.Add(time.Hour)))); len(refused) > 0 {
 			t.Error(refused)
 		}
 	})
 }
 
-// The forge's clock may be ahead of Sluice's. A freeze and a halt hold at once, and what was said before them, by the forge's clock, ends neither.
+// The forge's clock may be ahead of Sluice's. A freeze and a halt hold at once, and what was said before them, by the
+// forge's clock, ends neither.
 func TestStopsOfAForgeWhoseClockIsAhead(t *testing.T) {
 	t.Parallel()
 	const ahead = 10 * time.Minute
-	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze, rollout.EventHalt: rollout.EventResume} {
+	for stop, end := range map[rollout.EventKind]rollout.EventKind{rollout.EventFreeze: rollout.EventUnfreeze,
+		rollout.EventHalt: rollout.EventResume} {
 		t.Run(string(stop), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: auto")
 			start := s.now.Truncate(time.Second)
-			at := func(second int) func(*promote.Command) { // what is said at a second of the forge's clock, and executed at once
-				return func(c *promote.Command) { c.Said, c.At = start.Add(ahead+time.Duration(second)*time.Second), s.now }
+			// what is said at a second of the forge's clock, and executed at once
+			at := func(second int) func(*promote.Command) {
+				return func(c *promote.Command) {
+					c.Said, c.At = start.Add(ahead+time.Duration(second)*time.Second),
+						s.now
+				}
 			}
 			s.look(nil, ordered(stop, "1", at(30)))
 			commit := s.release("one")
@@ -198,7 +216,8 @@ type slowServer struct {
 	left      bool
 }
 
-func (b *slowServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (b *slowServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	b.pushes++
 	if strings.HasPrefix(moves[0].Branch, "env/") {
 		b.interrupt()
@@ -207,8 +226,8 @@ func (b *slowServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitst
 	return b.Branches.Push(context.WithoutCancel(ctx), w, moves, o)
 }
 
-// A promotion that is interrupted while the server moves a branch waits for the answer, and pushes nothing else: when it ends, nothing moves any
-// more, so a freeze that interrupts it holds as soon as it is stored.
+// A promotion that is interrupted while the server moves a branch waits for the answer, and pushes nothing else: when
+// it ends, nothing moves any more, so a freeze that interrupts it holds as soon as it is stored.
 func TestInterruptedPromotionLeavesNoPush(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -263,13 +282,15 @@ type hangingServer struct {
 	begun bool
 }
 
-func (b *hangingServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (b *hangingServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	if !strings.HasPrefix(moves[0].Branch, "env/") {
 		return b.Branches.Push(ctx, w, moves, o)
 	}
 	b.begun = true
 	b.lost()
-	limit, cancel := context.WithTimeout(ctx, 5*time.Second) // with the grace period, it would be the limit that ends it
+	// with the grace period, it would be the limit that ends it
+	limit, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	<-limit.Done()
 	return nil, context.Cause(limit)
@@ -281,7 +302,8 @@ type meanwhileServer struct {
 	do func()
 }
 
-func (b *meanwhileServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (b *meanwhileServer) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	if do := b.do; do != nil && strings.HasPrefix(moves[0].Branch, "env/") {
 		b.do = nil
 		do()
@@ -289,8 +311,8 @@ func (b *meanwhileServer) Push(ctx context.Context, w *gitstore.Writer, moves []
 	return b.Branches.Push(ctx, w, moves, o)
 }
 
-// A freeze that another process stores after a promotion was decided, and before its push, holds: the push compares the records with those that
-// were decided on.
+// A freeze that another process stores after a promotion was decided, and before its push, holds: the push compares the
+// records with those that were decided on.
 func TestFreezeAfterADecisionHolds(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
@@ -312,7 +334,8 @@ func TestFreezeAfterADecisionHolds(t *testing.T) {
 	if err != nil || !frozen || s.runs() != before {
 		t.Fatalf("frozen: %t, prod runs %s, %s before: %v", frozen, s.runs(), before, err)
 	}
-	if last := list[len(list)-1]; len(last.Decision.Freezes) != 1 || !strings.Contains(last.Decision.WaitsFor, "frozen") {
+	if last := list[len(list)-1]; len(last.Decision.Freezes) != 1 ||
+		!strings.Contains(last.Decision.WaitsFor, "frozen") {
 		t.Errorf("the decision is %+v", last.Decision)
 	}
 }
@@ -347,7 +370,8 @@ func TestRewrittenTrunkAfterADecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := promote.Run(t.Context(), h.WithSource(b), promote.Request{Trunk: c, Now: s.now, Adapters: s.adapters()})
+	list, err := promote.Run(t.Context(), h.WithSource(b), promote.Request{Trunk: c, Now: s.now,
+		Adapters: s.adapters()})
 	if err != nil || b.listings < 2 || s.runs() != before {
 		t.Fatalf("%d listings, prod runs %s, %s before: %v", b.listings, s.runs(), before, err)
 	}

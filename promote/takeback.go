@@ -13,14 +13,15 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// without describes the state of an environment without the changes of the workspaces that alone are red, judged like a promotion to it. It
-// returns nil if no workspace alone is red.
+// without describes the state of an environment without the changes of the workspaces that alone are red, judged like a
+// promotion to it. It returns nil if no workspace alone is red.
 func (p *proposals) without(ctx context.Context, e fleet.Environment, s *rollout.Situation) (*rollout.Without, error) {
 	red, err := rollout.RedAlone(*s)
 	if err != nil || red == nil || s.Running.Foreign != "" {
 		return nil, err
 	}
-	t := &takeBack{proposals: p, environment: e, red: red, separation: newSeparation(p.hydrator.Store, red.Names, nil, p.states[e.Name])}
+	t := &takeBack{proposals: p, environment: e, red: red, separation: newSeparation(p.hydrator.Store, red.Names, nil,
+		p.states[e.Name])}
 	out := &rollout.Without{Workspaces: red.Names, From: s.Running.Tree}
 	switch out.Refused, err = t.prepare(ctx, s); {
 	case errors.Is(err, rollout.ErrNoTree), errors.Is(err, errNoObject):
@@ -53,7 +54,8 @@ type takeBack struct {
 	red         *rollout.RedWorkspaces
 }
 
-// prepare finds the state before the rollout and what the rollout changes in the workspaces. It returns why they cannot go back alone.
+// prepare finds the state before the rollout and what the rollout changes in the workspaces. It returns why they cannot
+// go back alone.
 func (t *takeBack) prepare(ctx context.Context, s *rollout.Situation) (string, error) {
 	past := t.past[t.environment.Name]
 	var err error
@@ -67,8 +69,10 @@ func (t *takeBack) prepare(ctx context.Context, s *rollout.Situation) (string, e
 		return "the rollout adds or removes clusters", nil
 	}
 	for _, c := range s.Clusters {
-		if before := t.before.Clusters[c.Name]; c.State != "retired" && c.Tree != c.Desired && c.Tree != before.String() {
-			return fmt.Sprintf("cluster %s runs neither the state before the rollout nor that of the rollout", c.Name), nil
+		if before := t.before.Clusters[c.Name]; c.State != "retired" && c.Tree != c.Desired &&
+			c.Tree != before.String() {
+			return fmt.Sprintf("cluster %s runs neither the state before the rollout nor that of the rollout", c.Name),
+				nil
 		}
 	}
 	read := past.read(ctx)
@@ -85,7 +89,8 @@ func (t *takeBack) prepare(ctx context.Context, s *rollout.Situation) (string, e
 	return "", nil
 }
 
-// judge applies to the state without the workspaces' changes what a promotion to it would have to pass. It returns why the state is refused.
+// judge applies to the state without the workspaces' changes what a promotion to it would have to pass. It returns why
+// the state is refused.
 func (t *takeBack) judge(ctx context.Context, tree gitstore.Hash, source rollout.Source) (string, error) {
 	for _, commit := range source.Commits() {
 		if _, known := t.trunk.commits[commit]; !known {
@@ -96,7 +101,8 @@ func (t *takeBack) judge(ctx context.Context, tree gitstore.Hash, source rollout
 	if err != nil || why != "" {
 		return why, err
 	}
-	for _, st := range []*branch.State{t.now, t.before} { // what the clusters run that the rollout has reached, and the others
+	// what the clusters run that the rollout has reached, and the others
+	for _, st := range []*branch.State{t.now, t.before} {
 		if why, err := t.deletes(ctx, st, tree); err != nil || why != "" {
 			return why, err
 		}
@@ -105,7 +111,8 @@ func (t *takeBack) judge(ctx context.Context, tree gitstore.Hash, source rollout
 		return "", nil
 	}
 	if state, why := t.policy(ctx, t.environment.Name, source); state != rollout.Green {
-		return strings.TrimSuffix(fmt.Sprintf("policy is %s for the state without %s: %s", state, rollout.Few(t.red.Names), why), ": "), nil
+		return strings.TrimSuffix(fmt.Sprintf("policy is %s for the state without %s: %s", state,
+			rollout.Few(t.red.Names), why), ": "), nil
 	}
 	return "", nil
 }

@@ -26,7 +26,8 @@ func (w *tenants) Statuses(_ context.Context, commit string) ([]rollout.Status, 
 	var out []rollout.Status
 	here := strings.Contains(w.Git("log", "-1", "--format=%B", commit), "Sluice-Environment: "+w.in) //nolint:contextcheck // the repository has the test's
 	for name := range strings.FieldsSeq(w.Git("ls-tree", "-r", "--name-only", commit)) {             //nolint:contextcheck // the same
-		one := rollout.Status{Name: "kustomization/" + rollout.ObjectName(strings.TrimPrefix(path.Dir(name), "workspaces/")) + "/x", State: "success"}
+		one := rollout.Status{Name: "kustomization/" + rollout.ObjectName(strings.TrimPrefix(path.Dir(name),
+			"workspaces/")) + "/x", State: "success"}
 		if w.red != "" && here && strings.Contains(w.Git("show", commit+":"+name), w.red) {
 			one.State = "failure"
 		}
@@ -41,9 +42,11 @@ const aloneByWorkspace = "mode: auto, onWorkspaceFailure: rollback, health: {com
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	w := &tenants{stage: newStage(t, aloneByWorkspace+", waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 1h}, {name: rest}]"), in: "prod"}
+	w := &tenants{stage: newStage(t, aloneByWorkspace+
+		", waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 1h}, {name: rest}]"), in: "prod"}
 	for _, team := range []string{"team-a", "team-b"} {
-		w.Write("workspaces/"+team+".yaml", tenantsKind+"Workspace\nmetadata: {name: "+team+"}\nspec: {clusters: {}, namespaces: ["+team+"]}\n")
+		w.Write("workspaces/"+team+".yaml", tenantsKind+"Workspace\nmetadata: {name: "+team+
+			"}\nspec: {clusters: {}, namespaces: ["+team+"]}\n")
 		w.app(team, "cart")
 	}
 	w.says("one", "team-a", "team-b")
@@ -54,10 +57,12 @@ func newTenants(t *testing.T) *tenants {
 // addStaging adds an environment between dev and prod, which lets workspaces fail alone.
 func (w *tenants) addStaging() {
 	w.T.Helper()
-	cluster := strings.NewReplacer("dev-1", "staging-1", "environment: dev", "environment: staging").Replace(w.Read("clusters/dev-1.yaml"))
+	cluster := strings.NewReplacer("dev-1", "staging-1", "environment: dev",
+		"environment: staging").Replace(w.Read("clusters/dev-1.yaml"))
 	w.Write("clusters/staging-1.yaml", cluster)
 	w.Write("sluice.yaml", strings.ReplaceAll(w.Read("sluice.yaml"), "    - name: prod\n      after: [dev]\n",
-		"    - name: staging\n      after: [dev]\n      promotion: {"+aloneByWorkspace+"}\n    - name: prod\n      after: [staging]\n"))
+		"    - name: staging\n      after: [dev]\n      promotion: {"+aloneByWorkspace+
+			"}\n    - name: prod\n      after: [staging]\n"))
 	w.Commit("staging")
 	w.hydrateThe("dev", "staging")
 	w.passes()
@@ -65,12 +70,14 @@ func (w *tenants) addStaging() {
 
 // app writes an app of a workspace, whose objects are in the folder m.
 func (w *tenants) app(team, name string) {
-	w.Write("workspaces/"+team+"/apps/"+name+"/app.yaml", tenantsKind+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
+	w.Write("workspaces/"+team+"/apps/"+name+"/app.yaml", tenantsKind+"App\nmetadata: {name: "+name+
+		"}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
 }
 
 // object writes an object of a workspace.
 func (w *tenants) object(team, name, text string) {
-	w.Write("workspaces/"+team+"/m/"+name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {says: "+text+"}\n")
+	w.Write("workspaces/"+team+"/m/"+name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+
+		"}\ndata: {says: "+text+"}\n")
 }
 
 // says commits a text to the objects of workspaces, and hydrates it.
@@ -130,7 +137,8 @@ func TestRedWorkspaceGoesBackAlone(t *testing.T) {
 	w := newTenants(t)
 	w.says("two", "team-a", "team-b")
 	w.red = "says: two"
-	w.Write("workspaces/team-b/m/cart.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {says: fine}\n")
+	w.Write("workspaces/team-b/m/cart.yaml",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {says: fine}\n")
 	w.says("fine")
 	w.pass(nil)
 	w.has("at once", "team-a", "cart", "cart", "one", "one")
@@ -145,7 +153,8 @@ func TestRedWorkspaceGoesBackAlone(t *testing.T) {
 		t.Errorf("the rollout is not complete: %+v", r)
 	}
 	message := w.Git("log", "-1", "--format=%B", "env/prod")
-	for _, part := range []string{"Roll workspace team-a on prod back to", "Sluice-Workspaces: team-a\n", "Sluice-Apps: team-a/cart\n", "Sluice-Taken-Back: only workspace team-a is red"} {
+	for _, part := range []string{"Roll workspace team-a on prod back to", "Sluice-Workspaces: team-a\n",
+		"Sluice-Apps: team-a/cart\n", "Sluice-Taken-Back: only workspace team-a is red"} {
 		wants(t, "the commit", []string{message}, part)
 	}
 	if strings.Contains(message, "Sluice-Rollback") {
@@ -235,7 +244,8 @@ func TestObjectMovesInsideAWorkspace(t *testing.T) {
 	w.has("a repair", "team-a", "basket", "cart", "three", "three")
 }
 
-// halts checks that a red workspace halts prod, and that the cluster which the rollout has not reached keeps what it has.
+// halts checks that a red workspace halts prod, and that the cluster which the rollout has not reached keeps what it
+// has.
 func (w *tenants) halts(says string, change func(*promote.Request)) {
 	w.T.Helper()
 	before := w.Git("rev-parse", "cluster/prod-us-1")
@@ -313,7 +323,8 @@ func TestRedWorkspaceThatDidNotChange(t *testing.T) {
 	w.halts("the rollout does not change workspace team-a on prod-eu-1", nil)
 }
 
-// dying is a process that ends when it moves a branch, after env/prod is due to move. The other branches of that push move.
+// dying is a process that ends when it moves a branch, after env/prod is due to move. The other branches of that push
+// move.
 type dying struct {
 	gitstore.Branches
 	at  string
@@ -322,7 +333,8 @@ type dying struct {
 
 var errDies = errors.New("the process ends")
 
-func (d *dying) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (d *dying) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	d.due = d.due || slices.ContainsFunc(moves, func(m gitstore.Move) bool { return m.Branch == "env/prod" })
 	left := slices.DeleteFunc(slices.Clone(moves), func(m gitstore.Move) bool { return m.Branch == d.at })
 	if !d.due || len(left) == len(moves) {
@@ -347,18 +359,21 @@ func (w *tenants) interrupt(at string) {
 	a := w.adapters()
 	a.Statuses = w
 	h = h.WithBranches(&dying{Branches: h.Branches, at: at})
-	if _, err := promote.Look(w.T.Context(), h, promote.Request{Trunk: c, Now: w.now, Adapters: a}); !errors.Is(err, errDies) {
+	if _, err := promote.Look(w.T.Context(), h, promote.Request{Trunk: c, Now: w.now, Adapters: a}); !errors.Is(err,
+		errDies) {
 		w.T.Fatal(err)
 	}
 }
 
-// A run that ends after it moved branches, or some of them, is continued by the next one. Nothing reaches the other clusters before the canary bakes.
+// A run that ends after it moved branches, or some of them, is continued by the next one. Nothing reaches the other
+// clusters before the canary bakes.
 func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
 	}
 	t.Parallel()
-	for name, refused := range map[string]string{"before the record": "sluice/state", "before a cluster": "cluster/prod-eu-1", "before all": "env/prod"} {
+	for name, refused := range map[string]string{"before the record": "sluice/state",
+		"before a cluster": "cluster/prod-eu-1", "before all": "env/prod"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTenants(t)
@@ -375,14 +390,16 @@ func TestInterruptedReturnOfAWorkspace(t *testing.T) {
 			last := w.passes()
 			w.has("then", "team-a", "cart", "cart", "one", "one")
 			w.has("then", "team-b", "cart", "cart", "fine", "fine")
-			if holds := last.Decision.Record.Holds; len(holds) != 1 || !slices.Equal(holds[0].Workspaces, []string{"team-a"}) {
+			if holds := last.Decision.Record.Holds; len(holds) != 1 ||
+				!slices.Equal(holds[0].Workspaces, []string{"team-a"}) {
 				t.Errorf("the holds are %+v", holds)
 			}
 		})
 	}
 }
 
-// What the workspace's changes add and other objects need cannot go with them: the cluster would delete these objects as well.
+// What the workspace's changes add and other objects need cannot go with them: the cluster would delete these objects
+// as well.
 func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -394,15 +411,19 @@ func TestWorkspaceGoesBackWithWhatOthersNeed(t *testing.T) {
 		thing     = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: one}\n"
 	)
 	for name, c := range map[string]struct{ add, needs, says string }{
-		"a namespace that had the app before": {add: namespace, says: "Namespace team-a on prod-edge-1 would go as well, and ConfigMap cart needs it"},
-		"a kind that another workspace has":   {add: kind, needs: thing, says: "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it"},
-		"a kind that nobody else has":         {add: kind},
+		"a namespace that had the app before": {add: namespace,
+			says: "Namespace team-a on prod-edge-1 would go as well, and ConfigMap cart needs it"},
+		"a kind that another workspace has": {add: kind, needs: thing,
+			says: "CustomResourceDefinition things.example.com on prod-edge-1 would go as well, and Thing one needs it"},
+		"a kind that nobody else has": {add: kind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newTenants(t)
-			w.Write("workspaces/team-a.yaml", tenantsKind+"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [Namespace, CustomResourceDefinition.apiextensions.k8s.io]}}\n")
-			w.Write("workspaces/team-b.yaml", tenantsKind+"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
+			w.Write("workspaces/team-a.yaml", tenantsKind+
+				"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], kinds: {clusterScoped: [Namespace, CustomResourceDefinition.apiextensions.k8s.io]}}\n")
+			w.Write("workspaces/team-b.yaml", tenantsKind+
+				"Workspace\nmetadata: {name: team-b}\nspec: {clusters: {}, namespaces: [team-b], kinds: {allow: [\"*\", \"*.example.com\"]}}\n")
 			w.says("one", "team-b")
 			w.passes()
 			w.Write("workspaces/team-a/m/added.yaml", c.add)
@@ -436,7 +457,8 @@ func TestRollbackWithoutTheRecordOfARedWorkspace(t *testing.T) {
 	w.pass(nil)
 	w.has("back", "team-a", "cart", "cart", "one", "one")
 	w.Git("update-ref", "-d", "refs/heads/sluice/state")
-	_, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w }, ordered(rollout.EventRollback, "back", nil))
+	_, refused := w.look(func(r *promote.Request) { r.Adapters.Statuses = w },
+		ordered(rollout.EventRollback, "back", nil))
 	if len(refused) > 0 {
 		t.Fatal(refused)
 	}

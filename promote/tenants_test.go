@@ -10,15 +10,19 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// tenants adds two workspaces to the stage, each with an app that prod runs, and changes the apps of both in dev. team-a names zoe, and the team
-// leads, as its approvers.
+// tenants adds two workspaces to the stage, each with an app that prod runs, and changes the apps of both in dev.
+// team-a names zoe, and the team leads, as its approvers.
 func (s *stage) tenants(count string) {
 	s.T.Helper()
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
-	for name, approvers := range map[string]string{"team-a": "approvers: {users: [zoe], teams: [leads]" + count + "}, ", "team-b": ""} {
-		s.Write("workspaces/"+name+".yaml", base+"Workspace\nmetadata: {name: "+name+"}\nspec: {"+approvers+"clusters: {}, namespaces: ["+name+"]}\n")
-		s.Write("workspaces/"+name+"/apps/cart/app.yaml", base+"App\nmetadata: {name: cart}\nspec: {namespace: "+name+", placement: {}, source: {manifests: {path: m}}}\n")
-		s.Write("workspaces/"+name+"/m/cart.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {a: one}\n")
+	for name, approvers := range map[string]string{"team-a": "approvers: {users: [zoe], teams: [leads]" + count + "}, ",
+		"team-b": ""} {
+		s.Write("workspaces/"+name+".yaml", base+"Workspace\nmetadata: {name: "+name+"}\nspec: {"+approvers+
+			"clusters: {}, namespaces: ["+name+"]}\n")
+		s.Write("workspaces/"+name+"/apps/cart/app.yaml", base+"App\nmetadata: {name: cart}\nspec: {namespace: "+name+
+			", placement: {}, source: {manifests: {path: m}}}\n")
+		s.Write("workspaces/"+name+"/m/cart.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {a: one}\n")
 	}
 	s.Commit("tenants")
 	s.hydrateThe("dev", "prod")
@@ -28,7 +32,8 @@ func (s *stage) tenants(count string) {
 func (s *stage) changeTenants(text string) {
 	s.T.Helper()
 	for _, name := range []string{"team-a", "team-b"} {
-		s.Write("workspaces/"+name+"/m/cart.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {a: "+text+"}\n")
+		s.Write("workspaces/"+name+"/m/cart.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cart}\ndata: {a: "+text+"}\n")
 	}
 	s.Commit(text)
 	s.hydrateThe("dev")
@@ -56,7 +61,8 @@ func (s *stage) has(workspace, text string) bool {
 // The approvers of a workspace approve a promotion of its apps, and of nothing else.
 func TestApproversOfAWorkspace(t *testing.T) {
 	t.Parallel()
-	for name, who := range map[string]string{"a user": "zoe", "a member of a team": "lea", "an approver of the environment": "mia"} {
+	for name, who := range map[string]string{"a user": "zoe", "a member of a team": "lea",
+		"an approver of the environment": "mia"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: manual, approvers: {users: [mia], count: 1}")
@@ -86,19 +92,35 @@ func TestApproversOfAWorkspaceGetNoOtherRight(t *testing.T) {
 		say  promote.Command
 		want string
 	}{
-		{"the other workspace", ordered(rollout.EventPromote, "1", ofWorkspaces("team-b")), says(rollout.EventApprove, "1a", "zoe", nil), "zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"},
-		{"both", ordered(rollout.EventPromote, "2", ofWorkspaces("team-a", "team-b")), says(rollout.EventApprove, "2a", "zoe", nil), "zoe is not among the approvers of prod"},
-		{"everything", ordered(rollout.EventPromote, "3", nil), says(rollout.EventApprove, "3a", "lea", nil), "lea is not among the approvers of prod"},
-		{"with another app", ordered(rollout.EventPromote, "4", func(c *promote.Command) { c.Workspaces, c.Apps = []string{"team-a"}, []string{"shop"} }), says(rollout.EventApprove, "4a", "zoe", nil), "zoe is not among"},
-		{"overtaking gates", ordered(rollout.EventPromote, "5", func(c *promote.Command) { c.Workspaces, c.Now = []string{"team-a"}, true }), says(rollout.EventApprove, "5a", "zoe", nil), "zoe is not among"},
-		{"a stranger", ordered(rollout.EventPromote, "6", ofWorkspaces("team-a")), says(rollout.EventApprove, "6a", "eve", nil), "eve is not among the approvers of prod; eve is not among the approvers of workspace team-a either"},
-		{"a promotion of its own", ordered(rollout.EventPromote, "7", ofWorkspaces("team-a")), says(rollout.EventPromote, "7a", "zoe", ofWorkspaces("team-a")), "zoe the right to promote"},
-		{"a rollback", ordered(rollout.EventPromote, "8", ofWorkspaces("team-a")), says(rollout.EventRollback, "8a", "zoe", ofWorkspaces("team-a")), "zoe the right to rollback"},
+		{"the other workspace", ordered(rollout.EventPromote, "1", ofWorkspaces("team-b")),
+			says(rollout.EventApprove, "1a", "zoe", nil),
+			"zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"},
+		{"both", ordered(rollout.EventPromote, "2", ofWorkspaces("team-a", "team-b")),
+			says(rollout.EventApprove, "2a", "zoe", nil), "zoe is not among the approvers of prod"},
+		{"everything", ordered(rollout.EventPromote, "3", nil), says(rollout.EventApprove, "3a", "lea", nil),
+			"lea is not among the approvers of prod"},
+		{"with another app", ordered(rollout.EventPromote, "4", func(c *promote.Command) {
+			c.Workspaces,
+				c.Apps = []string{"team-a"}, []string{"shop"}
+		}), says(rollout.EventApprove, "4a", "zoe", nil),
+			"zoe is not among"},
+		{"overtaking gates", ordered(rollout.EventPromote, "5", func(c *promote.Command) {
+			c.Workspaces,
+				c.Now = []string{"team-a"}, true
+		}), says(rollout.EventApprove, "5a", "zoe", nil), "zoe is not among"},
+		{"a stranger", ordered(rollout.EventPromote, "6", ofWorkspaces("team-a")),
+			says(rollout.EventApprove, "6a", "eve", nil),
+			"eve is not among the approvers of prod; eve is not among the approvers of workspace team-a either"},
+		{"a promotion of its own", ordered(rollout.EventPromote, "7", ofWorkspaces("team-a")),
+			says(rollout.EventPromote, "7a", "zoe", ofWorkspaces("team-a")), "zoe the right to promote"},
+		{"a rollback", ordered(rollout.EventPromote, "8", ofWorkspaces("team-a")),
+			says(rollout.EventRollback, "8a", "zoe", ofWorkspaces("team-a")), "zoe the right to rollback"},
 	} {
 		if _, refused := s.look(nil, c.ask); len(refused) > 0 {
 			t.Fatalf("%s: the refused is %v", c.what, refused)
 		}
-		if _, refused := s.look(nil, c.say); !slices.ContainsFunc(refused, func(why string) bool { return strings.Contains(why, c.want) }) {
+		if _, refused := s.look(nil, c.say); !slices.ContainsFunc(refused,
+			func(why string) bool { return strings.Contains(why, c.want) }) {
 			t.Errorf("%s: refused %q, want %q", c.what, refused, c.want)
 		}
 		if s.has("team-a", "two") || s.has("team-b", "two") {
@@ -107,7 +129,8 @@ func TestApproversOfAWorkspaceGetNoOtherRight(t *testing.T) {
 	}
 }
 
-// An approval of a workspace's approver ends with the request: it does not count for a later one that brings more, on a command line neither.
+// An approval of a workspace's approver ends with the request: it does not count for a later one that brings more, on a
+// command line neither.
 func TestApprovalOfAWorkspaceEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {users: [mia], count: 1}")
@@ -123,39 +146,47 @@ func TestApprovalOfAWorkspaceEndsWithItsRequest(t *testing.T) {
 	}
 	_, refused = s.look(nil, ordered(rollout.EventApprove, "2a", func(c *promote.Command) { c.By = "zoe" }))
 	wants(t, "refused", refused, "zoe is not among the approvers of prod in sluice.yaml")
-	s.look(nil, ordered(rollout.EventPromote, "3", ofWorkspaces("team-a")), says(rollout.EventApprove, "3a", "zoe", nil), says(rollout.EventApprove, "3b", "mia", nil))
+	s.look(nil, ordered(rollout.EventPromote, "3", ofWorkspaces("team-a")),
+		says(rollout.EventApprove, "3a", "zoe", nil), says(rollout.EventApprove, "3b", "mia", nil))
 	if !s.has("team-a", "two") || s.has("team-b", "two") {
 		t.Error("zoe and mia approved team-a")
 	}
 }
 
-// Where the environment names nobody, those who have the right approve; an approver of the workspace does, too, for the workspace alone.
+// Where the environment names nobody, those who have the right approve; an approver of the workspace does, too, for the
+// workspace alone.
 func TestApproversOfAWorkspaceBesideRights(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {count: 1}, rights: [{verbs: [promote, approve], users: [mia, noor]}]")
 	s.tenants("")
 	s.look(nil, ordered(rollout.EventPromote, "1", nil))
-	if _, refused := s.look(nil, says(rollout.EventApprove, "1a", "zoe", nil)); len(refused) == 0 || s.has("team-a", "two") {
+	if _, refused := s.look(nil, says(rollout.EventApprove, "1a", "zoe", nil)); len(refused) == 0 ||
+		s.has("team-a", "two") {
 		t.Fatal("zoe approved everything")
 	}
-	s.look(nil, ordered(rollout.EventPromote, "2", ofWorkspaces("team-a")), says(rollout.EventApprove, "2a", "zoe", nil))
+	s.look(nil, ordered(rollout.EventPromote, "2", ofWorkspaces("team-a")),
+		says(rollout.EventApprove, "2a", "zoe", nil))
 	if !s.has("team-a", "two") || s.has("team-b", "two") {
 		t.Error("zoe approved team-a")
 	}
 	s.changeTenants("three")
-	s.look(nil, ordered(rollout.EventPromote, "3", ofWorkspaces("team-a")), says(rollout.EventApprove, "3a", "noor", nil))
+	s.look(nil, ordered(rollout.EventPromote, "3", ofWorkspaces("team-a")),
+		says(rollout.EventApprove, "3a", "noor", nil))
 	if !s.has("team-a", "three") {
 		t.Error("noor approved team-a")
 	}
 }
 
-// The approval of a workspace's approver is not one of a later request that overtakes gates, although it was for the same tree.
+// The approval of a workspace's approver is not one of a later request that overtakes gates, although it was for the
+// same tree.
 func TestApprovalOfAWorkspaceOvertakesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, bake: 10h, approvers: {count: 1}, rights: [{verbs: [promote, approve, now], users: [mia, noor]}]")
 	s.tenants("")
-	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", ofWorkspaces("team-a")), says(rollout.EventApprove, "1a", "zoe", nil))
-	last, more := s.look(nil, ordered(rollout.EventPromote, "2", func(c *promote.Command) { c.Workspaces, c.Now = []string{"team-a"}, true }))
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", ofWorkspaces("team-a")),
+		says(rollout.EventApprove, "1a", "zoe", nil))
+	last, more := s.look(nil, ordered(rollout.EventPromote, "2",
+		func(c *promote.Command) { c.Workspaces, c.Now = []string{"team-a"}, true }))
 	if len(refused)+len(more) > 0 || s.has("team-a", "two") || !strings.Contains(last.Decision.WaitsFor, "0 of 1") {
 		t.Fatalf("%v %v: zoe's approval counts for --now: %s", refused, more, last.Decision.WaitsFor)
 	}
@@ -170,19 +201,23 @@ func TestFormerApproverOfAWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {count: 1}, rights: [{verbs: [promote, approve], users: [mia, noor]}]")
 	s.tenants(", count: 2")
-	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", ofWorkspaces("team-a")), says(rollout.EventApprove, "1a", "zoe", nil))
+	_, refused := s.look(nil, ordered(rollout.EventPromote, "1", ofWorkspaces("team-a")),
+		says(rollout.EventApprove, "1a", "zoe", nil))
 	if len(refused) > 0 {
 		t.Fatal(refused)
 	}
-	s.Write("workspaces/team-a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Workspace\nmetadata: {name: team-a}\nspec: {approvers: {users: [yan], count: 2}, clusters: {}, namespaces: [team-a]}\n")
+	s.Write("workspaces/team-a.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: Workspace\nmetadata: {name: team-a}\nspec: {approvers: {users: [yan], count: 2}, clusters: {}, namespaces: [team-a]}\n")
 	s.Commit("zoe leaves")
 	last, refused := s.look(nil, says(rollout.EventApprove, "1b", "noor", nil))
 	if len(refused) > 0 || s.has("team-a", "two") || !strings.Contains(last.Decision.WaitsFor, "1 of 2: noor") {
-		t.Errorf("%v: %s: zoe's approval counts although the workspace no longer names her", refused, last.Decision.WaitsFor)
+		t.Errorf("%v: %s: zoe's approval counts although the workspace no longer names her", refused,
+			last.Decision.WaitsFor)
 	}
 }
 
-// Approvers are read from the declaration on the trunk of the fleet: what a workspace writes into its own folder is no declaration.
+// Approvers are read from the declaration on the trunk of the fleet: what a workspace writes into its own folder is no
+// declaration.
 func TestAWorkspaceNamesNoApprovers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual, approvers: {users: [mia], count: 1}")
@@ -193,7 +228,8 @@ func TestAWorkspaceNamesNoApprovers(t *testing.T) {
 	s.Commit("eve approves")
 	s.hydrateThe("dev")
 	s.look(nil, ordered(rollout.EventPromote, "1", ofWorkspaces("team-b")))
-	if _, refused := s.look(nil, says(rollout.EventApprove, "1a", "eve", nil)); len(refused) == 0 || s.has("team-b", "two") {
+	if _, refused := s.look(nil, says(rollout.EventApprove, "1a", "eve", nil)); len(refused) == 0 ||
+		s.has("team-b", "two") {
 		t.Error("eve approved what she wrote herself")
 	}
 	s.Write("workspaces/team-b/apps/more/app.yaml", own)
@@ -215,7 +251,8 @@ func TestPartOfAFirstPromotion(t *testing.T) {
 	for _, name := range []string{"env/prod", "cluster/prod-eu-1", "cluster/prod-us-1", "cluster/prod-edge-1"} {
 		s.Git("branch", "-D", name)
 	}
-	for _, part := range []func(*promote.Command){ofWorkspaces("team-a"), func(c *promote.Command) { c.Apps = []string{"shop"} }} {
+	for _, part := range []func(*promote.Command){ofWorkspaces("team-a"),
+		func(c *promote.Command) { c.Apps = []string{"shop"} }} {
 		_, refused := s.look(nil, ordered(rollout.EventPromote, "p", part))
 		wants(t, "refused", refused, "prod runs nothing yet, so it cannot take only some apps")
 	}

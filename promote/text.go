@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// WriteText writes what an environment runs, what is held back, how far its rollout is, and what it waits for. prefix begins the
-// commands that the text advises: "sluice" or "/sluice". Control characters are escaped.
+// WriteText writes what an environment runs, what is held back, how far its rollout is, and what it waits for. prefix
+// begins the commands that the text advises: "sluice" or "/sluice". Control characters are escaped.
 func (e *Status) WriteText(w io.Writer, prefix string) {
 	t := &textWriter{w: w}
 	t.head(e)
@@ -32,7 +32,8 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 	d := &e.Decision
 	if h := d.Record.Halt; h != nil {
-		t.line("halted", fmt.Sprintf("by %s since %s%s", cmp.Or(h.By, "Sluice"), rollout.Stamp(h.At), rollout.Because(h.Reason)))
+		t.line("halted", fmt.Sprintf("by %s since %s%s", cmp.Or(h.By, "Sluice"), rollout.Stamp(h.At),
+			rollout.Because(h.Reason)))
 	}
 	for _, h := range d.Record.Holds {
 		t.line("held", h.String())
@@ -40,7 +41,8 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 	t.line("left out", leftOut(d.LeftOut))
 	for _, f := range d.Freezes {
-		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
+		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f,
+			freezeEnd(f, e.Environment, prefix)))
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
 		if g.Name == rollout.GateBranch && foreign {
@@ -52,7 +54,8 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 	if len(d.Waves) > 1 {
 		for _, v := range d.Waves {
-			t.line("wave", fmt.Sprintf("%s: %s, %d of %d clusters%s", v.Name, v.State, v.Moved, v.Total, parenthesis(v.Reason)))
+			t.line("wave", fmt.Sprintf("%s: %s, %d of %d clusters%s", v.Name, v.State, v.Moved, v.Total,
+				parenthesis(v.Reason)))
 		}
 	}
 	for _, s := range d.Silent {
@@ -91,7 +94,8 @@ func leftOut(workspaces []string) string {
 	if len(workspaces) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: red in an environment before; changes follow after the bake there", rollout.Scope{Workspaces: workspaces})
+	return fmt.Sprintf("%s: red in an environment before; changes follow after the bake there",
+		rollout.Scope{Workspaces: workspaces})
 }
 
 // freezeEnd returns the command that ends a freeze.
@@ -108,7 +112,8 @@ func (p *Plan) write(t *textWriter) {
 		return
 	}
 	t.line("plan", fmt.Sprintf("tree %s; %s on %s: %d added, %d changed, %d removed", p.Tree,
-		hydrate.Count(p.Added+p.Changed+p.Removed, "object"), hydrate.Count(len(p.Clusters), "cluster"), p.Added, p.Changed, p.Removed))
+		hydrate.Count(p.Added+p.Changed+p.Removed, "object"), hydrate.Count(len(p.Clusters), "cluster"), p.Added,
+		p.Changed, p.Removed))
 	for _, c := range p.Commits {
 		t.line("", c)
 	}

@@ -12,7 +12,8 @@ import (
 // run gives prod's status after promotion.Run with a command, and the status as text.
 func (s *stage) run(change func(*promote.Request), commands ...promote.Command) (promote.Status, string) {
 	s.T.Helper()
-	r := promote.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters(), CommandPrefix: "sluice"}
+	r := promote.Request{Trunk: s.tip(), Commands: commands, Now: s.now, Adapters: s.adapters(),
+		CommandPrefix: "sluice"}
 	if change != nil {
 		change(&r)
 	}
@@ -26,7 +27,8 @@ func (s *stage) run(change func(*promote.Request), commands ...promote.Command) 
 	return *last, text.String()
 }
 
-// TestForeignCommitNamesTheNextStep: the status says once what somebody did, and has the commands to copy. They lead out.
+// TestForeignCommitNamesTheNextStep: the status says once what somebody did, and has the commands to copy. They lead
+// out.
 func TestForeignCommitNamesTheNextStep(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: manual")
@@ -38,9 +40,11 @@ func TestForeignCommitNamesTheNextStep(t *testing.T) {
 		s.Git("commit", "-q", "-m", "by hand")
 		s.Git("switch", "-q", "main")
 	}
-	for name, c := range map[string]rollout.EventKind{"promote": rollout.EventPromote, "rollback": rollout.EventRollback} {
+	for name, c := range map[string]rollout.EventKind{"promote": rollout.EventPromote,
+		"rollback": rollout.EventRollback} {
 		_, text := s.run(func(r *promote.Request) { r.DryRun = true }, ordered(c, name, nil))
-		if n := strings.Count(text, "`sluice hydrate --env prod --commit "+commit[:10]+" --overwrite-foreign`"); n != 1 {
+		if n := strings.Count(text, "`sluice hydrate --env prod --commit "+commit[:10]+
+			" --overwrite-foreign`"); n != 1 {
 			t.Errorf("%s: the status names the command %d times:\n%s", name, n, text)
 		}
 		if c == rollout.EventPromote {

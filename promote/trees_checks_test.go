@@ -133,7 +133,8 @@ func (w *trees) rendering(commit string) (map[string]string, error) {
 		return nil, err
 	}
 	defer func() { _ = writer.Close() }() // nothing of it is kept
-	result, err := w.h.RenderCommit(w.ctx, hydrate.CommitRequest{Environment: "prod", Commit: w.trunk[i], State: branch.NewState("env/prod"), All: true}, writer)
+	result, err := w.h.RenderCommit(w.ctx, hydrate.CommitRequest{Environment: "prod", Commit: w.trunk[i],
+		State: branch.NewState("env/prod"), All: true}, writer)
 	if err != nil {
 		return nil, err
 	}
@@ -176,10 +177,12 @@ func (w *trees) moved(before, now *snapshot) error {
 	return nil
 }
 
-// wentBack is invariant 2: a rollback moves nothing outside its scope. Clusters whose rollout it stops keep what they run.
+// wentBack is invariant 2: a rollback moves nothing outside its scope. Clusters whose rollout it stops keep what they
+// run.
 func (w *trees) wentBack(before, now *snapshot) error {
 	list := func(key string) []string {
-		return slices.DeleteFunc(strings.Split(branch.Trailer(now.env.Message, key), ", "), func(s string) bool { return s == "" })
+		return slices.DeleteFunc(strings.Split(branch.Trailer(now.env.Message, key), ", "),
+			func(s string) bool { return s == "" })
 	}
 	clusters, apps := list(branch.TrailerClusters), list(branch.TrailerApps)
 	switch {
@@ -195,10 +198,12 @@ func (w *trees) wentBack(before, now *snapshot) error {
 		named := len(clusters) == 0 || slices.Contains(clusters, cluster)
 		inScope := named && (len(apps) == 0 || slices.Contains(apps, app))
 		if !inScope && now.desired[key] != before.desired[key] && now.desired[key] != before.running[key] {
-			return fmt.Errorf("invariant 2: %s is outside of the rollback of %v %v, and is another one in env/prod", key, clusters, apps)
+			return fmt.Errorf("invariant 2: %s is outside of the rollback of %v %v, and is another one in env/prod",
+				key, clusters, apps)
 		}
 		if !inScope && now.running[key] != before.running[key] {
-			return fmt.Errorf("invariant 2: %s is outside of the rollback of %v %v, and its branch moved", key, clusters, apps)
+			return fmt.Errorf("invariant 2: %s is outside of the rollback of %v %v, and its branch moved", key,
+				clusters, apps)
 		}
 		if was := before.desired[key]; now.desired[key] != was {
 			if w.bad[key] == nil {
@@ -226,7 +231,8 @@ func (w *trees) verified() error {
 		case verify.StatusBehind:
 			w.done["behind as planned"]++
 		default:
-			return fmt.Errorf("invariant 5, verify is clean: %s %s %v %v", v.Status, v.Reason, v.Differences, v.Failures)
+			return fmt.Errorf("invariant 5, verify is clean: %s %s %v %v", v.Status, v.Reason, v.Differences,
+				v.Failures)
 		}
 	}
 	return nil
@@ -258,7 +264,8 @@ func (w *trees) arrive() error {
 		if err != nil {
 			return err
 		}
-		behind := slices.ContainsFunc(slices.Collect(maps.Keys(now.desired)), func(key string) bool { return now.desired[key] != now.running[key] })
+		behind := slices.ContainsFunc(slices.Collect(maps.Keys(now.desired)),
+			func(key string) bool { return now.desired[key] != now.running[key] })
 		if now.source.Equal(rollout.Source{Commit: latest}) && !behind {
 			w.done["arrived"]++
 			return w.verified()
@@ -284,5 +291,6 @@ func (w *trees) arrive() error {
 			return err
 		}
 	}
-	return fmt.Errorf("invariant 4, an environment whose gates pass gets where it should: prod never arrives at %.8s", latest)
+	return fmt.Errorf("invariant 4, an environment whose gates pass gets where it should: prod never arrives at %.8s",
+		latest)
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// TestModelOnTrees plays random histories with the real code on real repositories: it renders, commits, pushes and reads the
-// branches and records of a small fleet. After every pass it checks the invariants of docs/promotion-model.md against the trees
-// on the branches. TestModel of package promote plays many more histories on simulated trees. A history that fails is shrunk;
-// SLUICE_MODEL_SEED repeats one.
+// TestModelOnTrees plays random histories with the real code on real repositories: it renders, commits, pushes and
+// reads the branches and records of a small fleet. After every pass it checks the invariants of docs/promotion-model.md
+// against the trees on the branches. TestModel of package promote plays many more histories on simulated trees. A
+// history that fails is shrunk; SLUICE_MODEL_SEED repeats one.
 func TestModelOnTrees(t *testing.T) {
 	t.Parallel()
 	first, count := 1, 60
@@ -56,7 +56,8 @@ func TestModelOnTrees(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories: %v", count, done)
-	for _, k := range []string{"promoted", "rollback of all", "rollback of clusters", "rollback of apps", "moved late", "held", "halt", "request", "arrived", "verified", "behind as planned"} {
+	for _, k := range []string{"promoted", "rollback of all", "rollback of clusters", "rollback of apps", "moved late",
+		"held", "halt", "request", "arrived", "verified", "behind as planned"} {
 		if done[k] == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
 		}
@@ -120,18 +121,24 @@ func newTrees(t *testing.T, seed uint64) (*trees, error) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 17))
 	w := &trees{
-		ctx: t.Context(), r: r, now: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), versions: map[string]int{}, red: map[string]bool{},
+		ctx: t.Context(), r: r, now: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), versions: map[string]int{},
+		red:      map[string]bool{},
 		rendered: map[string]map[string]string{}, bad: map[string]map[string]bool{}, done: map[string]int{},
 	}
 	mode := choose(r, "auto", "auto", "manual", "request")
 	w.manual = mode == "manual"
-	options := "mode: " + mode + ", health: {commitStatuses: [sync]}, waves: [{name: canary, clusters: {matchLabels: {cluster: p0}}, bake: " + choose(r, "0s", "30m") +
-		"}, {name: half, count: 2}, {name: rest}]" + choose(r, "", ", onFailure: rollback", ", onFailure: halt") + choose(r, "", ", bake: 20m") +
-		choose(r, "", `, windows: [{from: "06:00", to: "22:00"}]`) + choose(r, "", ", approvers: {users: [ann, bob], count: 1}")
+	options := "mode: " + mode +
+		", health: {commitStatuses: [sync]}, waves: [{name: canary, clusters: {matchLabels: {cluster: p0}}, bake: " +
+		choose(r, "0s", "30m") +
+		"}, {name: half, count: 2}, {name: rest}]" + choose(r, "", ", onFailure: rollback", ", onFailure: halt") +
+		choose(r, "", ", bake: 20m") +
+		choose(r, "", `, windows: [{from: "06:00", to: "22:00"}]`) +
+		choose(r, "", ", approvers: {users: [ann, bob], count: 1}")
 	w.graph = "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: model}\nspec:\n  trunk: main\n  environments:\n    - name: dev\n    - name: prod\n      after: [dev]\n      promotion: {" + options + "}\n"
 	w.logf("%s", options)
 	w.dir = t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", "--bare", "-b", "main", w.dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", "--bare", "-b", "main",
+		w.dir).CombinedOutput(); err != nil {
 		return w, fmt.Errorf("git init: %w: %s", err, out)
 	}
 	store, err := gitstore.Open(t.Context(), gitstore.Options{Dir: w.dir})
@@ -139,7 +146,8 @@ func newTrees(t *testing.T, seed uint64) (*trees, error) {
 		return w, err
 	}
 	w.h = hydrate.New(hydrate.Config{
-		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: hydratetest.Offline{}, Jobs: 1, Version: "test",
+		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+		Archives: hydratetest.Offline{}, Jobs: 1, Version: "test",
 	})
 	return w, w.release("dev", "prod")
 }
@@ -191,11 +199,13 @@ func (w *trees) commit(environments ...string) error {
 		parent = w.trunk[n-1].Hash
 	}
 	who := gitstore.Signature{Name: "A", Email: "a@example.com", When: w.now}
-	hash, err := branch.Commit{Tree: tree, Parent: parent, Author: who, Committer: who, Subject: fmt.Sprint("versions ", w.versions)}.Write(writer)
+	hash, err := branch.Commit{Tree: tree, Parent: parent, Author: who, Committer: who,
+		Subject: fmt.Sprint("versions ", w.versions)}.Write(writer)
 	if err != nil {
 		return err
 	}
-	if _, err := w.h.Branches.Push(w.ctx, writer, []gitstore.Move{{Branch: "main", Old: parent, New: hash}}, gitstore.PushOptions{}); err != nil {
+	if _, err := w.h.Branches.Push(w.ctx, writer, []gitstore.Move{{Branch: "main", Old: parent, New: hash}},
+		gitstore.PushOptions{}); err != nil {
 		return err
 	}
 	c, err := w.h.Store.Commit(w.ctx, hash)
@@ -275,7 +285,8 @@ func (w *trees) step() error {
 	case 6, 7, 8:
 		return w.passes(1, w.command(rollout.EventRollback, cluster))
 	case 9: // two people at once
-		return w.late(w.command(rollout.EventRollback, cluster), w.command(rollout.EventRollback, treeClusters[w.r.IntN(4)]))
+		return w.late(w.command(rollout.EventRollback, cluster),
+			w.command(rollout.EventRollback, treeClusters[w.r.IntN(4)]))
 	case 10:
 		return w.late(w.command(rollout.EventPromote, cluster), w.command(rollout.EventHalt, cluster))
 	case 11:
@@ -323,7 +334,8 @@ func (w *trees) merge(open promote.MergeRequest, refuse bool) error {
 		return err
 	}
 	defer func() { _ = writer.Close() }() // nothing is written
-	if _, err := w.h.Branches.Push(w.ctx, writer, []gitstore.Move{{Branch: open.To, Old: refs[open.To], New: head}}, gitstore.PushOptions{}); err != nil {
+	if _, err := w.h.Branches.Push(w.ctx, writer, []gitstore.Move{{Branch: open.To, Old: refs[open.To], New: head}},
+		gitstore.PushOptions{}); err != nil {
 		return err
 	}
 	w.logf("merge request merged: %s", open.Title)
@@ -389,8 +401,8 @@ func (w *trees) passes(count int, commands ...promote.Command) error {
 	return nil
 }
 
-// late is a pass that another one overtakes between its reading and its acting. It must lose, or change nothing that the other
-// one decided.
+// late is a pass that another one overtakes between its reading and its acting. It must lose, or change nothing that
+// the other one decided.
 func (w *trees) late(first, second promote.Command) error {
 	before, err := w.read()
 	if err != nil {
@@ -421,7 +433,8 @@ func (w *trees) late(first, second promote.Command) error {
 
 func (w *trees) note(before *snapshot, st promote.Status, commands []promote.Command) {
 	for _, c := range commands {
-		w.logf("%s %s %v %v %s by %s, refused %q", c.Kind, c.Target, c.Wave, append(slices.Clone(c.Clusters), c.Apps...), c.Revision, c.By, st.Refused)
+		w.logf("%s %s %v %v %s by %s, refused %q", c.Kind, c.Target, c.Wave,
+			append(slices.Clone(c.Clusters), c.Apps...), c.Revision, c.By, st.Refused)
 		w.done[string(c.Kind)]++
 		scoped := len(c.Wave)+len(c.Clusters)+len(c.Apps) > 0
 		if c.Kind == rollout.EventResume && len(st.Refused) == 0 && (scoped || !before.halted) {
@@ -448,7 +461,8 @@ func (w *trees) released(c promote.Command) {
 	}
 	for key := range w.bad {
 		cluster, app, _ := strings.Cut(key, "/")
-		if (len(clusters) == 0 || slices.Contains(clusters, cluster)) && (len(c.Apps) == 0 || slices.Contains(c.Apps, app)) {
+		if (len(clusters) == 0 || slices.Contains(clusters, cluster)) &&
+			(len(c.Apps) == 0 || slices.Contains(c.Apps, app)) {
 			delete(w.bad, key)
 		}
 	}

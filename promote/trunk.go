@@ -67,7 +67,8 @@ func unknownHistory(err error) bool {
 }
 
 // readTrunk walks the trunk's first parents back until it has seen all needed commits.
-func readTrunk(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, needed map[string]bool) (*trunk, error) {
+func readTrunk(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, needed map[string]bool) (*trunk,
+	error) {
 	t := &trunk{store: store, tip: tip, commits: map[string]gitstore.Commit{}}
 	rewritten, err := t.keepAncestors(ctx, needed)
 	if err != nil {
@@ -119,8 +120,9 @@ func (t *trunk) keepAncestors(ctx context.Context, needed map[string]bool) (rewr
 	return rewritten, nil
 }
 
-// insertMerged inserts needed commits that are not first-parent ancestors of the trunk's tip into t.order. An example is an
-// old tip that somebody merged into their own branch. It inserts each one before the first commit that contains it.
+// insertMerged inserts needed commits that are not first-parent ancestors of the trunk's tip into t.order. An example
+// is an old tip that somebody merged into their own branch. It inserts each one before the first commit that contains
+// it.
 func (t *trunk) insertMerged(ctx context.Context, needed map[string]bool) error {
 	for _, c := range slices.Sorted(maps.Keys(needed)) {
 		hash, err := gitstore.ParseHash(c)
@@ -163,8 +165,9 @@ func (t *trunk) behind(s rollout.Source) int {
 	return len(t.order) - 1 - i
 }
 
-// brought returns the trunk's commits that to contains and from does not, for any app on any cluster, oldest first. If an app
-// ran an older commit than the other apps, for example after a rollback, the result includes all commits since that one.
+// brought returns the trunk's commits that to contains and from does not, for any app on any cluster, oldest first. If
+// an app ran an older commit than the other apps, for example after a rollback, the result includes all commits since
+// that one.
 func (t *trunk) brought(from, to rollout.Source) []gitstore.Commit {
 	place := make(map[string]int, len(t.order))
 	for i, c := range t.order {
@@ -193,7 +196,8 @@ func (t *trunk) brought(from, to rollout.Source) []gitstore.Commit {
 			}
 		}
 	}
-	compare(rollout.ClusterSource{Commit: from.Commit, Apps: from.Apps}, rollout.ClusterSource{Commit: to.Commit, Apps: to.Apps})
+	compare(rollout.ClusterSource{Commit: from.Commit, Apps: from.Apps},
+		rollout.ClusterSource{Commit: to.Commit, Apps: to.Apps})
 	for _, clusters := range []map[string]rollout.ClusterSource{from.Clusters, to.Clusters} {
 		for name := range clusters {
 			compare(from.On(name), to.On(name))
@@ -211,8 +215,8 @@ func (t *trunk) brought(from, to rollout.Source) []gitstore.Commit {
 	return out
 }
 
-// author returns the commit from which a rendered commit takes its author: the source commit, or the trunk's tip if the clone
-// does not have the source commit.
+// author returns the commit from which a rendered commit takes its author: the source commit, or the trunk's tip if the
+// clone does not have the source commit.
 func (t *trunk) author(ctx context.Context, source string) (gitstore.Commit, error) {
 	if c, ok := t.commits[source]; ok {
 		return c, nil

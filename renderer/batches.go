@@ -11,24 +11,27 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// Limits of one call to a child that renders several bundles. Only light bundles share a call. A call costs the wake-up of both
-// processes, after which each Go runtime looks for work every 20 µs for a while. Calls of 64 bundles take an eighth less processor time
-// than calls of 16. The bundles of one call have at most maxBatch × LightBytes of YAML. Their values are bounded too: the child reads
-// those of all bundles, and the parent sends them again for the bundles without an answer.
+// Limits of one call to a child that renders several bundles. Only light bundles share a call. A call costs the wake-up
+// of both processes, after which each Go runtime looks for work every 20 µs for a while. Calls of 64 bundles take an
+// eighth less processor time than calls of 16. The bundles of one call have at most maxBatch × LightBytes of YAML.
+// Their values are bounded too: the child reads those of all bundles, and the parent sends them again for the bundles
+// without an answer.
 const (
-	maxBatch     = 64
-	batchInput   = 1 << 20               // bytes of values and the like; a bundle with more has a call of its own
-	batchTime    = 50 * time.Millisecond // the child answers after the bundle during which this ends
-	batchTimeout = 5 * time.Second       // then the child is stopped, and each bundle is rendered alone, with its full time
+	maxBatch   = 64
+	batchInput = 1 << 20               // bytes of values and the like; a bundle with more has a call of its own
+	batchTime  = 50 * time.Millisecond // the child answers after the bundle during which this ends
+	// then the child is stopped, and each bundle is rendered alone, with its full time
+	batchTimeout = 5 * time.Second
 )
 
-// InFlight is the number of concurrent calls of Render, for each process, from which a Pool benefits: one batch is rendered while the
-// calls of the next one arrive. With a single batch, a child that ends one finds only the first callers that have come back.
+// InFlight is the number of concurrent calls of Render, for each process, from which a Pool benefits: one batch is
+// rendered while the calls of the next one arrive. With a single batch, a child that ends one finds only the first
+// callers that have come back.
 const InFlight = 2 * maxBatch
 
-// batcher renders in at most n children at once. Bundles that wait share a call, because a call costs as much as rendering a small chart. If
-// a call of several bundles fails for any reason, each is rendered alone, so that one bundle never fails another. It is safe for concurrent
-// use.
+// batcher renders in at most n children at once. Bundles that wait share a call, because a call costs as much as
+// rendering a small chart. If a call of several bundles fails for any reason, each is rendered alone, so that one
+// bundle never fails another. It is safe for concurrent use.
 type batcher struct {
 	pool *Pool
 	n    int
@@ -61,7 +64,8 @@ func (l *batcher) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if err := l.pool.breaker.check(content); err != nil {
 		return nil, err
 	}
-	p := &pending{ctx: ctx, bundle: b, content: content, input: b.inputSize(), alone: !b.Light || l.pool.breaker.suspects(content), done: make(chan struct{})}
+	p := &pending{ctx: ctx, bundle: b, content: content, input: b.inputSize(), alone: !b.Light ||
+		l.pool.breaker.suspects(content), done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, p)
 	start := l.running < l.n

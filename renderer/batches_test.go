@@ -18,13 +18,15 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
-		n       int
-		waiting string // one letter for each: l light, a alone, g gone, v a third of the input of a call, w more than a call has
+		n int
+		// one letter for each: l light, a alone, g gone, v a third of the input of a call, w more than a call has
+		waiting string
 		batches string
 	}{
-		"one":                {2, "l", "l"},
-		"a share for each":   {2, "llllllll", "llll ll l l"},
-		"no more than most":  {1, strings.Repeat("l", 2*maxBatch+8), strings.Repeat("l", maxBatch) + " " + strings.Repeat("l", maxBatch) + " " + strings.Repeat("l", 8)},
+		"one":              {2, "l", "l"},
+		"a share for each": {2, "llllllll", "llll ll l l"},
+		"no more than most": {1, strings.Repeat("l", 2*maxBatch+8), strings.Repeat("l", maxBatch) + " " +
+			strings.Repeat("l", maxBatch) + " " + strings.Repeat("l", 8)},
 		"alone first":        {1, "alla", "a ll a"},
 		"alone between":      {1, "lal", "ll a"},
 		"nobody waits still": {1, "gglg", "l"},
@@ -61,8 +63,8 @@ func TestWaitingBundlesShareCalls(t *testing.T) {
 	}
 }
 
-// Many bundles at once give what an engine gives for each of them: one that is wrong, one that is too large and one that never ends fail
-// alone.
+// Many bundles at once give what an engine gives for each of them: one that is wrong, one that is too large and one
+// that never ends fail alone.
 func TestBundlesOfOneCallAreIndependent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")

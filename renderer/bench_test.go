@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// BenchmarkWorkers compares rendering in this process with rendering in confined children. The ratio is the price of the
-// isolation; `go test -run - -bench Workers ./renderer` prints it as x-in-process.
+// BenchmarkWorkers compares rendering in this process with rendering in confined children. The ratio is the price of
+// the isolation; `go test -run - -bench Workers ./renderer` prints it as x-in-process.
 func BenchmarkWorkers(b *testing.B) {
 	name := corpus + "/charts/ingress-nginx-4.15.1.tgz"
 	archive, err := os.ReadFile(name)
@@ -25,7 +25,8 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 	bundle := func(i int) *Bundle {
 		return &Bundle{Namespace: "ns", KubeVersion: "1.33.2", Sources: []Source{{Helm: &HelmSource{
-			Release: "r", Chart: Content{Name: "ingress-nginx", Digest: "sha256:ingress-nginx", Archive: archive}, Values: fmt.Appendf(nil, `{"controller": {"replicaCount": %d}}`, i),
+			Release: "r", Chart: Content{Name: "ingress-nginx", Digest: "sha256:ingress-nginx", Archive: archive},
+			Values: fmt.Appendf(nil, `{"controller": {"replicaCount": %d}}`, i),
 		}}}}
 	}
 	measure := func(b *testing.B, r Renderer) time.Duration {
@@ -56,7 +57,8 @@ func BenchmarkWorkers(b *testing.B) {
 	b.Run("start", func(b *testing.B) { // a new child for each bundle: what a warm pool saves
 		for b.Loop() {
 			p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: 1})
-			if _, err := p.Render(b.Context(), helmBundle(`{}`, map[string]string{"a.yaml": strings.Repeat("# x\n", 10)})); err != nil {
+			if _, err := p.Render(b.Context(), helmBundle(`{}`, map[string]string{"a.yaml": strings.Repeat("# x\n",
+				10)})); err != nil {
 				b.Fatal(err)
 			}
 			p.Close()
@@ -68,7 +70,8 @@ func BenchmarkWorkers(b *testing.B) {
 // time, which is comparable on a busy machine; wall time is not.
 func BenchmarkTarget(b *testing.B) {
 	contents := map[string]Content{}
-	for _, name := range []string{"podinfo-6.14.1", "argo-cd-10.1.1", "prometheus-29.27.0", "cert-manager-v1.21.1", "traefik-41.3.0", "ingress-nginx-4.15.1"} {
+	for _, name := range []string{"podinfo-6.14.1", "argo-cd-10.1.1", "prometheus-29.27.0", "cert-manager-v1.21.1",
+		"traefik-41.3.0", "ingress-nginx-4.15.1"} {
 		archive, err := os.ReadFile(corpus + "/charts/" + name + ".tgz")
 		if err != nil {
 			b.Skipf("the corpus is not on this machine: %v", err)
@@ -80,8 +83,10 @@ func BenchmarkTarget(b *testing.B) {
 			e := NewEngine(DefaultLimits())
 			before := processorTime(b)
 			for i := 0; b.Loop(); i++ {
-				source := &HelmSource{Release: "r", Chart: c, Values: fmt.Appendf(nil, `{"fullnameOverride": "c-%04d"}`, i%200), IncludeCRDs: true}
-				if _, err := e.Render(b.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.2", Sources: []Source{{Helm: source}}}); err != nil {
+				source := &HelmSource{Release: "r", Chart: c, Values: fmt.Appendf(nil, `{"fullnameOverride": "c-%04d"}`,
+					i%200), IncludeCRDs: true}
+				if _, err := e.Render(b.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.2",
+					Sources: []Source{{Helm: source}}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,11 +9,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// breaker is a circuit breaker: it counts how often a set of sources exceeded its limits, so that a chart that hangs costs its timeout a few
-// times and not once per cluster. Values are ignored, because they differ between clusters.
+// breaker is a circuit breaker: it counts how often a set of sources exceeded its limits, so that a chart that hangs
+// costs its timeout a few times and not once per cluster. Values are ignored, because they differ between clusters.
 //
-// Counts belong to one owner and, of merge requests, to one review: a RemoteServer gives contents digests that no other RemoteServer
-// uses. If values of one merge request make a good chart hang, the chart still renders for another merge request.
+// Counts belong to one owner and, of merge requests, to one review: a RemoteServer gives contents digests that no other
+// RemoteServer uses. If values of one merge request make a good chart hang, the chart still renders for another merge
+// request.
 //
 // It is safe for concurrent use.
 type breaker struct {
@@ -35,8 +36,9 @@ type failures struct {
 
 const (
 	maxFailures       = 3
-	maxBreakerEntries = 1000             // sets of sources in the cache
-	breakerReset      = 15 * time.Minute // afterwards the sources get new attempts, because the machine may have been busy
+	maxBreakerEntries = 1000 // sets of sources in the cache
+	// afterwards the sources get new attempts, because the machine may have been busy
+	breakerReset = 15 * time.Minute
 )
 
 func newBreaker() *breaker { return &breaker{seen: map[sourceSet]*failures{}} }

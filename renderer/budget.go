@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Budget is a Renderer that limits the time of all its renderings together, such as those of one review: charts that each stay within
-// their own limit cannot use up the time in which the review must be compared and written. The time begins with the first rendering.
-// When it is over, Render ends what is running and refuses the rest. It is safe for concurrent use.
+// Budget is a Renderer that limits the time of all its renderings together, such as those of one review: charts that
+// each stay within their own limit cannot use up the time in which the review must be compared and written. The time
+// begins with the first rendering. When it is over, Render ends what is running and refuses the rest. It is safe for
+// concurrent use.
 type Budget struct {
 	renderer Renderer
 	limit    time.Duration
@@ -31,7 +32,8 @@ func NewBudget(r Renderer, limit time.Duration) *Budget {
 	return b
 }
 
-// Over reports whether a rendering is missing because the time is over. It is false if the time ended after the last rendering.
+// Over reports whether a rendering is missing because the time is over. It is false if the time ended after the last
+// rendering.
 func (b *Budget) Over() bool { return b.missing.Load() }
 
 // Close stops the timer. Render must not be called afterwards.
@@ -59,7 +61,8 @@ func (b *Budget) Render(ctx context.Context, bundle *Bundle) (*Rendering, error)
 	return out, err
 }
 
-// spent records that a rendering is missing. It returns an equal error for every bundle, so that reports group the targets.
+// spent records that a rendering is missing. It returns an equal error for every bundle, so that reports group the
+// targets.
 func (b *Budget) spent() error {
 	b.missing.Store(true)
 	return fmt.Errorf("not rendered: %w, after %s (make the change smaller, or look for charts and Kustomize roots that take long)", errOver, b.limit)

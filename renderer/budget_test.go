@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. A rendering before the
-// time is over counts; the others have one and the same error, and end soon.
+// TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. A rendering
+// before the time is over counts; the others have one and the same error, and end soon.
 func TestBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -51,7 +51,9 @@ func TestBudget(t *testing.T) {
 func TestBudgetKeepsErrors(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(NewEngine(DefaultLimits()), time.Hour)
-	if _, err := b.Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": `{{ fail "on purpose" }}`})); err == nil || !strings.Contains(err.Error(), "on purpose") {
+	if _, err := b.Render(t.Context(),
+		helmBundle(`{}`, map[string]string{"a.yaml": `{{ fail "on purpose" }}`})); err == nil ||
+		!strings.Contains(err.Error(), "on purpose") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -61,7 +63,8 @@ type renderFunc func(ctx context.Context) (*Rendering, error)
 
 func (f renderFunc) Render(ctx context.Context, _ *Bundle) (*Rendering, error) { return f(ctx) }
 
-// A budget that ends after the last rendering, for example during the comparison, did not stop the review: Over reports false.
+// A budget that ends after the last rendering, for example during the comparison, did not stop the review: Over reports
+// false.
 func TestBudgetOverAfterTheLastRendering(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(b *Budget) error{
@@ -82,7 +85,8 @@ func TestBudgetOverAfterTheLastRendering(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := NewBudget(renderFunc(func(context.Context) (*Rendering, error) { return &Rendering{}, nil }), time.Hour)
+			b := NewBudget(renderFunc(func(context.Context) (*Rendering, error) { return &Rendering{}, nil }),
+				time.Hour)
 			defer b.Close()
 			if _, err := b.Render(t.Context(), &Bundle{}); err != nil {
 				t.Fatal(err)

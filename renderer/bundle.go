@@ -29,8 +29,8 @@ type Bundle struct {
 	Components  []Component // applied to the sources' objects, lowest precedence first
 	// AllowUnmatched accepts components with patches whose target selects no object.
 	AllowUnmatched bool
-	// Light lets Render return ErrHeavy instead of a rendering of more than LightBytes. So many light bundles can be in flight without
-	// much memory. It does not change a rendering, and is not part of the digest.
+	// Light lets Render return ErrHeavy instead of a rendering of more than LightBytes. So many light bundles can be in
+	// flight without much memory. It does not change a rendering, and is not part of the digest.
 	Light bool
 }
 
@@ -180,7 +180,10 @@ func (b *Bundle) helm() helm.Version {
 
 // charts reports whether the rendering needs Helm.
 func (b *Bundle) charts() bool {
-	return slices.ContainsFunc(b.Sources, func(s Source) bool { return s.Helm != nil || s.Kustomize != nil && len(s.Kustomize.Charts) > 0 }) ||
+	return slices.ContainsFunc(b.Sources, func(s Source) bool {
+		return s.Helm != nil ||
+			s.Kustomize != nil && len(s.Kustomize.Charts) > 0
+	}) ||
 		slices.ContainsFunc(b.Components, func(c Component) bool { return len(c.Charts) > 0 })
 }
 

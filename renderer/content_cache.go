@@ -2,8 +2,8 @@ package renderer
 
 import "container/list"
 
-// contentCache caches contents by digest, up to a number of bytes. It evicts the least recently used first. golang-lru bounds the number
-// of entries, and one content may have a kilobyte or hundreds of megabytes.
+// contentCache caches contents by digest, up to a number of bytes. It evicts the least recently used first. golang-lru
+// bounds the number of entries, and one content may have a kilobyte or hundreds of megabytes.
 type contentCache struct {
 	limit, size int
 	order       *list.List // of Content, most recently used in front

@@ -11,7 +11,8 @@ import (
 )
 
 func document(i, padding int) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {a: %q}\n", i, strings.Repeat("x", padding))
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {a: %q}\n", i,
+		strings.Repeat("x", padding))
 }
 
 func TestDocumentsAreDecodedOnce(t *testing.T) {

@@ -42,11 +42,12 @@ type Engine struct {
 
 // NewEngine returns an engine.
 func NewEngine(limits Limits) *Engine {
-	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
+	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget),
+		charts: map[string]*helm.Chart{}}
 }
 
-// Render renders a bundle. If a template called a non-deterministic function, it renders a second time to find the fields that
-// differ.
+// Render renders a bundle. If a template called a non-deterministic function, it renders a second time to find the
+// fields that differ.
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	first, err := e.pass(ctx, b, false)
 	if err != nil {
@@ -75,7 +76,8 @@ type outcome struct {
 // within checks the objects of a target against the limits.
 func (e *Engine) within(objects []Object, light bool) error {
 	if len(objects) > e.limits.Objects {
-		return fmt.Errorf("%d objects are more than the %d that one target may have: split the app", len(objects), e.limits.Objects)
+		return fmt.Errorf("%d objects are more than the %d that one target may have: split the app", len(objects),
+			e.limits.Objects)
 	}
 	total := 0
 	for i := range objects {
@@ -185,7 +187,8 @@ func firstList(lists ...[]string) []string {
 }
 
 // release renders a loaded chart. o has what does not come from s. Of hooks, it keeps those for which keep is true.
-func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options, keep func(helm.Hook) bool) (outcome, error) {
+func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, o helm.Options,
+	keep func(helm.Hook) bool) (outcome, error) {
 	o.ReleaseName, o.IncludeCRDs, o.SkipSchema, o.MaxOutput = s.Release, s.IncludeCRDs, s.SkipSchema, e.limits.MaxOutput
 	result, err := chart.Render(ctx, o)
 	if err != nil {
@@ -204,7 +207,8 @@ func (e *Engine) release(ctx context.Context, s *HelmSource, chart *helm.Chart, 
 				o.Source = source
 				out.objects = append(out.objects, o)
 			case o.hook == helm.NeverHook:
-				out.notes = append(out.notes, fmt.Sprintf("%s from %s is left out, as Helm does: it is a hook of an event that Helm does not know (correct its annotation %s)", o.ID, source, helm.HookAnnotation))
+				out.notes = append(out.notes,
+					fmt.Sprintf("%s from %s is left out, as Helm does: it is a hook of an event that Helm does not know (correct its annotation %s)", o.ID, source, helm.HookAnnotation))
 			}
 		}
 	}
@@ -242,7 +246,8 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle, pr
 	components := make([]kustomize.Component, len(b.Components))
 	charts := inflation{engine: e, bundle: b, probe: probe, left: e.limits.MaxOutput}
 	for i, c := range b.Components {
-		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root, Inflate: charts.of(c.Charts)}
+		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root,
+			Inflate: charts.of(c.Charts)}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {

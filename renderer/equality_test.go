@@ -40,7 +40,8 @@ func rivals(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, tool := range map[string]string{"helm3": "helm.sh/helm/v3/cmd/helm", "helm4": "helm.sh/helm/v4/cmd/helm", "kustomize": "sigs.k8s.io/kustomize/kustomize/v5"} {
+	for name, tool := range map[string]string{"helm3": "helm.sh/helm/v3/cmd/helm", "helm4": "helm.sh/helm/v4/cmd/helm",
+		"kustomize": "sigs.k8s.io/kustomize/kustomize/v5"} {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-C", "../tools", "-o", filepath.Join(dir, name), tool)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", tool, err, out)
@@ -54,7 +55,8 @@ func process(t *testing.T, name string, args ...string) ([]byte, error) {
 	t.Helper()
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home}
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" +
+		home, "HELM_DATA_HOME=" + home}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -166,7 +168,8 @@ func helmCases(t *testing.T) []helmCase {
 		name := strings.TrimSuffix(filepath.Base(file), ".tgz")
 		content := Content{Name: name, Digest: name, Archive: data}
 		for _, values := range corpusValues(name) {
-			out = append(out, helmCase{name: name, place: file, content: content, values: values}, helmCase{name: name + " crds", place: file, content: content, values: values, crds: true})
+			out = append(out, helmCase{name: name, place: file, content: content, values: values},
+				helmCase{name: name + " crds", place: file, content: content, values: values, crds: true})
 		}
 	}
 	for _, name := range []string{"umbrella", "plain"} {
@@ -207,7 +210,8 @@ func ownValues(name string) []string {
 		return []string{"", "list: [9]\ntext: \"12:30\"\n"}
 	}
 	return []string{
-		"", "sub: {enabled: false}\n", "sub: {level: null, nested: {gone: null}}\nnested: {own: null}\n", "tags: {extra: true}\n",
+		"", "sub: {enabled: false}\n", "sub: {level: null, nested: {gone: null}}\nnested: {own: null}\n",
+		"tags: {extra: true}\n",
 		"second: {name: other}\nglobal: {colour: red}\n",
 	}
 }
@@ -239,7 +243,8 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 	for _, c := range helmCases(t) {
 		for _, version := range []int{3, 4} {
 			t.Run(fmt.Sprint(c.name, " Helm ", version), func(t *testing.T) {
-				args := []string{"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2", "--api-versions", "monitoring.coreos.com/v1"}
+				args := []string{"template", "rel", c.place, "--namespace", "ns", "--kube-version", "1.33.2",
+					"--api-versions", "monitoring.coreos.com/v1"}
 				if c.crds {
 					args = append(args, "--include-crds")
 				}
@@ -256,8 +261,10 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 					asJSON = []byte("{}")
 				}
 				got, gotErr := engine.Render(t.Context(), &Bundle{
-					Namespace: "ns", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"}, Helm: version,
-					Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: c.content, Dependencies: c.deps, Values: asJSON, IncludeCRDs: c.crds}}},
+					Namespace: "ns", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"},
+					Helm: version,
+					Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: c.content, Dependencies: c.deps,
+						Values: asJSON, IncludeCRDs: c.crds}}},
 				})
 				if (wantErr == nil) != (gotErr == nil) {
 					t.Fatalf("Helm: %v\nSluice: %v", wantErr, gotErr)
@@ -315,7 +322,8 @@ func TestRootsEqualKustomizeBuild(t *testing.T) {
 				}
 				files.Files = append(files.Files, File{name, data})
 			}
-			got, gotErr = engine.Render(t.Context(), &Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Files: files, Root: filepath.ToSlash(rel)}}}})
+			got, gotErr = engine.Render(t.Context(),
+				&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Files: files, Root: filepath.ToSlash(rel)}}}})
 		}
 		if (wantErr == nil) != (gotErr == nil) {
 			t.Errorf("%s: kustomize: %v\nSluice: %v", root, wantErr, gotErr)
@@ -346,12 +354,14 @@ func (d diskTree) Stat(name string) (fs.FileInfo, error) {
 func TestComponentsEqualKustomizeOnHelm(t *testing.T) {
 	bin := rivals(t)
 	dir := t.TempDir()
-	want, err := process(t, bin+"/helm", "template", "rel", "testdata/charts/plain", "--namespace", "ns", "--kube-version", "1.33.2")
+	want, err := process(t, bin+"/helm", "template", "rel", "testdata/charts/plain", "--namespace", "ns",
+		"--kube-version", "1.33.2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	component := folder(t, "testdata/component")
-	for name, data := range map[string][]byte{"all.yaml": want, "kustomization.yaml": []byte("resources: [all.yaml]\ncomponents: [component]\n")} {
+	for name, data := range map[string][]byte{"all.yaml": want,
+		"kustomization.yaml": []byte("resources: [all.yaml]\ncomponents: [component]\n")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +375,8 @@ func TestComponentsEqualKustomizeOnHelm(t *testing.T) {
 	values, _ := json.Marshal(map[string]any{})
 	got, err := NewEngine(DefaultLimits()).Render(t.Context(), &Bundle{
 		Namespace: "ns", KubeVersion: "1.33.2", Components: []Component{{Files: component}},
-		Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: folder(t, "testdata/charts/plain"), Values: values}}},
+		Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: folder(t, "testdata/charts/plain"),
+			Values: values}}},
 	})
 	if err != nil {
 		t.Fatal(err)

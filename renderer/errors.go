@@ -10,10 +10,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/helm"
 )
 
-// InputError describes a mistake in a bundle. Every error of Engine.Render is an InputError, except ErrHeavy and the context's
-// errors. Its text is safe to show: parts of it come from charts and manifests, so it is escaped and shortened.
+// InputError describes a mistake in a bundle. Every error of Engine.Render is an InputError, except ErrHeavy and the
+// context's errors. Its text is safe to show: parts of it come from charts and manifests, so it is escaped and
+// shortened.
 type InputError struct {
-	File         string     // in the repository, or `chart NAME VERSION: FILE` for one in a packed chart; empty if unknown
+	// in the repository, or `chart NAME VERSION: FILE` for one in a packed chart; empty if unknown
+	File         string
 	Line, Column int        // 0 if unknown
 	Message      string     // up to 20 lines
 	Values       [][]string // paths of the values that a schema refuses, in the order of the message
@@ -50,7 +52,8 @@ const (
 
 // inputError makes the error of a source safe to show. It returns ErrHeavy and errors of a context unchanged.
 func inputError(err error) error {
-	if err == nil || errors.Is(err, ErrHeavy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, ErrHeavy) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if e, ok := errors.AsType[*InputError](err); ok {

@@ -22,7 +22,8 @@ import (
 var record = flag.Bool("record", false, "write what kustomize build prints into testdata/helmcharts/cases")
 
 // enableHelm are the arguments of `kustomize` that the recorded outputs come from, before the root.
-var enableHelm = []string{"build", "--enable-helm", "--helm-kube-version", "1.33.2", "--helm-api-versions", "monitoring.coreos.com/v1"}
+var enableHelm = []string{"build", "--enable-helm", "--helm-kube-version", "1.33.2", "--helm-api-versions",
+	"monitoring.coreos.com/v1"}
 
 // helmChartsCase is a tree with helmCharts and what `kustomize build --enable-helm` prints for it.
 type helmChartsCase struct {
@@ -48,7 +49,8 @@ func helmChartsCases(t *testing.T, repo string) []helmChartsCase {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := helmChartsCase{name: strings.TrimSuffix(filepath.Base(name), ".txtar"), file: name, archive: archive, dir: t.TempDir(), root: "root"}
+		c := helmChartsCase{name: strings.TrimSuffix(filepath.Base(name), ".txtar"), file: name, archive: archive,
+			dir: t.TempDir(), root: "root"}
 		for _, f := range archive.Files {
 			if f.Name == wantFile {
 				c.want = string(f.Data)
@@ -99,7 +101,8 @@ func (c *helmChartsCase) render(t *testing.T, archive []byte) (*Rendering, error
 		return nil, err
 	}
 	for i := range charts {
-		one := KustomizeChart{Dir: charts[i].Dir, Index: charts[i].Index, Chart: Content{Name: "show", Digest: "archive", Archive: archive}}
+		one := KustomizeChart{Dir: charts[i].Dir, Index: charts[i].Index,
+			Chart: Content{Name: "show", Digest: "archive", Archive: archive}}
 		dir, exists, err := walker.Locate(&charts[i])
 		if err != nil {
 			return nil, err
@@ -110,7 +113,8 @@ func (c *helmChartsCase) render(t *testing.T, archive []byte) (*Rendering, error
 		source.Charts = append(source.Charts, one)
 	}
 	return NewEngine(DefaultLimits()).Render(t.Context(), &Bundle{
-		Namespace: "of-the-app", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"}, Sources: []Source{{Kustomize: source}},
+		Namespace: "of-the-app", KubeVersion: "1.33.2", APIVersions: []string{"monitoring.coreos.com/v1"},
+		Sources: []Source{{Kustomize: source}},
 	})
 }
 
@@ -124,7 +128,8 @@ func packed(t *testing.T, version string) []byte {
 		if f.Path == "Chart.yaml" {
 			f.Data = bytes.ReplaceAll(f.Data, []byte("1.2.3"), []byte(version))
 		}
-		if err := w.WriteHeader(&tar.Header{Name: "show/" + f.Path, Mode: 0o644, Size: int64(len(f.Data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: "show/" + f.Path, Mode: 0o644,
+			Size: int64(len(f.Data))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write(f.Data); err != nil {
@@ -207,7 +212,8 @@ func TestHelmChartsEqualKustomizeBuild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			args := append(append([]string{}, enableHelm...), "--helm-command", bin+"/helm", filepath.Join(c.dir, c.root))
+			args := append(append([]string{}, enableHelm...), "--helm-command", bin+"/helm",
+				filepath.Join(c.dir, c.root))
 			want, err := process(t, bin+"/kustomize", args...)
 			if err != nil {
 				t.Fatal(err)
@@ -218,7 +224,8 @@ func TestHelmChartsEqualKustomizeBuild(t *testing.T) {
 			if *record {
 				c.record(t, want)
 			} else if string(want) != c.want {
-				t.Errorf("the recorded output of %s is not that of kustomize %s: run this test with -record", c.name, strings.Join(enableHelm, " "))
+				t.Errorf("the recorded output of %s is not that of kustomize %s: run this test with -record", c.name,
+					strings.Join(enableHelm, " "))
 			}
 		})
 	}
@@ -243,11 +250,13 @@ func TestHelmChartsOfARoot(t *testing.T) {
 	t.Parallel()
 	source := func(template string) *KustomizeSource {
 		return &KustomizeSource{
-			Root:  "app",
-			Files: Content{Name: "app", Digest: "app", Files: []File{{"app/kustomization.yaml", []byte("helmCharts:\n- name: c\n  releaseName: r\n")}}},
+			Root: "app",
+			Files: Content{Name: "app", Digest: "app", Files: []File{{"app/kustomization.yaml",
+				[]byte("helmCharts:\n- name: c\n  releaseName: r\n")}}},
 			Charts: []KustomizeChart{{Dir: "app", Chart: Content{Name: "app/charts/c", Digest: template, Files: []File{
 				{"Chart.yaml", []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
-				{"templates/cm.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: " + template + "}\n")},
+				{"templates/cm.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: " +
+					template + "}\n")},
 			}}}},
 		}
 	}
@@ -264,26 +273,30 @@ func TestHelmChartsOfARoot(t *testing.T) {
 	}
 	without := source("x")
 	without.Charts = nil
-	if _, err = render(without); err == nil || err.Error() != "app/kustomization.yaml:2: helmCharts[0]: the bundle does not have the chart" {
+	if _, err = render(without); err == nil ||
+		err.Error() != "app/kustomization.yaml:2: helmCharts[0]: the bundle does not have the chart" {
 		t.Errorf("the error is %v", err)
 	}
 	one, two := Bundle{Sources: []Source{{Kustomize: source("x")}}}, Bundle{Sources: []Source{{Kustomize: source("y")}}}
 	if one.Digest() == two.Digest() {
 		t.Error("bundles with different charts have one digest")
 	}
-	if small := one.stripped(); len(one.Sources[0].Kustomize.Charts[0].Chart.Files) == 0 || len(small.Sources[0].Kustomize.Charts[0].Chart.Files) != 0 {
+	if small := one.stripped(); len(one.Sources[0].Kustomize.Charts[0].Chart.Files) == 0 ||
+		len(small.Sources[0].Kustomize.Charts[0].Chart.Files) != 0 {
 		t.Error("the bytes of the chart are in the stripped bundle, or not in the original any more")
 	}
 }
 
-// A component with charts equals the same component in a Kustomize root, which TestHelmCharts compares with the tool's output.
+// A component with charts equals the same component in a Kustomize root, which TestHelmCharts compares with the tool's
+// output.
 func TestHelmChartsOfAComponent(t *testing.T) {
 	t.Parallel()
 	const objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own, namespace: x}\n"
 	files := []File{
-		{"comp/kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamespace: shop\nresources: [../base]\n" +
-			"helmCharts:\n- {name: c, releaseName: r, valuesFile: v.yaml, valuesInline: {b: two}}\ncommonAnnotations: {by: component}\n" +
-			"patches:\n- {target: {kind: ConfigMap, name: c-r}, patch: '[{\"op\": \"add\", \"path\": \"/data/more\", \"value\": \"1\"}, {\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"new\"}]', options: {allowNameChange: true}}\n")},
+		{"comp/kustomization.yaml",
+			[]byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nnamespace: shop\nresources: [../base]\n" +
+				"helmCharts:\n- {name: c, releaseName: r, valuesFile: v.yaml, valuesInline: {b: two}}\ncommonAnnotations: {by: component}\n" +
+				"patches:\n- {target: {kind: ConfigMap, name: c-r}, patch: '[{\"op\": \"add\", \"path\": \"/data/more\", \"value\": \"1\"}, {\"op\": \"replace\", \"path\": \"/metadata/name\", \"value\": \"new\"}]', options: {allowNameChange: true}}\n")},
 		{"comp/v.yaml", []byte("a: one\n")},
 		{"base/kustomization.yaml", []byte("namePrefix: p-\nhelmCharts: [{name: c, releaseName: of-base}]\n")},
 	}
@@ -296,7 +309,8 @@ func TestHelmChartsOfAComponent(t *testing.T) {
 	}
 	charts := []KustomizeChart{chart("comp"), chart("base")}
 	root := append([]File{
-		{"root/kustomization.yaml", []byte("resources: [own.yaml]\ncomponents: [../comp]\n")}, {"root/own.yaml", []byte(objects)},
+		{"root/kustomization.yaml", []byte("resources: [own.yaml]\ncomponents: [../comp]\n")},
+		{"root/own.yaml", []byte(objects)},
 	}, files...)
 	render := func(b *Bundle) []Object {
 		t.Helper()
@@ -307,11 +321,14 @@ func TestHelmChartsOfAComponent(t *testing.T) {
 		return got.Objects
 	}
 	layered := Bundle{
-		Sources:    []Source{{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"own.yaml", []byte(objects)}}}}}},
-		Components: []Component{{Root: "comp", Files: Content{Name: "comp", Digest: "comp", Files: files}, Charts: charts}},
+		Sources: []Source{{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m",
+			Files: []File{{"own.yaml", []byte(objects)}}}}}},
+		Components: []Component{{Root: "comp", Files: Content{Name: "comp", Digest: "comp", Files: files},
+			Charts: charts}},
 	}
 	got := render(&layered)
-	want := render(&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Root: "root", Files: Content{Name: "root", Digest: "root", Files: root}, Charts: charts}}}})
+	want := render(&Bundle{Sources: []Source{{Kustomize: &KustomizeSource{Root: "root",
+		Files: Content{Name: "root", Digest: "root", Files: root}, Charts: charts}}}})
 	if len(got) != 3 || len(want) != 3 {
 		t.Fatalf("%d objects, and %d of a root", len(got), len(want))
 	}
@@ -326,7 +343,8 @@ func TestHelmChartsOfAComponent(t *testing.T) {
 	if changed.Digest() == layered.Digest() {
 		t.Error("bundles with different charts have one digest")
 	}
-	if small := layered.stripped(); len(charts[0].Chart.Files) == 0 || len(small.Components[0].Charts[0].Chart.Files) != 0 {
+	if small := layered.stripped(); len(charts[0].Chart.Files) == 0 ||
+		len(small.Components[0].Charts[0].Chart.Files) != 0 {
 		t.Error("the bytes of the chart are in the stripped bundle, or not in the original any more")
 	}
 	charts[0].Chart.Files[2].Data, charts[0].Chart.Digest = []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-r}\ndata: {a: '{{ randAlpha 9 }}'}\n"), "changes"

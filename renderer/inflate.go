@@ -51,7 +51,8 @@ func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
 		var out []manifest.Object
 		for i := range chart.objects {
 			if n.left -= len(chart.objects[i].YAML); n.left < 0 {
-				return nil, r.Error(fmt.Errorf("the charts produce more than %d MiB of text", n.engine.limits.MaxOutput>>20))
+				return nil, r.Error(fmt.Errorf("the charts produce more than %d MiB of text",
+					n.engine.limits.MaxOutput>>20))
 			}
 			decoded, err := manifest.Decode(chart.objects[i].YAML, n.engine.limits.Budget)
 			if err != nil {
@@ -65,7 +66,8 @@ func (n *inflation) of(charts []KustomizeChart) kustomize.Inflate {
 
 // inflate renders an entry of helmCharts like `kustomize build --enable-helm --helm-kube-version VERSION
 // --helm-api-versions APIS` with the versions of the cluster.
-func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release, probe bool) (outcome, error) {
+func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart, r *kustomize.Release,
+	probe bool) (outcome, error) {
 	i := slices.IndexFunc(charts, func(c KustomizeChart) bool { return c.Dir == r.Dir && c.Index == r.Index })
 	if i < 0 {
 		return outcome{}, errors.New("the bundle does not have the chart")
@@ -84,7 +86,8 @@ func (e *Engine) inflate(ctx context.Context, b *Bundle, charts []KustomizeChart
 		return outcome{}, err
 	}
 	o := helm.Options{
-		Namespace: r.Namespace, KubeVersion: cmp.Or(r.KubeVersion, b.KubeVersion), APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe,
+		Namespace: r.Namespace, KubeVersion: cmp.Or(r.KubeVersion, b.KubeVersion),
+		APIVersions: firstList(r.APIVersions, b.APIVersions), Values: values, Probe: probe,
 	}
 	return e.release(ctx, of, chart, o, func(h helm.Hook) bool {
 		return !r.SkipHooks && (h == helm.KeptHook || h == helm.TestHook && !r.SkipTests)

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// countObjects returns the number of objects in a stream, by a reader that shares nothing with package manifest. It counts
-// the items of lists in place of the list, and neither empty documents nor empty lists.
+// countObjects returns the number of objects in a stream, by a reader that shares nothing with package manifest. It
+// counts the items of lists in place of the list, and neither empty documents nor empty lists.
 func countObjects(t *testing.T, text []byte) int {
 	t.Helper()
 	count := 0
@@ -60,15 +60,16 @@ func countIn(n *yaml.Node) int {
 	return count
 }
 
-// randomDocument returns a document with objects and lists in many forms. Some of them are wrong. None has an empty list as
-// an item, which Kustomize leaves out without a word; elsewhere it is an error.
+// randomDocument returns a document with objects and lists in many forms. Some of them are wrong. None has an empty
+// list as an item, which Kustomize leaves out without a word; elsewhere it is an error.
 func randomDocument(r *rand.Rand, next *int, depth int) string {
 	name := func() string {
 		*next++
 		return fmt.Sprintf("n%d", *next)
 	}
 	metadata := func() string { // of a list
-		return []string{"", ", metadata: {}", ", metadata: {resourceVersion: \"\"}", ", metadata: {name: " + name() + "}"}[r.IntN(4)]
+		return []string{"", ", metadata: {}", ", metadata: {resourceVersion: \"\"}", ", metadata: {name: " + name() +
+			"}"}[r.IntN(4)]
 	}
 	items := func() string {
 		if r.IntN(12) == 0 {
@@ -86,7 +87,9 @@ func randomDocument(r *rand.Rand, next *int, depth int) string {
 	case n == 3:
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMapList%s, items: [{metadata: {name: %s}}, {metadata: {name: %s}}]}", metadata(), name(), name())
 	case n == 4:
-		wrong := []string{"{}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: }}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: \"\"}}", "{apiVersion: v1, kind: ConfigMap}", "{kind: A, metadata: {name: a}}", "{a: b}"}
+		wrong := []string{"{}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: }}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: \"\"}}", "{apiVersion: v1, kind: ConfigMap}",
+			"{kind: A, metadata: {name: a}}", "{a: b}"}
 		return wrong[r.IntN(len(wrong))]
 	default:
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}", name())
@@ -113,23 +116,30 @@ func TestNothingIsLost(t *testing.T) {
 		}
 		for name, s := range map[string]Source{
 			"manifests": {Manifests: &ManifestsSource{Files: files()}},
-			"kustomize": {Kustomize: &KustomizeSource{Root: "ROOT", Files: Content{Name: "x", Digest: text.String(), Files: []File{{"ROOT/kustomization.yaml", []byte("resources: [a.yaml]\n")}, {"ROOT/a.yaml", data}}}}},
-			"helm":      {Helm: &HelmSource{Release: "r", Values: []byte("{}"), Chart: chart(map[string]string{"a.yaml": text.String()})}},
-			"crds":      {Helm: &HelmSource{Release: "r", Values: []byte("{}"), IncludeCRDs: true, Chart: files(File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")})}},
+			"kustomize": {Kustomize: &KustomizeSource{Root: "ROOT",
+				Files: Content{Name: "x", Digest: text.String(), Files: []File{{"ROOT/kustomization.yaml",
+					[]byte("resources: [a.yaml]\n")}, {"ROOT/a.yaml", data}}}}},
+			"helm": {Helm: &HelmSource{Release: "r", Values: []byte("{}"),
+				Chart: chart(map[string]string{"a.yaml": text.String()})}},
+			"crds": {Helm: &HelmSource{Release: "r", Values: []byte("{}"), IncludeCRDs: true,
+				Chart: files(File{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")})}},
 		} {
 			if name == "crds" {
 				s.Helm.Chart.Files[1].Path = "crds/a.yaml"
 			}
-			got, err := engine.Render(t.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{s}})
+			got, err := engine.Render(t.Context(), &Bundle{Namespace: "ns", KubeVersion: "1.33.0",
+				Sources: []Source{s}})
 			if err != nil {
-				if !strings.Contains(err.Error(), "a.yaml") && !strings.HasPrefix(err.Error(), "kustomize build ROOT: result for ") {
+				if !strings.Contains(err.Error(), "a.yaml") && !strings.HasPrefix(err.Error(),
+					"kustomize build ROOT: result for ") {
 					t.Errorf("%s: the error names neither the file nor the object: %v\n%s", name, err, data)
 				}
 				continue
 			}
 			rendered[name]++
 			if want := countObjects(t, data); len(got.Objects)+len(got.Notes) != want {
-				t.Errorf("%s: got %d objects and the notes %q, want %d objects of\n%s", name, len(got.Objects), got.Notes, want, data)
+				t.Errorf("%s: got %d objects and the notes %q, want %d objects of\n%s", name, len(got.Objects),
+					got.Notes, want, data)
 			}
 		}
 	}
@@ -178,7 +188,8 @@ func TestNothingIsLostOfTheCorpus(t *testing.T) {
 func TestHooksOfUnknownEventsAreNoted(t *testing.T) {
 	t.Parallel()
 	const hook = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, annotations: {helm.sh/hook: %s}}\n"
-	b := helmBundle("{}", map[string]string{"a.yaml": fmt.Sprintf(hook, "a", "post-instal") + "---\n" + fmt.Sprintf(hook, "b", "test") + "---\n" + fmt.Sprintf(hook, "c", "post-install")})
+	b := helmBundle("{}", map[string]string{"a.yaml": fmt.Sprintf(hook, "a", "post-instal") + "---\n" +
+		fmt.Sprintf(hook, "b", "test") + "---\n" + fmt.Sprintf(hook, "c", "post-install")})
 	got := render(t, NewEngine(DefaultLimits()), b)
 	if len(got.Objects) != 1 || got.Objects[0].ID.Name != "c" {
 		t.Errorf("objects of a chart with three hooks: got %v, want Pod c", got.Objects)

@@ -53,7 +53,8 @@ func NewPool(opts PoolOptions) *Pool {
 	}
 	if p.workers == nil {
 		p.host = worker.NewHost(worker.Options{
-			Command: opts.Command, Mode: opts.Mode, Size: opts.Size, Limits: worker.Limits{Memory: p.opts.MemoryLimit}, Timeout: p.opts.Timeout,
+			Command: opts.Command, Mode: opts.Mode, Size: opts.Size, Limits: worker.Limits{Memory: p.opts.MemoryLimit},
+			Timeout: p.opts.Timeout,
 		})
 		p.workers = p.host.For(worker.Owner{Trust: worker.Trusted})
 	}
@@ -62,7 +63,8 @@ func NewPool(opts PoolOptions) *Pool {
 	return p
 }
 
-// Prepare starts a child for a later call, in the background. A pool whose Host belongs to another component starts none.
+// Prepare starts a child for a later call, in the background. A pool whose Host belongs to another component starts
+// none.
 func (p *Pool) Prepare() {
 	if p.host != nil && p.err == nil {
 		p.host.Prepare()
@@ -77,8 +79,8 @@ func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	return p.all.Render(ctx, b)
 }
 
-// AtOnce returns a renderer that uses at most n of the pool's children at once. Reviews that share the worker processes of a repository get
-// one each, so that none of them takes all processes.
+// AtOnce returns a renderer that uses at most n of the pool's children at once. Reviews that share the worker processes
+// of a repository get one each, so that none of them takes all processes.
 func (p *Pool) AtOnce(n int) Renderer {
 	if p.err != nil {
 		return p

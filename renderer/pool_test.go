@@ -77,7 +77,8 @@ func TestFailuresBelongToAnOwner(t *testing.T) {
 	for range maxFailures {
 		s.add(at("a", worker.Untrusted, "x"), ErrTimeout)
 	}
-	for _, other := range []sourceSet{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"), at("a", worker.Untrusted, "y")} {
+	for _, other := range []sourceSet{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"),
+		at("a", worker.Untrusted, "y")} {
 		if err := s.check(other); err != nil {
 			t.Errorf("%v: the error is %v", other, err)
 		}
@@ -93,12 +94,13 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 		return Object{ID: manifest.Identity{Kind: kind, Name: name}, APIVersion: "v1", YAML: []byte("x\n")}
 	}
 	for name, a := range map[string]answer{
-		"nothing":      {},
-		"both":         {Rendering: &Rendering{}, Error: &InputError{}},
-		"heavy, too":   {Rendering: &Rendering{}, Heavy: true},
-		"no kind":      {Rendering: &Rendering{Objects: []Object{object("", "a")}}},
-		"no name":      {Rendering: &Rendering{Objects: []Object{object("Pod", "")}}},
-		"other group":  {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{Group: "apps", Kind: "Pod", Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}}}},
+		"nothing":    {},
+		"both":       {Rendering: &Rendering{}, Error: &InputError{}},
+		"heavy, too": {Rendering: &Rendering{}, Heavy: true},
+		"no kind":    {Rendering: &Rendering{Objects: []Object{object("", "a")}}},
+		"no name":    {Rendering: &Rendering{Objects: []Object{object("Pod", "")}}},
+		"other group": {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{Group: "apps", Kind: "Pod",
+			Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}}}},
 		"out of order": {Rendering: &Rendering{Objects: []Object{object("Pod", "b"), object("Pod", "a")}}},
 	} {
 		if err := a.validate(); err == nil {
@@ -118,7 +120,8 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := c.answers(data, make([]Bundle, 2)); (err == nil) != ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
+		if out, err := c.answers(data, make([]Bundle, 2)); (err == nil) != ok ||
+			err != nil && !errors.Is(err, worker.ErrProtocol) {
 			t.Errorf("%d answers to 2 bundles: %d, %v", n, len(out), err)
 		}
 	}
@@ -148,7 +151,8 @@ func TestSizesOfAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.answers(data, []Bundle{{Light: one.light}}); (err == nil) != one.ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
+		if _, err := c.answers(data, []Bundle{{Light: one.light}}); (err == nil) != one.ok ||
+			err != nil && !errors.Is(err, worker.ErrProtocol) {
 			t.Errorf("light %t, heavy %t: %v", one.light, one.answer.Heavy, err)
 		}
 	}
@@ -160,7 +164,8 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, a := range []answer{{Heavy: true}, {Error: &InputError{Message: "m\x1b"}}, {Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
+	for _, a := range []answer{{Heavy: true}, {Error: &InputError{Message: "m\x1b"}},
+		{Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
 		data, err := c.enc.Marshal([]answer{a})
 		if err != nil {
 			f.Fatal(err)
@@ -186,7 +191,8 @@ func FuzzAnswer(f *testing.F) {
 }
 
 func TestErrorsKeepTheirPlaceAcrossTheWire(t *testing.T) {
-	_, err := pool(t, time.Minute).Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": "\nx: {{ .Values.b.c }}"}))
+	_, err := pool(t, time.Minute).Render(t.Context(), helmBundle(`{}`,
+		map[string]string{"a.yaml": "\nx: {{ .Values.b.c }}"}))
 	if e, ok := errors.AsType[*InputError](err); !ok || e.File != "charts/x/templates/a.yaml" || e.Line != 2 {
 		t.Errorf("the error is %#v", err)
 	}
@@ -211,10 +217,12 @@ func TestContentsAreAskedForOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = h.For(worker.Owner{Repository: owner}).Call(t.Context(), worker.Call{Job: JobRender, Input: input, Answer: func(_ context.Context, name string, digest []byte) ([]byte, error) {
-			asked.Add(1)
-			return supply(c, []*pending{{bundle: b}}, name, digest)
-		}})
+		_, err = h.For(worker.Owner{Repository: owner}).Call(t.Context(),
+			worker.Call{Job: JobRender, Input: input, Answer: func(_ context.Context, name string,
+				digest []byte) ([]byte, error) {
+				asked.Add(1)
+				return supply(c, []*pending{{bundle: b}}, name, digest)
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

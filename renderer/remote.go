@@ -17,8 +17,8 @@ const (
 	QuestionLight   = "render-light" // a light bundle
 )
 
-// remoteAnswer is the answer to QuestionRender and QuestionLight. Failed is the text of an error other than an InputError. Limit means
-// that the bundle exceeded a limit.
+// remoteAnswer is the answer to QuestionRender and QuestionLight. Failed is the text of an error other than an
+// InputError. Limit means that the bundle exceeded a limit.
 type remoteAnswer struct {
 	Rendering *Rendering
 	Error     *InputError

@@ -31,7 +31,8 @@ func pool(tb testing.TB, timeout time.Duration) *Pool {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: 1, Timeout: timeout, MemoryLimit: 256 << 20})
+	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: 1, Timeout: timeout,
+		MemoryLimit: 256 << 20})
 	tb.Cleanup(p.Close)
 	return p
 }
@@ -51,7 +52,8 @@ func chart(templates map[string]string) Content {
 }
 
 func helmBundle(values string, templates map[string]string) *Bundle {
-	return &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Release: "r", Chart: chart(templates), Values: []byte(values)}}}}
+	return &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Release: "r",
+		Chart: chart(templates), Values: []byte(values)}}}}
 }
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  v: %s\n"
@@ -73,7 +75,8 @@ func TestEngineAndPoolAgree(t *testing.T) {
 	b.Components = []Component{{Files: Content{Name: "apps/x/layers/c", Digest: "c", Files: []File{
 		{"kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data/extra, value: \"on\"}\n")},
 	}}}}
-	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
+	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m",
+		Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
 	in := render(t, NewEngine(DefaultLimits()), b)
 	p := pool(t, time.Minute)
 	for range 2 { // the second time, the child holds all contents
@@ -87,7 +90,8 @@ func TestEngineAndPoolAgree(t *testing.T) {
 			}
 		}
 	}
-	if got := string(in.Objects[0].YAML); !strings.Contains(got, "v: '2 '") && !strings.Contains(got, `v: "2 "`) || !strings.Contains(got, `extra: "on"`) {
+	if got := string(in.Objects[0].YAML); !strings.Contains(got, "v: '2 '") && !strings.Contains(got, `v: "2 "`) ||
+		!strings.Contains(got, `extra: "on"`) {
 		t.Errorf("\nthe YAML is %s", got)
 	}
 	b.Sources[0].Helm.DropHooks = true
@@ -97,7 +101,8 @@ func TestEngineAndPoolAgree(t *testing.T) {
 }
 
 func TestEmptyRenderingCrossesTheWire(t *testing.T) {
-	got := render(t, pool(t, time.Minute), helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
+	got := render(t, pool(t, time.Minute),
+		helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
 	if len(got.Objects) != 0 {
 		t.Errorf("the objects are %v", got.Objects)
 	}
@@ -119,7 +124,8 @@ func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
 		"many":      {`{{ $l := list }}{{ range untilStep 0 100000000 1 }}{{ $l = append $l (repeat 1000 "x") }}{{ end }}`, nil},
 	} {
 		start := time.Now()
-		_, err := p.Render(t.Context(), helmBundle(`{"t": "{{ tpl .Values.t . }}"}`, map[string]string{"a.yaml": c.template}))
+		_, err := p.Render(t.Context(), helmBundle(`{"t": "{{ tpl .Values.t . }}"}`,
+			map[string]string{"a.yaml": c.template}))
 		if err == nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
@@ -145,7 +151,8 @@ func TestCancelledContextFreesTheChild(t *testing.T) {
 	p := pool(t, time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := p.Render(ctx, helmBundle(`{}`, map[string]string{"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`}))
+	_, err := p.Render(ctx, helmBundle(`{}`,
+		map[string]string{"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`}))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the error is %v", err)
 	}
@@ -161,7 +168,8 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 		"random":  {fmt.Sprintf(configMap, "a", `{{ randAlphaNum 20 | quote }}`), "data.v"},
 		"by day":  {fmt.Sprintf(configMap, "a", `{{ now | date "2006-01-02" | quote }}`), "data.v"},
 		"in name": {fmt.Sprintf(configMap, `a-{{ randNumeric 12 }}`, "x"), "object"},
-		"helper":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`), "data.v"},
+		"helper": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`),
+			"data.v"},
 		"values":  {fmt.Sprintf(configMap, "a", `{{ tpl .Values.t . }}`), "data.v"},
 		"dated":   {fmt.Sprintf(configMap, "a", `{{ tpl "{{ now | date \"2006-01-02\" }}" . | quote }}`), "data.v"},
 		"default": {fmt.Sprintf(configMap, "a", `{{ date "2006-01-02" "no time" | quote }}`), "data.v"},
@@ -169,12 +177,15 @@ func TestUnstableFieldsAreNamed(t *testing.T) {
 		"round":   {fmt.Sprintf(configMap, "a", `{{ durationRound "25h" | quote }}`), ""},
 		"in zone": {fmt.Sprintf(configMap, "a", `{{ htmlDateInZone "no time" "UTC" | quote }}`), "data.v"},
 		"ago":     {fmt.Sprintf(configMap, "a", `{{ ago (toDate "2006-01-02" "2020-01-02") | quote }}`), "data.v"},
-		"rounded": {fmt.Sprintf(configMap, "a", `{{ durationRound (toDate "2006-01-02" "2020-01-02") | quote }}`), "data.v"},
+		"rounded": {fmt.Sprintf(configMap, "a", `{{ durationRound (toDate "2006-01-02" "2020-01-02") | quote }}`),
+			"data.v"},
 		"seconds": {fmt.Sprintf(configMap, "a", `{{ htmlDate 1700000000 | quote }} # {{ now }}`), ""},
-		"nested":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "{{ include \"pw\" . }}" . }}`), "data.v"},
-		"skipped": {`{{ if .Values.missing }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "x" . }}`), ""},
-		"stable":  {fmt.Sprintf(configMap, "a", `{{ "x" | sha256sum }}`), ""},
-		"unused":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", "x"), ""},
+		"nested": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a",
+			`{{ tpl "{{ include \"pw\" . }}" . }}`), "data.v"},
+		"skipped": {`{{ if .Values.missing }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ tpl "x" . }}`),
+			""},
+		"stable": {fmt.Sprintf(configMap, "a", `{{ "x" | sha256sum }}`), ""},
+		"unused": {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", "x"), ""},
 	} {
 		out := render(t, e, helmBundle(`{"t": "{{ uuidv4 }}"}`, map[string]string{"a.yaml": c.template}))
 		got := ""
@@ -241,7 +252,8 @@ func TestObjectsOfOneIdentity(t *testing.T) {
 	b := func(second string) *Bundle {
 		out := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "same", "x")})
 		out.Sources = append(out.Sources, Source{Manifests: &ManifestsSource{Files: Content{
-			Name: "apps/x/extra", Digest: "m" + second, Files: []File{{"n.yaml", fmt.Appendf(nil, configMap, "same", second)}},
+			Name: "apps/x/extra", Digest: "m" + second, Files: []File{{"n.yaml",
+				fmt.Appendf(nil, configMap, "same", second)}},
 		}}})
 		return out
 	}
@@ -268,24 +280,37 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		templates map[string]string
 		want      InputError
 	}{
-		"value":   {map[string]string{"a.yaml": "x: {{ .Values.b.c }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 13, Message: "nil pointer"}},
-		"helper":  {map[string]string{"a.yaml": "\nx: {{ include \"h\" . }}", "_h.tpl": helper}, InputError{File: "charts/x/templates/_h.tpl", Line: 3, Column: 10, Message: "called from charts/x/templates/a.yaml:2"}},
-		"parse":   {map[string]string{"a.yaml": "\n\nx: {{ if }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 3, Message: "missing value for if"}},
-		"refused": {map[string]string{"a.yaml": "x: {{ required \"need b\" .Values.b }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "need b (the template refuses these values)"}},
-		"yaml":    {map[string]string{"a.yaml": "a: b: c"}, InputError{File: "charts/x/templates/a.yaml", Message: "document 1"}},
-		"tpl":     {map[string]string{"a.yaml": "\nx: {{ tpl \"{{ .Values.b.c }}\" . }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 2, Column: 6, Message: "nil pointer"}},
-		"forged":  {map[string]string{"a.yaml": "x: {{ fail \"template: etc/passwd:1:2: no\" }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "template: etc/passwd:1:2: no"}},
+		"value": {map[string]string{"a.yaml": "x: {{ .Values.b.c }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 13, Message: "nil pointer"}},
+		"helper": {map[string]string{"a.yaml": "\nx: {{ include \"h\" . }}", "_h.tpl": helper},
+			InputError{File: "charts/x/templates/_h.tpl", Line: 3, Column: 10,
+				Message: "called from charts/x/templates/a.yaml:2"}},
+		"parse": {map[string]string{"a.yaml": "\n\nx: {{ if }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 3, Message: "missing value for if"}},
+		"refused": {map[string]string{"a.yaml": "x: {{ required \"need b\" .Values.b }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6,
+				Message: "need b (the template refuses these values)"}},
+		"yaml": {map[string]string{"a.yaml": "a: b: c"}, InputError{File: "charts/x/templates/a.yaml",
+			Message: "document 1"}},
+		"tpl": {map[string]string{"a.yaml": "\nx: {{ tpl \"{{ .Values.b.c }}\" . }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 2, Column: 6, Message: "nil pointer"}},
+		"forged": {map[string]string{"a.yaml": "x: {{ fail \"template: etc/passwd:1:2: no\" }}"},
+			InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "template: etc/passwd:1:2: no"}},
 	} {
 		_, err := NewEngine(DefaultLimits()).Render(t.Context(), helmBundle(`{}`, c.templates))
 		got, ok := errors.AsType[*InputError](err)
-		if !ok || got.File != c.want.File || got.Line != c.want.Line || got.Column != c.want.Column || !strings.Contains(got.Message, c.want.Message) {
+		if !ok || got.File != c.want.File || got.Line != c.want.Line || got.Column != c.want.Column ||
+			!strings.Contains(got.Message, c.want.Message) {
 			t.Errorf("%s: the result of AsType is %#v, the error is %v", name, got, err)
 		}
 	}
 	b := helmBundle(`{"image": {"tag": 5}}`, map[string]string{"a.yaml": "x"})
-	b.Sources[0].Helm.Chart.Files = append(b.Sources[0].Helm.Chart.Files, File{"values.schema.json", []byte(`{"properties": {"image": {"properties": {"tag": {"type": "string"}}}}}`)})
+	b.Sources[0].Helm.Chart.Files = append(b.Sources[0].Helm.Chart.Files,
+		File{"values.schema.json", []byte(`{"properties": {"image": {"properties": {"tag": {"type": "string"}}}}}`)})
 	_, err := NewEngine(DefaultLimits()).Render(t.Context(), b)
-	if got, ok := errors.AsType[*InputError](err); !ok || len(got.Values) != 1 || strings.Join(got.Values[0], ".") != "image.tag" || !strings.Contains(got.Message, "image.tag: got number, want string") {
+	if got, ok := errors.AsType[*InputError](err); !ok || len(got.Values) != 1 ||
+		strings.Join(got.Values[0], ".") != "image.tag" || !strings.Contains(got.Message,
+		"image.tag: got number, want string") {
 		t.Errorf("schema: %#v", err)
 	}
 }

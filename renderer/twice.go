@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Twice decides which of two objects with one identity is written, and returns a note that names the other. Equal objects are one. A hook
-// yields to an object of the release, and a later hook to an earlier one: Helm and Argo CD keep hooks apart and may delete them when they are
-// done, but a branch holds one object of a name, and what stays in the cluster is the release's. All others are an error.
+// Twice decides which of two objects with one identity is written, and returns a note that names the other. Equal
+// objects are one. A hook yields to an object of the release, and a later hook to an earlier one: Helm and Argo CD keep
+// hooks apart and may delete them when they are done, but a branch holds one object of a name, and what stays in the
+// cluster is the release's. All others are an error.
 func Twice(id manifest.Identity, first, second Object) (kept Object, note string, err error) {
 	files := [2]string{first.origin(), second.origin()}
 	if bytes.Equal(first.YAML, second.YAML) {
@@ -42,5 +43,6 @@ func isHook(text []byte) (bool, error) {
 	if err != nil || len(objects) == 0 {
 		return false, err
 	}
-	return cmp.Or(objects[0].Annotation(helm.HookAnnotation), objects[0].Annotation("argocd.argoproj.io/hook")) != "", nil
+	return cmp.Or(objects[0].Annotation(helm.HookAnnotation), objects[0].Annotation("argocd.argoproj.io/hook")) != "",
+		nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// The parent sends a child bundles with contents given only by digest. The child asks for contents that it does
-// not hold, so a chart crosses the pipe once, not once per target. It renders the bundles in order and answers after the last one, or
-// earlier if they take long; the parent sends the others again. Messages are CBOR, whose decoder has limits,
-// because the parent decodes messages that a child may have forged.
+// The parent sends a child bundles with contents given only by digest. The child asks for contents that it does not
+// hold, so a chart crosses the pipe once, not once per target. It renders the bundles in order and answers after the
+// last one, or earlier if they take long; the parent sends the others again. Messages are CBOR, whose decoder has
+// limits, because the parent decodes messages that a child may have forged.
 
 // JobRender is the name of the job that renders bundles, in worker.Jobs.
 const JobRender = "render"
@@ -47,9 +47,11 @@ func newCodec() (codec, error) {
 		return codec{}, err
 	}
 	dec, err := cbor.DecOptions{
-		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: maxElements, MaxMapPairs: maxElements, MaxNestedLevels: maxLevels,
-		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		UTF8: cbor.UTF8DecodeInvalid, // Git accepts any bytes as a path
+		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: maxElements, MaxMapPairs: maxElements,
+		MaxNestedLevels: maxLevels,
+		IndefLength:     cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		UTF8:              cbor.UTF8DecodeInvalid, // Git accepts any bytes as a path
 	}.DecMode()
 	return codec{enc, dec}, err
 }
@@ -70,7 +72,8 @@ func (a *answer) validate() error {
 	}
 	for i := range a.Rendering.Objects {
 		o := &a.Rendering.Objects[i]
-		if o.ID.Kind == "" || o.ID.Name == "" || o.APIVersion == "" || len(o.YAML) == 0 || manifest.GroupOf(o.APIVersion) != o.ID.Group {
+		if o.ID.Kind == "" || o.ID.Name == "" || o.APIVersion == "" || len(o.YAML) == 0 ||
+			manifest.GroupOf(o.APIVersion) != o.ID.Group {
 			return fmt.Errorf("object %d has no valid identity", i)
 		}
 		if i > 0 && manifest.Compare(a.Rendering.Objects[i-1].ID, o.ID) > 0 {

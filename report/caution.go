@@ -126,7 +126,8 @@ func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
 		k := key{w.Message, w.Before}
 		g := find[k]
 		if g == nil {
-			g = &WithheldGroup{Message: w.Message, File: w.File, Line: w.Line, Before: w.Before, byEnv: map[string]int{}}
+			g = &WithheldGroup{Message: w.Message, File: w.File, Line: w.Line, Before: w.Before,
+				byEnv: map[string]int{}}
 			find[k] = g
 			out = append(out, g)
 		}
@@ -142,14 +143,16 @@ const mostAlike = 3
 
 // alikeWithheld unites groups whose messages differ only in names, if there are more than mostAlike of them.
 func alikeWithheld(list []*WithheldGroup) []*WithheldGroup {
-	return united(list, func(g *WithheldGroup) string { return fmt.Sprintf("%s %t", unnamed(g.Message), g.Before) }, func(first *WithheldGroup, all []*WithheldGroup) {
-		for _, g := range all {
-			for i := range g.members {
-				first.add(g.members[i])
+	return united(list, func(g *WithheldGroup) string { return fmt.Sprintf("%s %t", unnamed(g.Message), g.Before) },
+		func(first *WithheldGroup, all []*WithheldGroup) {
+			for _, g := range all {
+				for i := range g.members {
+					first.add(g.members[i])
+				}
 			}
-		}
-		first.Message += fmt.Sprintf("\n(and %s that %s only in names)", Count(len(all), "other message"), differs(len(all)))
-	})
+			first.Message += fmt.Sprintf("\n(and %s that %s only in names)", Count(len(all), "other message"),
+				differs(len(all)))
+		})
 }
 
 func differs(n int) string {
@@ -182,7 +185,8 @@ func united[T any](list []*T, key func(*T) string, unite func(first *T, others [
 	return out
 }
 
-// nameLike matches what names something in a message: quoted texts, and words with a digit, a dot, a slash or a dash in them.
+// nameLike matches what names something in a message: quoted texts, and words with a digit, a dot, a slash or a dash in
+// them.
 var nameLike = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|[A-Za-z0-9_@:+{}$~-]*[0-9./:@-][A-Za-z0-9_./@:+{}$~-]*")
 
 // unnamed returns a message without the names in it.
@@ -197,7 +201,8 @@ func (g *WithheldGroup) add(w *diff.Withheld) {
 	i, ok := g.byEnv[w.Environment]
 	if !ok {
 		g.byEnv[w.Environment] = len(g.Where)
-		g.Where = append(g.Where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster), Clusters: 1})
+		g.Where = append(g.Where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster),
+			Clusters: 1})
 		return
 	}
 	g.Where[i].Pattern = w.Environment // with its number: some of the environment's clusters

@@ -157,18 +157,20 @@ type MessageGroup struct {
 	Alike int      // other messages that differ only in names
 }
 
-// Alike unites messages that differ only in names, if there are more than a few. The united message has the positions of all.
+// Alike unites messages that differ only in names, if there are more than a few. The united message has the positions
+// of all.
 func Alike(list []*MessageGroup) []*MessageGroup {
-	return united(list, func(g *MessageGroup) string { return unnamed(g.Text) }, func(first *MessageGroup, others []*MessageGroup) {
-		first.Alike = len(others)
-		for _, g := range others {
-			for _, file := range g.Files {
-				if !slices.Contains(first.Files, file) {
-					first.Files = append(first.Files, file)
+	return united(list, func(g *MessageGroup) string { return unnamed(g.Text) },
+		func(first *MessageGroup, others []*MessageGroup) {
+			first.Alike = len(others)
+			for _, g := range others {
+				for _, file := range g.Files {
+					if !slices.Contains(first.Files, file) {
+						first.Files = append(first.Files, file)
+					}
 				}
 			}
-		}
-	})
+		})
 }
 
 // filePosition matches the FILE:LINE:COL that a message begins with.

@@ -117,7 +117,10 @@ func OnlyImages(o *diff.ObjectChange) bool {
 	if o.Verb != diff.Changed || len(o.Images) == 0 || len(o.Fields) != len(o.Images) {
 		return false
 	}
-	return !slices.ContainsFunc(o.Fields, func(f diff.FieldChange) bool { return !strings.HasSuffix(f.Path, "].image") })
+	return !slices.ContainsFunc(o.Fields, func(f diff.FieldChange) bool {
+		return !strings.HasSuffix(f.Path,
+			"].image")
+	})
 }
 
 // text writes an image change: `web`: `registry.example.com/web` `1.2.0` → `1.3.0`. Repositories are written once.
@@ -139,7 +142,8 @@ func (r *ImageRow) text(name naming) string {
 	case r.New == "":
 		return out + name(old.Repository+":"+old.Version()) + " removed"
 	case old.Repository != now.Repository:
-		return out + name(old.Repository) + " " + name(old.Version()) + " → " + name(now.Repository) + " " + name(now.Version())
+		return out + name(old.Repository) + " " + name(old.Version()) + " → " + name(now.Repository) + " " +
+			name(now.Version())
 	}
 	return out + name(now.Repository) + " " + name(old.Version()) + " → " + name(now.Version())
 }

@@ -160,7 +160,8 @@ func withPaths(o *Folded) string {
 	default:
 		text = pathsText(o.ObjectChange)
 	}
-	return "- " + VerbWord(o.ObjectChange) + " " + objectLine(o.ObjectChange, code) + ": " + text + suffix(o.sameLine(code)) + "\n"
+	return "- " + VerbWord(o.ObjectChange) + " " + objectLine(o.ObjectChange, code) + ": " + text +
+		suffix(o.sameLine(code)) + "\n"
 }
 
 func pathsText(o *diff.ObjectChange) string {

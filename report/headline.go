@@ -11,7 +11,8 @@ import (
 // Scope returns what a merge changes on one line of plain text, without the verdict.
 func Scope(r *Review) string { return headline(r, safetext.Line) }
 
-// Headline returns what a merge changes on one line of plain text, for a commit status. An error comes first, because it decides the status.
+// Headline returns what a merge changes on one line of plain text, for a commit status. An error comes first, because
+// it decides the status.
 func Headline(r *Review) string {
 	text := headline(r, safetext.Line)
 	if e := firstError(r, safetext.Line); e != "" && e != text {
@@ -26,8 +27,8 @@ func Headline(r *Review) string {
 	return text
 }
 
-// Refusal says on one line why a review does not allow its change: errors, targets that cannot be rendered after it, and findings of severity
-// error. The review needs no groups of changes. It is "" if nothing forbids the change.
+// Refusal says on one line why a review does not allow its change: errors, targets that cannot be rendered after it,
+// and findings of severity error. The review needs no groups of changes. It is "" if nothing forbids the change.
 func Refusal(r *Review) string {
 	parts := []string{firstError(r, safetext.Line)}
 	if r.Changes != nil {

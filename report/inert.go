@@ -44,7 +44,8 @@ func longestRun(s string, c byte, least int) int {
 
 // htmlCode is code for use within HTML.
 func htmlCode(s string) string {
-	return "<code>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(safetext.Line(safetext.Shorten(s, maxSpan))) + "</code>"
+	return "<code>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'",
+		"&#39;").Replace(safetext.Line(safetext.Shorten(s, maxSpan))) + "</code>"
 }
 
 // prose returns a sentence in which all but plain words and small numbers is code. It must not begin a line.
@@ -91,7 +92,8 @@ func sentence(s string, in func(string) string) string {
 	return out.String()
 }
 
-// bracketed separates a text from the punctuation behind it, and from a parenthesis that it does not both open and close.
+// bracketed separates a text from the punctuation behind it, and from a parenthesis that it does not both open and
+// close.
 func bracketed(text string) (before, bare, after string) {
 	bare = strings.TrimRight(text, punctuation)
 	for strings.HasSuffix(bare, ")") && strings.Count(bare, ")") > strings.Count(bare, "(") {
@@ -106,8 +108,9 @@ func bracketed(text string) (before, bare, after string) {
 	return before, bare, text[len(before)+len(bare):]
 }
 
-// quotedPhrase returns the words that backquotes enclose, such as `sluice deps lock`, if the first word begins them; n is how many
-// words that takes, 0 if none are enclosed. before and after are a parenthesis and punctuation around the quotes.
+// quotedPhrase returns the words that backquotes enclose, such as `sluice deps lock`, if the first word begins them; n
+// is how many words that takes, 0 if none are enclosed. before and after are a parenthesis and punctuation around the
+// quotes.
 func quotedPhrase(words []string) (before, quoted, after string, n int) {
 	const most = 30
 	first := strings.TrimPrefix(words[0], "(")
@@ -140,8 +143,8 @@ func gap(out *strings.Builder) {
 	}
 }
 
-// plainWord reports whether no forge can read a word as anything else: ASCII letters, possibly with hyphens, in parentheses or
-// before punctuation, or a short number.
+// plainWord reports whether no forge can read a word as anything else: ASCII letters, possibly with hyphens, in
+// parentheses or before punctuation, or a short number.
 func plainWord(w string) bool {
 	if w == "→" || w == "—" {
 		return true
@@ -152,7 +155,8 @@ func plainWord(w string) bool {
 	}
 	w = strings.TrimSuffix(w, ")")
 	const hashLike, longest, digits = 7, 24, 5
-	if w == "" || len(w) > longest || strings.HasSuffix(strings.ToLower(w), "www") { // with a full stop, the beginning of an address
+	// with a full stop, the beginning of an address
+	if w == "" || len(w) > longest || strings.HasSuffix(strings.ToLower(w), "www") {
 		return false
 	}
 	letters, numbers, hex, ok := letterCounts(w)
@@ -218,7 +222,8 @@ func link(text, address string) string {
 func webAddress(address string) string {
 	const longest = 2000
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || len(address) > longest {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil ||
+		len(address) > longest {
 		return ""
 	}
 	var out strings.Builder
@@ -266,7 +271,8 @@ func Block(lines []string) string { return fence("text", lines) }
 func Tag(name string) string {
 	for _, part := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
 		if !strings.ContainsFunc(part, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._/+-", r)
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+				!strings.ContainsRune("._/+-", r)
 		}) && !strings.Contains(strings.ToLower(part), "www.") {
 			return part
 		}

@@ -21,12 +21,13 @@ var (
 	htmlCodes  = regexp.MustCompile(`<code>[^<>]*</code>`)
 	liveInText = regexp.MustCompile(`@|#\d|!\d|(?i:gh)-\d|\b[0-9a-fA-F]{7,}\b|://|www\.|[<>|]|:[A-Za-z_]+:|\$|\[|\]|~|%|\^|&`)
 	ownTags    = map[string]bool{
-		"<details>": true, "</details>": true, "<summary>": true, "</summary>": true, "<code>": true, "</code>": true, "<b>": true, "</b>": true, "<sub>": true, "</sub>": true,
+		"<details>": true, "</details>": true, "<summary>": true, "</summary>": true, "<code>": true, "</code>": true,
+		"<b>": true, "</b>": true, "<sub>": true, "</sub>": true,
 	}
 )
 
-// structure is what a parser of the forges' Markdown sees: the kinds of all nodes. Text and code within a paragraph count as
-// one, because plain words of a sentence stand outside code.
+// structure is what a parser of the forges' Markdown sees: the kinds of all nodes. Text and code within a paragraph
+// count as one, because plain words of a sentence stand outside code.
 func structure(t *testing.T, source string) []string {
 	t.Helper()
 	body := []byte(source)
@@ -91,7 +92,8 @@ func checkText(t *testing.T, s string) {
 
 func htmlBlock(t *testing.T, s string) string {
 	t.Helper()
-	if strings.HasPrefix(s, "<!-- sluice-review v1 ") && strings.Count(s, "-->") == 1 && strings.HasSuffix(strings.TrimSpace(s), "-->") {
+	if strings.HasPrefix(s, "<!-- sluice-review v1 ") && strings.Count(s, "-->") == 1 &&
+		strings.HasSuffix(strings.TrimSpace(s), "-->") {
 		return "marker"
 	}
 	s = htmlCodes.ReplaceAllString(s, "")
@@ -127,7 +129,8 @@ func checkInert(t *testing.T, a, b string) {
 	x, y := structure(t, got), structure(t, want)
 	for i := range max(len(x), len(y)) {
 		if i >= len(x) || i >= len(y) || x[i] != y[i] {
-			t.Fatalf("the structure depends on the content, at node %d:\nwith it   %q\nbenign    %q\n%s", i, x[min(i, len(x)):min(i+3, len(x))], y[min(i, len(y)):min(i+3, len(y))], got)
+			t.Fatalf("the structure depends on the content, at node %d:\nwith it   %q\nbenign    %q\n%s", i,
+				x[min(i, len(x)):min(i+3, len(x))], y[min(i, len(y)):min(i+3, len(y))], got)
 		}
 	}
 	for line := range strings.SplitSeq(got, "\n") {
@@ -161,10 +164,17 @@ func checkVisible(t *testing.T, s string) {
 
 func FuzzMarkdownInert(f *testing.F) {
 	for _, s := range []string{
-		"", " ", "\n", "a", "`", "``` \n```", "~~~", "\\", "\\|", "|", "||\n|-|", "@all", "#1", "!2", "GH-3", "owner/repo#4", "0123abcd", "https://x.example", "www.x.example", "a@b.example",
-		"<img src=x>", "<!-- -->", "-->", "</details>", "</code><script>", "&lt;b&gt;", "&#64;all", "![x](y)", "[x]: y", "[x](y)", "[[x]]", "\n/close", "/close\n", "\r/close\r", "# x", "> x", "- x", "1. x", "===", "---", "\n---\n",
-		"**x**", "__x__", "~~x~~", "$x$", "$`x`$", ":tada:", "- [ ] x", "^x^", "\u202e\u2066", "\u200b\u200d\ufeff", "\u2028\u2029\u0085", "\x1b[31m", "\x00\x07", "\xff\xfe", "e\u0301\u0301\u0301\u0301\u0301", "\ufe0f", "\U000e0041",
-		"\u3164\u115f", "<!-- sluice-review v1 head=x -->", "<https://x.example>", "```suggestion", "{+ x +}", "~label", "%m", "&1", "'x'", "\"x\"", "a`b``c```d", "x\ty", "deadbeef", "DEADBEEFCAFE", "it's", "(see", "x.", "?", strings.Repeat("`", 400), strings.Repeat("x ", 400),
+		"", " ", "\n", "a", "`", "``` \n```", "~~~", "\\", "\\|", "|", "||\n|-|", "@all", "#1", "!2", "GH-3",
+		"owner/repo#4", "0123abcd", "https://x.example", "www.x.example", "a@b.example",
+		"<img src=x>", "<!-- -->", "-->", "</details>", "</code><script>", "&lt;b&gt;", "&#64;all", "![x](y)", "[x]: y",
+		"[x](y)", "[[x]]", "\n/close", "/close\n", "\r/close\r", "# x", "> x", "- x", "1. x", "===", "---",
+		"\n---\n",
+		"**x**", "__x__", "~~x~~", "$x$", "$`x`$", ":tada:", "- [ ] x", "^x^", "\u202e\u2066", "\u200b\u200d\ufeff",
+		"\u2028\u2029\u0085", "\x1b[31m", "\x00\x07", "\xff\xfe", "e\u0301\u0301\u0301\u0301\u0301", "\ufe0f",
+		"\U000e0041",
+		"\u3164\u115f", "<!-- sluice-review v1 head=x -->", "<https://x.example>", "```suggestion", "{+ x +}", "~label",
+		"%m", "&1", "'x'", "\"x\"", "a`b``c```d", "x\ty", "deadbeef", "DEADBEEFCAFE", "it's", "(see", "x.", "?",
+		strings.Repeat("`", 400), strings.Repeat("x ", 400),
 	} {
 		f.Add(s, "b"+s)
 	}
@@ -191,13 +201,16 @@ func TestHostileIsInert(t *testing.T) {
 }
 
 func TestMarkerRoundTrip(t *testing.T) {
-	want := report.MarkerInfo{ID: "a b-->\n", Head: "abc", Digest: "d", Groups: report.Groups{Head: "h", IDs: []string{"x:y:a", "z:w:b"}}, Before: report.Groups{Head: "g"}}
+	want := report.MarkerInfo{ID: "a b-->\n", Head: "abc", Digest: "d",
+		Groups: report.Groups{Head: "h", IDs: []string{"x:y:a", "z:w:b"}}, Before: report.Groups{Head: "g"}}
 	line := report.Marker(want)
 	got, ok := report.ParseMarker(line + "\r\nbody")
-	if !ok || got.ID != want.ID || got.Head != want.Head || !slices.Equal(got.Groups.IDs, want.Groups.IDs) || got.Groups.Head != "h" || got.Before.Head != "g" {
+	if !ok || got.ID != want.ID || got.Head != want.Head || !slices.Equal(got.Groups.IDs, want.Groups.IDs) ||
+		got.Groups.Head != "h" || got.Before.Head != "g" {
 		t.Errorf("%q came back as %+v, %v", line, got, ok)
 	}
-	for _, body := range []string{"", "text\n" + line, " " + line, "<!-- sluice-review v10 -->", line[:len(line)-4], "> " + line} {
+	for _, body := range []string{"", "text\n" + line, " " + line, "<!-- sluice-review v10 -->", line[:len(line)-4],
+		"> " + line} {
 		if _, ok := report.ParseMarker(body); ok {
 			t.Errorf("%q counts as a marker", body)
 		}
@@ -242,7 +255,8 @@ func TestPipesInTables(t *testing.T) {
 		if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert([]byte(source), &out); err != nil {
 			t.Fatal(err)
 		}
-		row := "<tr>\n<td>" + want + "</td>\n<td><code>mia</code></td>\n<td>not understood: <code>a|b</code></td>\n<td></td>\n</tr>"
+		row := "<tr>\n<td>" + want +
+			"</td>\n<td><code>mia</code></td>\n<td>not understood: <code>a|b</code></td>\n<td></td>\n</tr>"
 		if !strings.Contains(out.String(), row) {
 			_, log, _ := strings.Cut(out.String(), "<th>Command</th>")
 			t.Errorf("%s is not shown as %s:\n%s", written, want, log)
@@ -255,7 +269,8 @@ func TestTag(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"": "", "v1.4.0": "v1.4.0", "charts/web/v1.4.0-rc.1+b": "charts/web/v1.4.0-rc.1+b", "1a2b3c4d5e": "1a2b3c4d5e",
-		"@acme/admins/v1.4.0": "v1.4.0", "acme/one#3/v1": "v1", "!3/v1": "v1", "www.example.com/v1": "v1", "`x`/v1": "v1", "v1@acme": "a tag", "x/@acme": "a tag",
+		"@acme/admins/v1.4.0": "v1.4.0", "acme/one#3/v1": "v1", "!3/v1": "v1", "www.example.com/v1": "v1",
+		"`x`/v1": "v1", "v1@acme": "a tag", "x/@acme": "a tag",
 	} {
 		if got := report.Tag(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)

@@ -202,7 +202,8 @@ func (l *ladder) text() string {
 			}
 			if opened == openGroups && l.openedGroups() > openGroups+1 {
 				inFold = true
-				out.WriteString("\n<details><summary>" + Count(l.openedGroups()-opened, "more group") + " of changes</summary>\n\n")
+				out.WriteString("\n<details><summary>" + Count(l.openedGroups()-opened, "more group") +
+					" of changes</summary>\n\n")
 			}
 			out.WriteString("\n" + strings.TrimSuffix(u.text, shellEnd))
 			opened++
@@ -267,10 +268,12 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 		}
 	}
 	if table.Len() > 0 {
-		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "Summary") + "|---|---|---|---|---|\n" + table.String())
+		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "Summary") +
+			"|---|---|---|---|---|\n" + table.String())
 	}
 	if above > 0 {
-		out.WriteString("\nThe table of apps summarizes " + Count(above, "more group") + ", each the only one of its app.\n")
+		out.WriteString("\nThe table of apps summarizes " + Count(above, "more group") +
+			", each the only one of its app.\n")
 	}
 	rest := max(from, len(l.rows))
 	if rest >= len(l.groups) {

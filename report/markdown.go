@@ -99,7 +99,8 @@ func (m *markdown) body(limit int) string {
 		groups += m.groupList("\n### Declarations\n\nThese objects declare targets that are withheld or render the same.\n", pointers(c.Declarations)) + m.take(m.files(true), 4)
 	}
 	cut := m.cutLine()
-	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved + warnings + log + cut + foot
+	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved +
+		warnings + log + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
 	if size(out) > limit {                          // the headline, links and counts alone exceed the limit
 		m.cut = Cut{}
@@ -127,7 +128,8 @@ func (m *markdown) least(limit int) string {
 	m.cut.Findings = len(m.r.Findings.Introduced)
 	m.cut.Others = len(m.r.Errors) + len(m.r.Warnings)
 	var out string
-	for _, more := range []string{Heading + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(Command(m.r)) + " to see the changes.\n"} {
+	for _, more := range []string{Heading + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(Command(m.r)) +
+		" to see the changes.\n"} {
 		if size(out)+size(more) <= limit {
 			out += more
 		}
@@ -149,11 +151,13 @@ func (m *markdown) status() string {
 		out.WriteString("⏳ This merge request " + prose(m.r.Waits) + ".\n\n")
 	}
 	if d := m.r.Since; d != nil {
-		text := joined(withCount(len(d.New), "new"), withCount(len(d.Changed), "changed"), withCount(len(d.Gone), "gone"))
+		text := joined(withCount(len(d.New), "new"), withCount(len(d.Changed), "changed"),
+			withCount(len(d.Gone), "gone"))
 		if text == "" {
 			out.WriteString("Since your push of " + code(abbreviated(d.Commit)) + ": the same changes.\n\n")
 		} else {
-			out.WriteString("Since your push of " + code(abbreviated(d.Commit)) + ", groups of changes: " + text + m.sinceNames() + ".\n\n")
+			out.WriteString("Since your push of " + code(abbreviated(d.Commit)) + ", groups of changes: " + text +
+				m.sinceNames() + ".\n\n")
 		}
 	}
 	return out.String()
@@ -253,7 +257,8 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		p.items = append(p.items, appRow(a, summaries))
 	}
 	const open = 25
-	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "Summary") + "|---|---|---|--:|--:|--:|--:|---|\n"
+	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "Summary") +
+		"|---|---|---|--:|--:|--:|--:|---|\n"
 	p.head = head
 	p.tail = "\n"
 	if len(list) > open+open/2 {
@@ -270,7 +275,8 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		if withheld > 0 {
 			held = Count(withheld, "target") + " withheld"
 		}
-		return "\n**And " + Count(len(list)-shown, "more app") + "** without a row: " + joined(ChangeCounts(c), Rolls(c.Workloads), held) + ".\n"
+		return "\n**And " + Count(len(list)-shown, "more app") + "** without a row: " +
+			joined(ChangeCounts(c), Rolls(c.Workloads), held) + ".\n"
 	}
 	return p, list
 }
@@ -294,7 +300,8 @@ func appRow(a *diff.App, summaries bool) string {
 	if a.Withheld > 0 {
 		mark = "⛔"
 	}
-	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Deleted()), words)
+	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed),
+		plus(a.Counts.Deleted()), words)
 }
 
 // plus writes a number, and nothing for zero.
@@ -312,7 +319,8 @@ func (m *markdown) noise() string {
 		return ""
 	}
 	s := scopeOf(c)
-	out := "Folded noise: " + Count(c.Totals.Noise, "object") + " on " + Count(s.noisy, "cluster") + " with only new version labels, checksums or equal values"
+	out := "Folded noise: " + Count(c.Totals.Noise, "object") + " on " + Count(s.noisy, "cluster") +
+		" with only new version labels, checksums or equal values"
 	if len(s.quiet) > 0 {
 		const most = 5
 		names := make([]string, 0, most+1)

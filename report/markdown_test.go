@@ -16,8 +16,10 @@ const githubLimit = 65_536 - 512
 
 func samples() map[string]*report.Review {
 	return map[string]*report.Review{
-		"one-target": oneTarget(), "three-apps": threeApps(), "ten-thousand": tenThousand(), "deletions": deletions(), "only-noise": onlyNoise(),
-		"failures": failures(), "broken": broken(), "no-effect": noEffect(), "findings": findings(), "rollout": rollout(), "hostile": hostile(),
+		"one-target": oneTarget(), "three-apps": threeApps(), "ten-thousand": tenThousand(), "deletions": deletions(),
+		"only-noise": onlyNoise(),
+		"failures":   failures(), "broken": broken(), "no-effect": noEffect(), "findings": findings(),
+		"rollout": rollout(), "hostile": hostile(),
 	}
 }
 
@@ -35,7 +37,8 @@ func golden(t *testing.T, name, got string) {
 		t.Fatalf("%v; write it with -update", err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs from the golden file; see it with `go test ./report -update && git diff`\n%s", name, firstDifference(string(want), got))
+		t.Errorf("%s differs from the golden file; see it with `go test ./report -update && git diff`\n%s", name,
+			firstDifference(string(want), got))
 	}
 }
 

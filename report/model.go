@@ -19,27 +19,29 @@ import (
 
 // Review is the result of one comparison. Equal reviews give equal reports, byte for byte.
 type Review struct {
-	Fleet        string          `json:"fleet"`                // the fleet's name
-	Repository   string          `json:"repository,omitempty"` // owner/name on the forge
-	MergeRequest MergeRequest    `json:"mergeRequest,omitzero"`
-	Base         string          `json:"base"` // commits, in full
-	Head         string          `json:"head"`
-	Against      string          `json:"against,omitempty"` // the branch that the head is compared with, instead of Base
-	Version      string          `json:"version"`           // of Sluice
-	Changes      *diff.ChangeSet `json:"changes,omitempty"` // nil if the comparison failed: see Errors
-	Findings     Findings        `json:"findings"`
-	Warnings     []string        `json:"warnings,omitempty"` // of the fleet's files
-	Errors       []string        `json:"errors,omitempty"`   // why the comparison failed
-	Stopped      bool            `json:"stopped,omitempty"`  // rendering used up the review's time: Changes.Withheld lists the targets that were not rendered
-	Verdict      Verdict         `json:"verdict"`
-	Links        Links           `json:"links,omitzero"`
-	Since        *Delta          `json:"since,omitempty"` // what is new since the last reviewed head
-	Rollout      []RolloutRow    `json:"rollout,omitempty"`
-	Log          []CommandEntry  `json:"log,omitempty"`
+	Fleet        string       `json:"fleet"`                // the fleet's name
+	Repository   string       `json:"repository,omitempty"` // owner/name on the forge
+	MergeRequest MergeRequest `json:"mergeRequest,omitzero"`
+	Base         string       `json:"base"` // commits, in full
+	Head         string       `json:"head"`
+	// the branch that the head is compared with, instead of Base
+	Against  string          `json:"against,omitempty"`
+	Version  string          `json:"version"`           // of Sluice
+	Changes  *diff.ChangeSet `json:"changes,omitempty"` // nil if the comparison failed: see Errors
+	Findings Findings        `json:"findings"`
+	Warnings []string        `json:"warnings,omitempty"` // of the fleet's files
+	Errors   []string        `json:"errors,omitempty"`   // why the comparison failed
+	// rendering used up the review's time: Changes.Withheld lists the targets that were not rendered
+	Stopped bool           `json:"stopped,omitempty"`
+	Verdict Verdict        `json:"verdict"`
+	Links   Links          `json:"links,omitzero"`
+	Since   *Delta         `json:"since,omitempty"` // what is new since the last reviewed head
+	Rollout []RolloutRow   `json:"rollout,omitempty"`
+	Log     []CommandEntry `json:"log,omitempty"`
 	// Scope are the targets that the change can affect; nil if they are unknown. It is not part of the report.
 	Scope []fleet.AffectedTarget `json:"-"`
-	// Unreached says that the review is incomplete because a server with content could not be reached: another review can be complete. It is not
-	// part of the report.
+	// Unreached says that the review is incomplete because a server with content could not be reached: another review
+	// can be complete. It is not part of the report.
 	Unreached bool `json:"-"`
 	// Companions are the merge requests that this one depends on.
 	Companions []Companion `json:"companions,omitempty"`
@@ -63,8 +65,8 @@ type Companion struct {
 	Name string `json:"name"`           // acme/components#7
 	Head string `json:"head,omitempty"` // commit, in full
 	Part string `json:"part"`           // its state, and how it takes part in the review
-	// Repository, as FORGE:PATH, is one that a reader of the report must be able to read, because the report has its content; "" if there is
-	// none. It is not part of the report.
+	// Repository, as FORGE:PATH, is one that a reader of the report must be able to read, because the report has its
+	// content; "" if there is none. It is not part of the report.
 	Repository string `json:"-"`
 }
 
@@ -73,8 +75,8 @@ type Pin struct {
 	Name string `json:"name"`
 	From string `json:"from"` // commits, in full
 	To   string `json:"to"`
-	// Targets is the number of targets whose inputs this move alone changes; absent if it is not known. A target that several moves change
-	// counts for each of them.
+	// Targets is the number of targets whose inputs this move alone changes; absent if it is not known. A target that
+	// several moves change counts for each of them.
 	Targets *int `json:"targets,omitempty"`
 }
 
@@ -157,7 +159,8 @@ func (f *Findings) Count(s Severity) int {
 
 // Links lead to more detail. All of them are optional; addresses other than http and https are not shown.
 type Links struct {
-	Full     string `json:"full,omitempty"`     // the forge's view of the rendered files; forges show only the first few hundred files
+	// the forge's view of the rendered files; forges show only the first few hundred files
+	Full     string `json:"full,omitempty"`
 	Artifact string `json:"artifact,omitempty"` // where the reports are stored
 	HTML     string `json:"html,omitempty"`     // the HTML report
 	Docs     string `json:"docs,omitempty"`     // where the rules' pages are: Docs + "/" + rule

@@ -29,7 +29,8 @@ func routineBump() *report.Review {
 	job := imageChange("migrate", "1.2.0", "1.3.0")
 	job.ID.Kind, job.ID.Group, job.Rolls = "Job", "batch", false
 	job.Images[0].Old, job.Images[0].New = web.Images[0].Old, web.Images[0].New
-	r.Changes = set(group("web", all, where, "web 1.2.0 → 1.3.0; rolls 1 workload", web, job, noise("web-config", false), noise("web-service", false)))
+	r.Changes = set(group("web", all, where, "web 1.2.0 → 1.3.0; rolls 1 workload", web, job,
+		noise("web-config", false), noise("web-service", false)))
 	return r
 }
 
@@ -77,8 +78,10 @@ func TestSameChangeIsShownOnce(t *testing.T) {
 	}
 	other := configMap("api", "settings", "level", "info", "debug")
 	r.Changes = set(
-		group("web", clusters("eu", 3), []diff.Reach{{Environment: "prod", Pattern: "prod/*", Clusters: 3}}, "s", objects...),
-		group("api", clusters("eu", 3), []diff.Reach{{Environment: "prod", Pattern: "prod/*", Clusters: 3}}, "s", other),
+		group("web", clusters("eu", 3), []diff.Reach{{Environment: "prod", Pattern: "prod/*", Clusters: 3}}, "s",
+			objects...),
+		group("api", clusters("eu", 3), []diff.Reach{{Environment: "prod", Pattern: "prod/*", Clusters: 3}}, "s",
+			other),
 	)
 	markdown, cut := report.Markdown(r, githubLimit)
 	for form, text := range map[string]string{"markdown": markdown, "terminal": terminal(r, false)} {
@@ -100,8 +103,10 @@ func TestFindingsAreGrouped(t *testing.T) {
 	for i := range 19 {
 		for _, env := range []string{"dev", "staging", "prod"} {
 			r.Findings.Introduced = append(r.Findings.Introduced, report.Finding{
-				Rule: "image-tag", Severity: report.SeverityWarning, Message: "the image has no digest", Hint: "pin the image", Path: "spec.image", App: "web",
-				Object: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web", Name: fmt.Sprintf("web-%d", i)}, Environment: env, Clusters: []string{env},
+				Rule: "image-tag", Severity: report.SeverityWarning, Message: "the image has no digest",
+				Hint: "pin the image", Path: "spec.image", App: "web",
+				Object: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web",
+					Name: fmt.Sprintf("web-%d", i)}, Environment: env, Clusters: []string{env},
 			})
 			r.Warnings = append(r.Warnings, fmt.Sprintf("clusters/%s-%d.yaml:3: the label tier is not used", env, i))
 		}
@@ -137,20 +142,24 @@ func TestEqualFailuresAreGrouped(t *testing.T) {
 	r := oneTarget()
 	r.Verdict = report.VerdictError
 	for i := range 339 {
-		r.Changes.Withheld = append(r.Changes.Withheld, diff.Withheld{App: fmt.Sprintf("app-%d", i), Cluster: "eu-1", Environment: "prod", Message: "base/kustomization.yaml:3: no file patch.yaml"})
+		r.Changes.Withheld = append(r.Changes.Withheld, diff.Withheld{App: fmt.Sprintf("app-%d", i), Cluster: "eu-1",
+			Environment: "prod", Message: "base/kustomization.yaml:3: no file patch.yaml"})
 	}
 	text := terminal(r, false)
-	if n := strings.Count(text, "no file patch.yaml"); n != 1 || !strings.Contains(text, "app-0, app-1, app-2 and 336 more apps on prod (339)") {
+	if n := strings.Count(text, "no file patch.yaml"); n != 1 ||
+		!strings.Contains(text, "app-0, app-1, app-2 and 336 more apps on prod (339)") {
 		t.Errorf("%d times in\n%s", n, text)
 	}
 }
 
 // The last line of the findings does not count targets as checked that could not be rendered.
 func TestFindingsOfWithheldTargets(t *testing.T) {
-	r := &report.Review{Changes: &diff.ChangeSet{Compared: 3, Withheld: []diff.Withheld{{App: "web", Cluster: "eu-1", Message: "no chart"}}}}
+	r := &report.Review{Changes: &diff.ChangeSet{Compared: 3, Withheld: []diff.Withheld{{App: "web", Cluster: "eu-1",
+		Message: "no chart"}}}}
 	var out strings.Builder
 	report.TerminalFindings(&out, r, report.TerminalOptions{})
-	if got := out.String(); !strings.Contains(got, "\n3 targets checked, 1 not checked, 0 errors, ") || strings.HasPrefix(got, "\n") {
+	if got := out.String(); !strings.Contains(got, "\n3 targets checked, 1 not checked, 0 errors, ") ||
+		strings.HasPrefix(got, "\n") {
 		t.Errorf("the output is %q", got)
 	}
 }
@@ -162,7 +171,8 @@ func TestPointersAreComplete(t *testing.T) {
 	}
 	line := text[strings.Index(text, "✂️"):]
 	line, _, _ = strings.Cut(line, "\n")
-	if !strings.Contains(line, "sluice diff --full ") || !strings.Contains(line, "HTML report") || strings.Contains(line, "/compare/") {
+	if !strings.Contains(line, "sluice diff --full ") || !strings.Contains(line, "HTML report") ||
+		strings.Contains(line, "/compare/") {
 		t.Errorf("pointers: %s", line)
 	}
 }
@@ -172,7 +182,8 @@ func TestPlaceIsNotRepeated(t *testing.T) {
 		t.Errorf("the result of Place is %q", got)
 	}
 	r := oneTarget()
-	r.Findings.Introduced = []report.Finding{{Rule: "r", Severity: report.SeverityError, Message: "m", Environment: "production", Clusters: []string{"production"}}}
+	r.Findings.Introduced = []report.Finding{{Rule: "r", Severity: report.SeverityError, Message: "m",
+		Environment: "production", Clusters: []string{"production"}}}
 	if text, _ := report.Markdown(r, githubLimit); strings.Contains(text, "production/production") {
 		t.Errorf("the text is %s", text)
 	}
@@ -242,7 +253,8 @@ func TestSince(t *testing.T) {
 	withheld := at("h5", threeApps())
 	gone := withheld.Changes.Groups[2]
 	withheld.Changes.Groups = withheld.Changes.Groups[:2]
-	withheld.Changes.Withheld = []diff.Withheld{{App: gone.App, Cluster: gone.Clusters[0], Environment: "prod", Message: "m"}}
+	withheld.Changes.Withheld = []diff.Withheld{{App: gone.App, Cluster: gone.Clusters[0], Environment: "prod",
+		Message: "m"}}
 	if got := names(report.Since(m1, withheld)); got != "h1: 0 new, 0 changed, 0 gone" {
 		t.Errorf("of a withheld target: %s", got)
 	}
@@ -276,22 +288,27 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	finding := func(severity report.Severity, rule string) report.Finding {
-		return report.Finding{Severity: severity, Rule: rule, App: "shop", Object: manifest.Identity{Kind: "Deployment", Namespace: "shop", Name: "web\nforged"}}
+		return report.Finding{Severity: severity, Rule: rule, App: "shop",
+			Object: manifest.Identity{Kind: "Deployment", Namespace: "shop", Name: "web\nforged"}}
 	}
 	for want, r := range map[string]*report.Review{
-		"": {Changes: &diff.ChangeSet{}, Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a")}}},
+		"": {Changes: &diff.ChangeSet{},
+			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a")}}},
 		"incomplete review — the fleet is broken": {Errors: []string{"the fleet is broken"}},
 		"1 target cannot be rendered, 2 new errors of the policy, the first: image-tag in shop, Deployment shop/web\\nforged": {
-			Changes:  &diff.ChangeSet{Withheld: make([]diff.Withheld, 1)},
-			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a"), finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b")}},
+			Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, 1)},
+			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityWarning, "a"),
+				finding(report.SeverityError, "image-tag"), finding(report.SeverityError, "b")}},
 		},
 		"1 new error of the policy: image-tag in shop, Deployment shop/web\\nforged": {
 			Changes:  &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}, // the change mends it
 			Findings: report.Findings{Introduced: []report.Finding{finding(report.SeverityError, "image-tag")}},
 		},
-		"1 new error of the policy: cluster-emptied on prod (4)": {Changes: &diff.ChangeSet{}, Findings: report.Findings{Introduced: []report.Finding{
-			{Severity: report.SeverityError, Rule: "cluster-emptied", Environment: "prod", Clusters: []string{"prod-1", "prod-2", "prod-3", "prod-4"}},
-		}}},
+		"1 new error of the policy: cluster-emptied on prod (4)": {Changes: &diff.ChangeSet{},
+			Findings: report.Findings{Introduced: []report.Finding{
+				{Severity: report.SeverityError, Rule: "cluster-emptied", Environment: "prod",
+					Clusters: []string{"prod-1", "prod-2", "prod-3", "prod-4"}},
+			}}},
 	} {
 		if got := report.Refusal(r); got != want {
 			t.Errorf("the result of Refusal is %q, want %q", got, want)
@@ -306,17 +323,21 @@ func TestHeadlineOfErrors(t *testing.T) {
 	if h := report.Headline(r); h != "incomplete review — acme/one#3 was closed without a merge" {
 		t.Errorf("one error: %q", h)
 	}
-	if text, _ := report.Markdown(r, 60_000); strings.Contains(text, "no effect") || !strings.HasPrefix(text, "## Sluice: incomplete review — `acme/one#3 was closed without a merge`") {
+	if text, _ := report.Markdown(r, 60_000); strings.Contains(text, "no effect") ||
+		!strings.HasPrefix(text, "## Sluice: incomplete review — `acme/one#3 was closed without a merge`") {
 		t.Errorf("in a comment:\n%s", text)
 	}
-	for n, want := range []string{1: "1 target cannot be rendered — its changes are unknown", 2: "2 targets cannot be rendered — their changes are unknown"} {
-		if h := report.Headline(&report.Review{Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, n)}}); n > 0 && h != want {
+	for n, want := range []string{1: "1 target cannot be rendered — its changes are unknown",
+		2: "2 targets cannot be rendered — their changes are unknown"} {
+		if h := report.Headline(&report.Review{Changes: &diff.ChangeSet{Withheld: make([]diff.Withheld, n)}}); n > 0 &&
+			h != want {
 			t.Errorf("%d withheld: %q", n, h)
 		}
 	}
 	r.Errors = append(r.Errors, "second", "third")
 	r.Changes.Totals.Noise = 1
-	if h := report.Headline(r); !strings.HasPrefix(h, "incomplete review — acme/one#3 was closed without a merge, and 2 other errors; only noise on ") {
+	if h := report.Headline(r); !strings.HasPrefix(h,
+		"incomplete review — acme/one#3 was closed without a merge, and 2 other errors; only noise on ") {
 		t.Errorf("three errors: %q", h)
 	}
 }

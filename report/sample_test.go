@@ -22,8 +22,10 @@ func clusters(prefix string, n int) []string {
 // review is one of nothing, with all that frames it.
 func review() *report.Review {
 	return &report.Review{
-		Fleet: "acme", Repository: "acme/fleet", MergeRequest: report.MergeRequest{Number: 42, URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
-		Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.3.0", Verdict: report.VerdictPass,
+		Fleet: "acme", Repository: "acme/fleet", MergeRequest: report.MergeRequest{Number: 42,
+			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
+		Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.3.0",
+		Verdict: report.VerdictPass,
 		Changes: &diff.ChangeSet{Compared: 354},
 		Links: report.Links{
 			Full: "https://git.example.com/acme/fleet/compare/a...b", HTML: "https://ci.example.com/1/report.html",
@@ -35,42 +37,54 @@ func review() *report.Review {
 
 func deployment(app, path string, lines ...string) diff.ObjectChange {
 	return diff.ObjectChange{
-		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app}, APIVersion: "apps/v1",
-		Risk: diff.RiskMedium, Rolls: true, Lines: len(lines),
-		Effects: []diff.Effect{{Name: diff.EffectRolls, Risk: diff.RiskMedium, Message: "its pods are replaced", Path: "spec.template"}},
-		Fields:  []diff.FieldChange{{Path: path, Old: "a", New: "b", Had: true, Has: true}},
-		Hunks:   []diff.Hunk{{Path: path, OldStart: 12, NewStart: 12, Lines: lines}},
+		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app},
+		APIVersion: "apps/v1",
+		Risk:       diff.RiskMedium, Rolls: true, Lines: len(lines),
+		Effects: []diff.Effect{{Name: diff.EffectRolls, Risk: diff.RiskMedium, Message: "its pods are replaced",
+			Path: "spec.template"}},
+		Fields: []diff.FieldChange{{Path: path, Old: "a", New: "b", Had: true, Has: true}},
+		Hunks:  []diff.Hunk{{Path: path, OldStart: 12, NewStart: 12, Lines: lines}},
 	}
 }
 
 func imageChange(app, old, now string) diff.ObjectChange {
 	o := deployment(app, "spec.template.spec.containers[name="+app+"].image",
-		"       containers:", "       - name: "+app, "-        image: registry.example.com/"+app+":"+old, "+        image: registry.example.com/"+app+":"+now, "         ports:")
-	o.Images = []diff.Image{{Container: app, Old: "registry.example.com/" + app + ":" + old, New: "registry.example.com/" + app + ":" + now}}
-	o.Fields = []diff.FieldChange{{Path: "spec.template.spec.containers[name=" + app + "].image", Old: o.Images[0].Old, New: o.Images[0].New, Had: true, Has: true}}
+		"       containers:", "       - name: "+app, "-        image: registry.example.com/"+app+":"+old,
+		"+        image: registry.example.com/"+app+":"+now, "         ports:")
+	o.Images = []diff.Image{{Container: app, Old: "registry.example.com/" + app + ":" + old,
+		New: "registry.example.com/" + app + ":" + now}}
+	o.Fields = []diff.FieldChange{{Path: "spec.template.spec.containers[name=" + app + "].image", Old: o.Images[0].Old,
+		New: o.Images[0].New, Had: true, Has: true}}
 	o.Hunks[0].Path = "spec.template.spec.containers[" + app + "]"
-	o.Effects = append(o.Effects, diff.Effect{Name: diff.EffectImage, Risk: diff.RiskMedium, Message: "1 images change"})
+	o.Effects = append(o.Effects, diff.Effect{Name: diff.EffectImage, Risk: diff.RiskMedium,
+		Message: "1 images change"})
 	return o
 }
 
 func configMap(app, name, key, old, now string) diff.ObjectChange {
 	return diff.ObjectChange{
-		Verb: diff.Changed, ID: manifest.Identity{Kind: "ConfigMap", Namespace: app, Name: name}, APIVersion: "v1", Risk: diff.RiskLow, Lines: 3,
+		Verb: diff.Changed, ID: manifest.Identity{Kind: "ConfigMap", Namespace: app, Name: name}, APIVersion: "v1",
+		Risk: diff.RiskLow, Lines: 3,
 		Fields: []diff.FieldChange{{Path: "data." + key, Old: old, New: now, Had: true, Has: true}},
-		Hunks:  []diff.Hunk{{Path: "data", OldStart: 3, NewStart: 3, Lines: []string{" data:", "-  " + key + ": " + old, "+  " + key + ": " + now}}},
+		Hunks: []diff.Hunk{{Path: "data", OldStart: 3, NewStart: 3,
+			Lines: []string{" data:", "-  " + key + ": " + old, "+  " + key + ": " + now}}},
 	}
 }
 
 func whole(verb diff.Verb, risk diff.Risk, id manifest.Identity, effects ...diff.Effect) diff.ObjectChange {
 	mark := map[diff.Verb]string{diff.Added: "+", diff.Removed: "-"}[verb]
-	lines := []string{mark + "apiVersion: v1", mark + "kind: " + id.Kind, mark + "metadata:", mark + "  name: " + id.Name}
-	return diff.ObjectChange{Verb: verb, ID: id, APIVersion: "v1", Risk: risk, Effects: effects, Lines: len(lines), Hunks: []diff.Hunk{{OldStart: 1, Lines: lines}}}
+	lines := []string{mark + "apiVersion: v1", mark + "kind: " + id.Kind, mark + "metadata:", mark + "  name: " +
+		id.Name}
+	return diff.ObjectChange{Verb: verb, ID: id, APIVersion: "v1", Risk: risk, Effects: effects, Lines: len(lines),
+		Hunks: []diff.Hunk{{OldStart: 1, Lines: lines}}}
 }
 
 func noise(app string, rolls bool) diff.ObjectChange {
 	o := diff.ObjectChange{
-		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app}, Risk: diff.RiskNone, Rolls: rolls,
-		Noise: []diff.FieldChange{{Path: `metadata.labels["helm.sh/chart"]`, Old: "web-1.0.0", New: "web-1.0.1", Had: true, Has: true}},
+		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: app, Name: app},
+		Risk: diff.RiskNone, Rolls: rolls,
+		Noise: []diff.FieldChange{{Path: `metadata.labels["helm.sh/chart"]`, Old: "web-1.0.0", New: "web-1.0.1",
+			Had: true, Has: true}},
 	}
 	if rolls {
 		o.Risk = diff.RiskMedium
@@ -80,8 +94,9 @@ func noise(app string, rolls bool) diff.ObjectChange {
 
 func group(app string, names []string, where []diff.Reach, summary string, objects ...diff.ObjectChange) diff.Group {
 	g := diff.Group{
-		ID: fmt.Sprintf("%s-%s-%d", app, names[0], len(objects)), App: app, Clusters: names, Where: where, Objects: objects,
-		Risk: diff.RiskNone, Example: names[0], Summary: summary,
+		ID: fmt.Sprintf("%s-%s-%d", app, names[0], len(objects)), App: app, Clusters: names, Where: where,
+		Objects: objects,
+		Risk:    diff.RiskNone, Example: names[0], Summary: summary,
 	}
 	for i := range objects {
 		o := &objects[i]
@@ -132,13 +147,15 @@ func set(groups ...diff.Group) *diff.ChangeSet {
 
 func everywhere() ([]string, []diff.Reach) {
 	return append(clusters("eu", 80), clusters("st", 40)...), []diff.Reach{
-		{Environment: "prod", Pattern: "prod/*", Clusters: 80}, {Environment: "staging", Pattern: "staging/*", Clusters: 40},
+		{Environment: "prod", Pattern: "prod/*", Clusters: 80}, {Environment: "staging", Pattern: "staging/*",
+			Clusters: 40},
 	}
 }
 
 func oneTarget() *report.Review {
 	r := review()
-	r.Changes = set(group("web", []string{"eu-1a"}, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-1a", Clusters: 1}},
+	r.Changes = set(group("web", []string{"eu-1a"}, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-1a",
+		Clusters: 1}},
 		"web 1.2.0 → 1.3.0; rolls 1 workload", imageChange("web", "1.2.0", "1.3.0")))
 	r.Changes.Compared = 1
 	return r
@@ -148,29 +165,42 @@ func threeApps() *report.Review {
 	r := review()
 	r.Verdict = report.VerdictCaution
 	all, where := everywhere()
-	web := group("web", all, where, "web 1.2.0 → 1.3.0; rolls 1 workload", imageChange("web", "1.2.0", "1.3.0"), configMap("web", "settings", "LOG_LEVEL", "info", "debug"))
+	web := group("web", all, where, "web 1.2.0 → 1.3.0; rolls 1 workload", imageChange("web", "1.2.0", "1.3.0"),
+		configMap("web", "settings", "LOG_LEVEL", "info", "debug"))
 	web.Varies = []string{"cluster.vars.domain"}
 	db := diff.ObjectChange{
-		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "StatefulSet", Namespace: "db", Name: "pg"}, Risk: diff.RiskCritical, Lines: 3,
-		Effects: []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskCritical, Path: "spec.serviceName", Message: "spec.serviceName: the API server refuses to change it: delete and make the object anew"}},
-		Fields:  []diff.FieldChange{{Path: "spec.serviceName", Old: "pg", New: "postgres", Had: true, Has: true}},
-		Hunks:   []diff.Hunk{{Path: "spec", OldStart: 9, NewStart: 9, Lines: []string{"   replicas: 3", "-  serviceName: pg", "+  serviceName: postgres"}}},
+		Verb: diff.Changed, ID: manifest.Identity{Group: "apps", Kind: "StatefulSet", Namespace: "db", Name: "pg"},
+		Risk: diff.RiskCritical, Lines: 3,
+		Effects: []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskCritical, Path: "spec.serviceName",
+			Message: "spec.serviceName: the API server refuses to change it: delete and make the object anew"}},
+		Fields: []diff.FieldChange{{Path: "spec.serviceName", Old: "pg", New: "postgres", Had: true, Has: true}},
+		Hunks: []diff.Hunk{{Path: "spec", OldStart: 9, NewStart: 9,
+			Lines: []string{"   replicas: 3", "-  serviceName: pg", "+  serviceName: postgres"}}},
 	}
-	role := whole(diff.Added, diff.RiskHigh, manifest.Identity{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "agent"},
-		diff.Effect{Name: diff.EffectRBACWidened, Risk: diff.RiskHigh, Message: "may get, list secrets in every namespace"})
+	role := whole(diff.Added, diff.RiskHigh, manifest.Identity{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole",
+		Name: "agent"},
+		diff.Effect{Name: diff.EffectRBACWidened, Risk: diff.RiskHigh,
+			Message: "may get, list secrets in every namespace"})
 	r.Changes = set(
 		web,
-		group("db", all[:80], where[:1], "StatefulSet db/pg: spec.serviceName: the API server refuses to change it", db, noise("db-exporter", true)),
+		group("db", all[:80], where[:1], "StatefulSet db/pg: spec.serviceName: the API server refuses to change it", db,
+			noise("db-exporter", true)),
 		group("agent", all, where, "2 objects added, 1 removed", role,
-			whole(diff.Added, diff.RiskMedium, manifest.Identity{Kind: "ServiceAccount", Namespace: "agent", Name: "agent"}),
-			whole(diff.Removed, diff.RiskHigh, manifest.Identity{Kind: "ConfigMap", Namespace: "agent", Name: "legacy"})),
+			whole(diff.Added, diff.RiskMedium, manifest.Identity{Kind: "ServiceAccount", Namespace: "agent",
+				Name: "agent"}),
+			whole(diff.Removed, diff.RiskHigh, manifest.Identity{Kind: "ConfigMap", Namespace: "agent",
+				Name: "legacy"})),
 	)
-	r.Since = &report.Delta{Commit: strings.Repeat("a1b2c3d4e5", 4), New: []string{r.Changes.Groups[0].ID}, Gone: []string{"x"}}
+	r.Since = &report.Delta{Commit: strings.Repeat("a1b2c3d4e5", 4), New: []string{r.Changes.Groups[0].ID},
+		Gone: []string{"x"}}
 	r.Findings = report.Findings{
 		Introduced: []report.Finding{{
-			Rule: "image-tag", Severity: report.SeverityWarning, Message: "image registry.example.com/web:1.3.0 has no digest",
-			Hint: "pin it: registry.example.com/web:1.3.0@sha256:…", Path: "spec.template.spec.containers[name=web].image",
-			Object: manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, App: "web", Environment: "prod", Clusters: all[:80],
+			Rule: "image-tag", Severity: report.SeverityWarning,
+			Message: "image registry.example.com/web:1.3.0 has no digest",
+			Hint:    "pin it: registry.example.com/web:1.3.0@sha256:…",
+			Path:    "spec.template.spec.containers[name=web].image",
+			Object:  manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}, App: "web",
+			Environment: "prod", Clusters: all[:80],
 		}},
 		Existing: map[report.Severity]int{report.SeverityWarning: 17},
 	}
@@ -194,7 +224,8 @@ func tenThousand() *report.Review {
 		}
 		objects[0] = imageChange(app, "1.0.0", "1.1.0")
 		names := clusters("eu", 1+a%7)
-		groups = append(groups, group(app, names, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-*", Clusters: len(names)}}, app+" 1.0.0 → 1.1.0; rolls 1 workload", objects...))
+		groups = append(groups, group(app, names, []diff.Reach{{Environment: "prod", Pattern: "prod/eu-*",
+			Clusters: len(names)}}, app+" 1.0.0 → 1.1.0; rolls 1 workload", objects...))
 	}
 	r.Changes = set(groups...)
 	return r
@@ -213,14 +244,21 @@ func deletions() *report.Review {
 	}
 	r.Changes = set(
 		group("legacy", all, where, "Namespace legacy: everything in the namespace goes with it",
-			gone("Namespace", "", "legacy", diff.Effect{Name: diff.EffectNamespaceGone, Risk: diff.RiskCritical, Message: "everything in the namespace goes with it"}),
-			gone("PersistentVolumeClaim", "legacy", "data", diff.Effect{Name: diff.EffectDataLoss, Risk: diff.RiskCritical, Message: "the volume's data may go with the claim, as its reclaim policy says"}),
+			gone("Namespace", "", "legacy", diff.Effect{Name: diff.EffectNamespaceGone, Risk: diff.RiskCritical,
+				Message: "everything in the namespace goes with it"}),
+			gone("PersistentVolumeClaim", "legacy", "data", diff.Effect{Name: diff.EffectDataLoss,
+				Risk:    diff.RiskCritical,
+				Message: "the volume's data may go with the claim, as its reclaim policy says"}),
 			gone("Service", "legacy", "web"), gone("ConfigMap", "legacy", "web")),
-		group("old", all[:3], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}, {Environment: "prod", Pattern: "prod/eu-002", Clusters: 1}, {Environment: "prod", Pattern: "prod/eu-003", Clusters: 1}},
+		group("old", all[:3], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1},
+			{Environment: "prod", Pattern: "prod/eu-002", Clusters: 1},
+			{Environment: "prod", Pattern: "prod/eu-003", Clusters: 1}},
 			"1 object removed", gone("Service", "old", "old")),
-		group("kept", all[:1], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}}, "ConfigMap kept/web no longer managed",
+		group("kept", all[:1], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}},
+			"ConfigMap kept/web no longer managed",
 			whole(diff.Removed, diff.RiskMedium, manifest.Identity{Kind: "ConfigMap", Namespace: "kept", Name: "web"},
-				diff.Effect{Name: diff.EffectOrphan, Risk: diff.RiskMedium, Message: "no longer managed, and stays in the cluster: the Kustomization apps does not prune"})),
+				diff.Effect{Name: diff.EffectOrphan, Risk: diff.RiskMedium,
+					Message: "no longer managed, and stays in the cluster: the Kustomization apps does not prune"})),
 	)
 	return r
 }
@@ -228,7 +266,8 @@ func deletions() *report.Review {
 func onlyNoise() *report.Review {
 	r := review()
 	all, where := everywhere()
-	r.Changes = set(group("web", all, where, "noise alone; rolls 1 workload", noise("web", true), noise("web-admin", false)), group("api", all[:80], where[:1], "noise alone", noise("api", false)))
+	r.Changes = set(group("web", all, where, "noise alone; rolls 1 workload", noise("web", true),
+		noise("web-admin", false)), group("api", all[:80], where[:1], "noise alone", noise("api", false)))
 	return r
 }
 
@@ -245,7 +284,8 @@ func failures() *report.Review {
 		App: "api", Cluster: "st-001", Environment: "staging", Before: true,
 		Message: "helm: execution error at (api/templates/deployment.yaml:14:9):\n/close\n  a value is required: image.tag\n```\nfurther text",
 	})
-	r.Changes.Apps = append(r.Changes.Apps, diff.App{Name: "shop", Risk: diff.RiskNone, Withheld: 5}, diff.App{Name: "api", Risk: diff.RiskNone, Withheld: 1})
+	r.Changes.Apps = append(r.Changes.Apps, diff.App{Name: "shop", Risk: diff.RiskNone, Withheld: 5},
+		diff.App{Name: "api", Risk: diff.RiskNone, Withheld: 1})
 	r.Warnings = []string{"clusters/eu.yaml:12: the selector ring=canary matches no cluster"}
 	return r
 }
@@ -253,7 +293,8 @@ func failures() *report.Review {
 func broken() *report.Review {
 	r := review()
 	r.Changes, r.Verdict = nil, report.VerdictError
-	r.Errors = []string{"apps/web/app.yaml:7: unknown key `sorce`; did you mean source?", "sluice.yaml:3: two environments are called prod; give one another name"}
+	r.Errors = []string{"apps/web/app.yaml:7: unknown key `sorce`; did you mean source?",
+		"sluice.yaml:3: two environments are called prod; give one another name"}
 	return r
 }
 
@@ -265,11 +306,19 @@ func findings() *report.Review {
 	object := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "web", Name: "web"}
 	r.Findings = report.Findings{
 		Introduced: []report.Finding{
-			{Rule: "privileged", Severity: report.SeverityError, Message: "container web runs privileged", Hint: "drop securityContext.privileged, or ask for an exemption in policy/exemptions.yaml", Path: "spec.template.spec.containers[name=web].securityContext.privileged", Object: object, App: "web", Environment: "prod", Clusters: []string{"eu-1a"}, File: "apps/web/values.yaml", Line: 12},
-			{Rule: "api-removed", Severity: report.SeverityError, Message: "policy/v1beta1 PodDisruptionBudget is not served by Kubernetes 1.33", Hint: "use policy/v1", Object: manifest.Identity{Group: "policy", Kind: "PodDisruptionBudget", Namespace: "web", Name: "web"}, App: "web", Environment: "prod", Clusters: clusters("eu", 118)},
-			{Rule: "owner-label", Severity: report.SeverityWarning, Message: "no label `owner`", Object: object, App: "web", Docs: "https://wiki.example.com/rules#owner"},
+			{Rule: "privileged", Severity: report.SeverityError, Message: "container web runs privileged",
+				Hint: "drop securityContext.privileged, or ask for an exemption in policy/exemptions.yaml",
+				Path: "spec.template.spec.containers[name=web].securityContext.privileged", Object: object, App: "web",
+				Environment: "prod", Clusters: []string{"eu-1a"}, File: "apps/web/values.yaml", Line: 12},
+			{Rule: "api-removed", Severity: report.SeverityError,
+				Message: "policy/v1beta1 PodDisruptionBudget is not served by Kubernetes 1.33", Hint: "use policy/v1",
+				Object: manifest.Identity{Group: "policy", Kind: "PodDisruptionBudget", Namespace: "web", Name: "web"},
+				App:    "web", Environment: "prod", Clusters: clusters("eu", 118)},
+			{Rule: "owner-label", Severity: report.SeverityWarning, Message: "no label `owner`", Object: object,
+				App: "web", Docs: "https://wiki.example.com/rules#owner"},
 		},
-		Resolved: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, Message: "image has no tag", Object: object, App: "web"}},
+		Resolved: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, Message: "image has no tag",
+			Object: object, App: "web"}},
 		Existing: map[report.Severity]int{report.SeverityError: 12, report.SeverityWarning: 5}, Exempted: 2,
 		Notes: []string{"schemas of Kubernetes 1.35 are not at hand offline: 14 objects were not validated"},
 	}
@@ -281,10 +330,12 @@ func rollout() *report.Review {
 	at := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
 	r.Rollout = []report.RolloutRow{
 		{Environment: "dev", Commit: r.Head, State: "done", Since: at},
-		{Environment: "staging", Commit: r.Head, State: "wave 1 of 2", Since: at.Add(time.Hour), Waits: "bake until 11:30 UTC"},
+		{Environment: "staging", Commit: r.Head, State: "wave 1 of 2", Since: at.Add(time.Hour),
+			Waits: "bake until 11:30 UTC"},
 		{Environment: "prod", State: "waiting", Waits: "approval by 1 of team sre"},
 	}
-	r.Log = []report.CommandEntry{{Who: "anna", Command: "/sluice approve prod", Outcome: "refused: you are the author", At: at}}
+	r.Log = []report.CommandEntry{{Who: "anna", Command: "/sluice approve prod", Outcome: "refused: you are the author",
+		At: at}}
 	return r
 }
 
@@ -313,7 +364,8 @@ func hostileWith(a, b string) *report.Review {
 	o.Hunks = []diff.Hunk{{Path: "p" + b, Lines: []string{" " + a, "-" + b, "+" + a, a, b}}}
 	quiet := noise("n"+a, true)
 	quiet.ID.Name = "n" + b
-	g := group("app"+a, []string{"c" + b}, []diff.Reach{{Environment: a, Pattern: "e" + b, Clusters: 1}}, "sum "+a, o, quiet)
+	g := group("app"+a, []string{"c" + b}, []diff.Reach{{Environment: a, Pattern: "e" + b, Clusters: 1}}, "sum "+a, o,
+		quiet)
 	g.Varies = []string{a}
 	r.Changes = set(g)
 	r.Changes.Withheld = []diff.Withheld{{App: "w" + a, Cluster: b, Environment: a, Message: "m " + b}}
@@ -321,7 +373,8 @@ func hostileWith(a, b string) *report.Review {
 	r.Since = &report.Delta{Commit: a, New: []string{g.ID}}
 	r.Findings = report.Findings{
 		Introduced: []report.Finding{{
-			Rule: "r" + a, Severity: report.SeverityError, Message: "m " + b, Hint: "h " + a, Path: "p" + b, Object: o.ID, App: "a" + b,
+			Rule: "r" + a, Severity: report.SeverityError, Message: "m " + b, Hint: "h " + a, Path: "p" + b,
+			Object: o.ID, App: "a" + b,
 			Environment: a, Clusters: []string{b}, File: "f" + a, Docs: "",
 		}},
 		Notes: []string{"note " + a},

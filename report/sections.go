@@ -57,7 +57,8 @@ func (m *markdown) withheld() *part {
 		p.head = "> [!WARNING]\n> " + Count(n, "target") +
 			" cannot be rendered. The report leaves out " + their + " objects, and Sluice does not write them.\n\n"
 	} else if len(list) > 0 {
-		p.head = "> [!WARNING]\n> " + Count(len(m.r.Changes.Withheld), "target") + " cannot be rendered at the base. The report shows all their objects as added: they are new or changed.\n\n"
+		p.head = "> [!WARNING]\n> " + Count(len(m.r.Changes.Withheld), "target") +
+			" cannot be rendered at the base. The report shows all their objects as added: they are new or changed.\n\n"
 	}
 	for _, g := range list {
 		p.items = append(p.items, message(g.Label(code), g.Message))
@@ -104,12 +105,14 @@ func (m *markdown) cautions() *part {
 		}
 		for _, i := range c.Items {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: "+code(i.Object.Title())+" of "+code(i.Group.App)+
+			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: "+code(i.Object.Title())+
+				" of "+code(i.Group.App)+
 				" on "+code(patterns(i.Group.Where, 3))+" — "+prose(safetext.Shorten(i.Message, oneLine))+"\n")
 		}
 		if rest := c.Kinds - len(c.Items); rest > 0 {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: and "+Count(rest, "more object")+
+			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: and "+
+				Count(rest, "more object")+
 				" ("+Number(c.Total)+" on all clusters)\n")
 		}
 	}
@@ -191,7 +194,8 @@ func (m *markdown) notes(alone bool) string {
 
 func (m *markdown) resolved() *part {
 	list := GroupFindings(m.r.Findings.Resolved)
-	p := &part{head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n", tail: "\n</details>\n"}
+	p := &part{head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n",
+		tail: "\n</details>\n"}
 	for _, g := range list {
 		p.items = append(p.items, m.finding(g))
 	}
@@ -220,10 +224,12 @@ func (m *markdown) companions() *part {
 }
 
 func pinsPart(pins []Pin) *part {
-	p := &part{head: "### Repositories\n\n" + row("Repository", "From", "To", "Changes inputs of") + "|---|---|---|---|\n", tail: "\n"}
+	p := &part{head: "### Repositories\n\n" + row("Repository", "From", "To", "Changes inputs of") +
+		"|---|---|---|---|\n", tail: "\n"}
 	for i := range pins {
 		one := &pins[i]
-		p.items = append(p.items, row(code(one.Name), code(abbreviated(one.From)), code(abbreviated(one.To)), one.Changes()))
+		p.items = append(p.items, row(code(one.Name), code(abbreviated(one.From)), code(abbreviated(one.To)),
+			one.Changes()))
 	}
 	p.more = func(shown int) string { return "\nAnd " + Number(len(p.items)-shown) + " more.\n" }
 	return p
@@ -231,7 +237,8 @@ func pinsPart(pins []Pin) *part {
 
 func (m *markdown) warnings() *part {
 	list := GroupMessages(m.r.Warnings)
-	p := &part{head: "\n<details><summary>⚠️ " + Count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
+	p := &part{head: "\n<details><summary>⚠️ " + Count(len(m.r.Warnings), "warning") +
+		" about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
 	for _, g := range list {
 		p.items = append(p.items, "- ⚠️ "+prose(g.Line(maxNamed))+"\n")
 	}
@@ -241,7 +248,8 @@ func (m *markdown) warnings() *part {
 
 func (m *markdown) rollout() *part {
 	p := &part{
-		head: "### Rollout\n\n" + row("Environment", "Commit", "State", "Since", "Waits for") + "|---|---|---|---|---|\n",
+		head: "### Rollout\n\n" + row("Environment", "Commit", "State", "Since", "Waits for") +
+			"|---|---|---|---|---|\n",
 		tail: "\n",
 	}
 	for _, j := range m.r.Rollout {
@@ -266,7 +274,8 @@ func (m *markdown) log() *part {
 	list := slices.Clone(m.r.Log)
 	slices.SortStableFunc(list, func(a, b CommandEntry) int { return b.At.Compare(a.At) })
 	p := &part{
-		head: "\n<details><summary>" + Count(len(list), "command") + "</summary>\n\n" + row("Command", "By", "Outcome", "At") + "|---|---|---|---|\n",
+		head: "\n<details><summary>" + Count(len(list), "command") + "</summary>\n\n" +
+			row("Command", "By", "Outcome", "At") + "|---|---|---|---|\n",
 		tail: "\n</details>\n",
 	}
 	for _, e := range list {
@@ -312,7 +321,8 @@ func (m *markdown) cutLine() string {
 		}
 	}
 	ways = append(ways, code(Command(m.r)))
-	return "\n✂️ **Cut to fit**: " + strings.Join(parts, ", ") + ". The complete report: " + strings.Join(ways, ", ") + ".\n"
+	return "\n✂️ **Cut to fit**: " + strings.Join(parts, ", ") + ". The complete report: " + strings.Join(ways, ", ") +
+		".\n"
 }
 
 // footer names the compared commits. base is false for the digest: another base with the same outcome is no news.
@@ -330,7 +340,8 @@ func (m *markdown) footer(base bool) string {
 	if r.Changes != nil {
 		parts = append(parts, Count(r.Changes.Compared, "target")+" compared")
 	}
-	for _, l := range [][2]string{{"rendered files", r.Links.Full}, {"HTML report", r.Links.HTML}, {"reports", r.Links.Artifact}} {
+	for _, l := range [][2]string{{"rendered files", r.Links.Full}, {"HTML report", r.Links.HTML},
+		{"reports", r.Links.Artifact}} {
 		if webAddress(l[1]) != "" {
 			parts = append(parts, link(l[0], l[1]))
 		}

@@ -156,14 +156,16 @@ func (t *terminal) apps() {
 			words = held + words
 		}
 		rows = append(rows, []string{
-			safetext.Line(safetext.Shorten(a.Name, maxColumn)), Number(a.Clusters), Number(a.Groups), Number(a.Counts.Added), Number(a.Counts.Changed),
+			safetext.Line(safetext.Shorten(a.Name, maxColumn)), Number(a.Clusters), Number(a.Groups),
+			Number(a.Counts.Added), Number(a.Counts.Changed),
 			Number(a.Counts.Deleted()), Number(a.Counts.Workloads), words,
 		})
 	}
 	t.line()
 	t.table(rows)
 	if n := c.Totals.Noise; n > 0 {
-		t.line(t.color(faint, "folded noise: "+Count(n, "object")+" on "+Count(scopeOf(c).noisy, "cluster")+" with only new version labels, checksums or equal values"))
+		t.line(t.color(faint, "folded noise: "+Count(n, "object")+" on "+Count(scopeOf(c).noisy, "cluster")+
+			" with only new version labels, checksums or equal values"))
 	}
 }
 
@@ -226,7 +228,8 @@ func (t *terminal) groupList(groups []diff.Group) {
 		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ",
 			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", GroupCounts(g)))
 		if len(g.Varies) > 0 {
-			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ", safetext.Line(g.Example))
+			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ",
+				safetext.Line(g.Example))
 		}
 		objects := fold.Fold(g)
 		for j, o := range objects {
@@ -266,7 +269,8 @@ func (t *terminal) object(o *Folded) {
 	case o.Verb == diff.Removed && !o.Orphaned():
 		p = red
 	}
-	t.line("  ", t.color(p, strings.ToLower(VerbWord(o.ObjectChange))), " ", t.color(bold, objectLine(o.ObjectChange, safetext.Line)))
+	t.line("  ", t.color(p, strings.ToLower(VerbWord(o.ObjectChange))), " ",
+		t.color(bold, objectLine(o.ObjectChange, safetext.Line)))
 	for _, e := range o.Effects {
 		if e.Name != diff.EffectImage && (e.Name != diff.EffectRolls || e.Risk != diff.RiskMedium) {
 			t.line("    ", t.color(riskPaint(e.Risk), "! "+safetext.Line(e.Message)))
@@ -314,7 +318,8 @@ func (t *terminal) hunks(o *diff.ObjectChange) {
 func (t *terminal) noise(g *diff.Group) {
 	for i := range g.Objects {
 		for j := range g.Objects[i].Noise {
-			t.line("    ", t.color(faint, safetext.Line(g.Objects[i].Title())+": "+fieldText(&g.Objects[i].Noise[j], safetext.Line)))
+			t.line("    ", t.color(faint, safetext.Line(g.Objects[i].Title())+": "+
+				fieldText(&g.Objects[i].Noise[j], safetext.Line)))
 		}
 	}
 }

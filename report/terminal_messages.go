@@ -15,7 +15,8 @@ func (t *terminal) pins() {
 		if changes != "" {
 			changes = ": changes the inputs of " + changes
 		}
-		t.line("repository ", safetext.Line(p.Name), " ", safetext.Line(abbreviated(p.From)), " → ", safetext.Line(abbreviated(p.To)), changes)
+		t.line("repository ", safetext.Line(p.Name), " ", safetext.Line(abbreviated(p.From)), " → ",
+			safetext.Line(abbreviated(p.To)), changes)
 	}
 }
 
@@ -36,7 +37,8 @@ func (t *terminal) withheld() {
 	if n := withheldCount(c); n > 0 {
 		t.line(t.color(red, Count(n, "target")+" cannot be rendered"), "; the report leaves out these objects:")
 	} else {
-		t.line(t.color(yellow, Count(len(c.Withheld), "target")+" cannot be rendered at the base"), "; the report shows all their objects as added:")
+		t.line(t.color(yellow, Count(len(c.Withheld), "target")+" cannot be rendered at the base"),
+			"; the report shows all their objects as added:")
 	}
 	for _, g := range GroupWithheld(c.Withheld) {
 		t.message("withheld", red, g.Label(safetext.Line)+": "+g.Message)
@@ -139,7 +141,8 @@ func (t *terminal) rule(list []*FindingGroup) {
 		}
 	}
 	if rest := list[len(shown):]; len(rest) > 0 {
-		t.line("    … ", Count(breaches(rest), "more finding"), " of ", safetext.Line(list[0].Rule), "; see them with --full")
+		t.line("    … ", Count(breaches(rest), "more finding"), " of ", safetext.Line(list[0].Rule),
+			"; see them with --full")
 	}
 }
 
@@ -155,7 +158,8 @@ func (t *terminal) finding(g *FindingGroup) {
 	if t.o.Full {
 		most = len(g.Breaches)
 	}
-	t.line(t.color(p, safetext.Line(string(g.Severity))), " ", t.color(bold, safetext.Line(g.Rule)), optional(" ", g.subject(safetext.Line, most)),
+	t.line(t.color(p, safetext.Line(string(g.Severity))), " ", t.color(bold, safetext.Line(g.Rule)),
+		optional(" ", g.subject(safetext.Line, most)),
 		": ", safetext.Line(g.Message))
 	for i := range g.Breaches[:min(most, len(g.Breaches))] {
 		b := &g.Breaches[i]
@@ -190,6 +194,7 @@ func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
 	if f.Exempted > 0 {
 		exempted = Number(f.Exempted) + " exempted"
 	}
-	t.line(t.color(bold, joined(Count(checked, "target")+" checked", unknown, Count(f.Count(SeverityError), "error"), Count(f.Count(SeverityWarning), "warning"), exempted)))
+	t.line(t.color(bold, joined(Count(checked, "target")+" checked", unknown, Count(f.Count(SeverityError), "error"),
+		Count(f.Count(SeverityWarning), "warning"), exempted)))
 	_, _ = io.WriteString(w, strings.TrimPrefix(t.out.String(), "\n")) // the caller's writer keeps its error
 }

@@ -16,13 +16,15 @@ type Trial struct {
 
 // TrialLayout is what was found in the repository.
 type TrialLayout struct {
-	Found      string   `json:"found"`              // what was found, on one line
-	Detected   bool     `json:"detected"`           // there is no sluice.yaml
-	Clusters   []string `json:"clusters"`           // names
-	Targets    int      `json:"targets"`            // read and not suspended
-	Pinned     int      `json:"pinned"`             // of Targets, those with charts of an exact version that sluice.lock lacks
-	Suspended  int      `json:"suspended"`          // imported targets that their tool leaves alone
-	Coverage   string   `json:"coverage,omitempty"` // the share of the Flux objects that clusters reach; "" without Flux
+	Found    string   `json:"found"`    // what was found, on one line
+	Detected bool     `json:"detected"` // there is no sluice.yaml
+	Clusters []string `json:"clusters"` // names
+	Targets  int      `json:"targets"`  // read and not suspended
+	// of Targets, those with charts of an exact version that sluice.lock lacks
+	Pinned    int `json:"pinned"`
+	Suspended int `json:"suspended"` // imported targets that their tool leaves alone
+	// the share of the Flux objects that clusters reach; "" without Flux
+	Coverage   string   `json:"coverage,omitempty"`
 	Unreached  []string `json:"unreached,omitempty"`
 	Unreadable []string `json:"unreadable,omitempty"` // why targets cannot be read, grouped
 	Failed     int      `json:"failed"`               // targets that cannot be read
@@ -77,7 +79,8 @@ func (t *Trial) Summary() string {
 	for _, v := range []struct {
 		verdict Verdict
 		words   string
-	}{{VerdictError, "incomplete"}, {VerdictFail, "refused by the policy"}, {VerdictCaution, "critical"}, {VerdictWarn, "with warnings"}, {VerdictPass, "without objection"}} {
+	}{{VerdictError, "incomplete"}, {VerdictFail, "refused by the policy"}, {VerdictCaution, "critical"},
+		{VerdictWarn, "with warnings"}, {VerdictPass, "without objection"}} {
 		if n[v.verdict] > 0 {
 			parts = append(parts, Number(n[v.verdict])+" "+v.words)
 		}

@@ -146,7 +146,8 @@ func headline(r *Review, name naming) string {
 			effect = "nothing rolls"
 		}
 		return "only noise on " + Count(s.noisy, "cluster") + " — " +
-			joined(Count(c.Totals.Noise, "object")+" with only new version labels, checksums or equal values", effect, withheld)
+			joined(Count(c.Totals.Noise, "object")+" with only new version labels, checksums or equal values", effect,
+				withheld)
 	case withheld != "":
 		if held == 1 {
 			return withheld + " — its changes are unknown"
@@ -158,7 +159,8 @@ func headline(r *Review, name naming) string {
 		if n > 1 {
 			what = Count(n, "target")
 		}
-		return "no effect on what can be read — " + what + " cannot be rendered; other targets that depend on it are not compared"
+		return "no effect on what can be read — " + what +
+			" cannot be rendered; other targets that depend on it are not compared"
 	}
 	unclaimed := ""
 	switch n := c.Unclaimed(); n {
@@ -174,7 +176,8 @@ func headline(r *Review, name naming) string {
 		if n == 1 {
 			what += "s"
 		}
-		return cmp.Or(firstError(r, name), "no rendered object changes — "+joined(what, strings.Replace(unclaimed, "by none", "by no target", 1)))
+		return cmp.Or(firstError(r, name), "no rendered object changes — "+
+			joined(what, strings.Replace(unclaimed, "by none", "by no target", 1)))
 	case unclaimed != "":
 		return cmp.Or(firstError(r, name), "no effect on the targets that Sluice reads — "+unclaimed)
 	}
@@ -228,7 +231,8 @@ func firstError(r *Review, name naming) string {
 	if n == 0 {
 		return ""
 	}
-	text := "incomplete review — " + name(safetext.Shorten(strings.Join(strings.Fields(r.Errors[0]), " "), maxHeadError))
+	text := "incomplete review — " + name(safetext.Shorten(strings.Join(strings.Fields(r.Errors[0]), " "),
+		maxHeadError))
 	if n > 1 {
 		text += ", and " + Count(n-1, "other error")
 	}

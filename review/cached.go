@@ -37,8 +37,9 @@ func NewCache() *Cache {
 	return &Cache{results, cachedLife}
 }
 
-// Cached returns a Reviewer that answers a request from the cache if the cache has its result. Errors are not cached. A request against
-// environment branches must name their tip in Base; see compare.Request. Callers must not change results.
+// Cached returns a Reviewer that answers a request from the cache if the cache has its result. Errors are not cached. A
+// request against environment branches must name their tip in Base; see compare.Request. Callers must not change
+// results.
 func Cached(r Reviewer, c *Cache, clock func() time.Time) Reviewer { return remembering{r, c, clock} }
 
 type remembering struct {

@@ -27,7 +27,8 @@ func TestCached(t *testing.T) {
 	now, inner := time.Unix(1_800_000_000, 0), &counting{}
 	r := Cached(inner, NewCache(), func() time.Time { return now })
 	request := func(base byte) Request {
-		return Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{base}}, Apps: []string{"web"}}}
+		return Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{base}},
+			Apps: []string{"web"}}}
 	}
 	judged := request(1)
 	judged.Policy = gitstore.Hash{1}
@@ -48,7 +49,8 @@ func TestCached(t *testing.T) {
 	} {
 		now, inner.err = now.Add(step.pass), step.err
 		if _, err := r.Review(t.Context(), step.request); !errors.Is(err, step.err) || inner.reviews != step.reviews {
-			t.Errorf("%s: %d reviews, want %d; error %v, want %v", step.name, inner.reviews, step.reviews, err, step.err)
+			t.Errorf("%s: %d reviews, want %d; error %v, want %v", step.name, inner.reviews, step.reviews, err,
+				step.err)
 		}
 	}
 }
@@ -60,7 +62,9 @@ func TestCacheEvictsOldest(t *testing.T) {
 	r := Cached(inner, NewCache(), func() time.Time { return now })
 	ask := func(n int) {
 		t.Helper()
-		if _, err := r.Review(t.Context(), Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{byte(n), byte(n >> 8), byte(n >> 16)}}}}); err != nil {
+		if _, err := r.Review(t.Context(),
+			Request{Request: compare.Request{Base: gitstore.Commit{Hash: gitstore.Hash{byte(n), byte(n >> 8),
+				byte(n >> 16)}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,14 +30,16 @@ type ExplainRequest struct {
 	Key                []byte // of the fingerprints that replace secrets
 }
 
-// Explanation is the answer to an ExplainRequest. Refused is the reason why there are no lines, for the author of the question.
+// Explanation is the answer to an ExplainRequest. Refused is the reason why there are no lines, for the author of the
+// question.
 type Explanation struct {
 	Lines   []string
 	Refused string
 }
 
 // Explain answers a question about a merge request's head, which a worker process reads.
-func Explain(ctx context.Context, s *session.Session, workers Workers, repository string, r ExplainRequest) (*Explanation, error) {
+func Explain(ctx context.Context, s *session.Session, workers Workers, repository string,
+	r ExplainRequest) (*Explanation, error) {
 	host, err := newParent(ctx, s, Request{})
 	if err != nil {
 		return nil, err
@@ -122,7 +124,8 @@ func explanation(chains []fleet.Chain, mask *diff.Masker) []string {
 			if !origin.Elsewhere {
 				shown = mask.Text(fmt.Sprint(origin.Set))
 			}
-			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, shown, cmp.Or(origin.File, "-"), origin.Line))
+			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, shown, cmp.Or(origin.File, "-"),
+				origin.Line))
 		}
 	}
 	if len(lines) > maxExplained {

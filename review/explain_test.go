@@ -61,7 +61,8 @@ func TestExplainNeedsAWorker(t *testing.T) {
 	workers := func(repository string, folders ...string) *worker.Workers {
 		return host.For(worker.Owner{Repository: repository, Trust: worker.Untrusted}, folders...)
 	}
-	out, err := Explain(t.Context(), s, workers, "hub:acme/fleet", ExplainRequest{Tree: head.Tree, App: "shop", Cluster: "prod-eu-1"})
+	out, err := Explain(t.Context(), s, workers, "hub:acme/fleet",
+		ExplainRequest{Tree: head.Tree, App: "shop", Cluster: "prod-eu-1"})
 	if err == nil {
 		t.Errorf("an answer without a worker: %+v", out)
 	}

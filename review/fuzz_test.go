@@ -11,20 +11,24 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// Sends questions of a compromised worker to the parent. None may panic, and none moves a branch: no input is an object of a commit.
+// Sends questions of a compromised worker to the parent. None may panic, and none moves a branch: no input is an object
+// of a commit.
 func FuzzQuestions(f *testing.F) {
-	questions := []string{askObjects, askList, askFetch, askPush, askArchive, askVerify, askSchema, renderer.QuestionContent, renderer.QuestionRender, renderer.QuestionLight}
+	questions := []string{askObjects, askList, askFetch, askPush, askArchive, askVerify, askSchema,
+		renderer.QuestionContent, renderer.QuestionRender, renderer.QuestionLight}
 	s, base, head := demo(f)
 	const preview = "sluice/preview/1"
 	p, err := newParent(f.Context(), s, Request{
-		Request: compare.Request{Base: base, Head: head, Key: []byte("k"), Preview: &compare.Preview{Branch: preview}}, Policy: head.Tree, Offline: true,
+		Request: compare.Request{Base: base, Head: head, Key: []byte("k"), Preview: &compare.Preview{Branch: preview}},
+		Policy:  head.Tree, Offline: true,
 	})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(p.close)
 	for i, input := range []string{
-		string(head.Tree[:]), `["env/"]`, `["` + head.Hash.String() + `"]`, "m\x00\x00\x00\x24" + `[{"Branch":"sluice/preview/1","New":""}]` + "b\x00\x00\x00\x01x",
+		string(head.Tree[:]), `["env/"]`, `["` + head.Hash.String() + `"]`,
+		"m\x00\x00\x00\x24" + `[{"Branch":"sluice/preview/1","New":""}]` + "b\x00\x00\x00\x01x",
 		`{"Ref":{"Repo":"https://charts.example.com","Chart":"web","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`,
 		`{"Signers":["acme"]}`, `{"KubeVersion":"1.33","APIVersion":"v1","Kind":"Pod"}`, "\xa0", "\xa0",
 	} {

@@ -48,7 +48,8 @@ type LimitError struct{ Err error }
 
 // Error returns the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%v: %v (make the change smaller, or look for content that repeats without end)", ErrStopped, e.Err)
+	return fmt.Sprintf("%v: %v (make the change smaller, or look for content that repeats without end)", ErrStopped,
+		e.Err)
 }
 
 // Is matches ErrStopped.
@@ -57,8 +58,9 @@ func (e *LimitError) Is(target error) bool { return target == ErrStopped }
 // Unwrap returns the limit.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// Isolated returns a Reviewer that does what local does, but in a worker process: it sends the request there, and answers the worker's
-// questions from the session of local. The fingerprints of secrets depend on the repository's name.
+// Isolated returns a Reviewer that does what local does, but in a worker process: it sends the request there, and
+// answers the worker's questions from the session of local. The fingerprints of secrets depend on the repository's
+// name.
 func Isolated(local Local, workers Workers, repository string) Reviewer {
 	return isolated{local.Session, workers, repository}
 }
@@ -98,7 +100,8 @@ func (p *parent) task(ctx context.Context, r Request) reviewTask {
 	return out
 }
 
-// withoutFleet reports whether a tree has no sluice.yaml. A change that removes the file is no change of a repository without one.
+// withoutFleet reports whether a tree has no sluice.yaml. A change that removes the file is no change of a repository
+// without one.
 func (p *parent) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 	_, err := p.session.Store.Snapshot(ctx, tree).Stat(fleet.File)
 	return errors.Is(err, fs.ErrNotExist)
@@ -106,7 +109,8 @@ func (p *parent) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 
 // taskOf is the common part of every job's input.
 func taskOf(s *session.Session) workerTask {
-	return workerTask{Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.Runtime.Untrusted, Only: s.Only}
+	return workerTask{Version: s.Runtime.Version, Now: s.Runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
+		Alone: s.Runtime.Untrusted, Only: s.Only}
 }
 
 // readAnswer reads the answer to a request.
@@ -133,10 +137,11 @@ func decodeAnswer(data []byte, out any) error {
 	return err
 }
 
-// StartWorkers starts the worker processes of a command that reviews once. With worker.Required, a missing restriction is an error. stop ends the
-// processes.
+// StartWorkers starts the worker processes of a command that reviews once. With worker.Required, a missing restriction
+// is an error. stop ends the processes.
 func StartWorkers(ctx context.Context, child []string, mode worker.Mode) (workers Workers, stop func(), err error) {
-	host := worker.NewHost(worker.Options{Command: child, Mode: mode, Size: 1, Limits: worker.Limits{Memory: reviewMemory}})
+	host := worker.NewHost(worker.Options{Command: child, Mode: mode, Size: 1,
+		Limits: worker.Limits{Memory: reviewMemory}})
 	if _, err := host.Check(ctx); err != nil {
 		host.Close()
 		return nil, nil, fmt.Errorf("isolation: %w", err)
@@ -198,7 +203,8 @@ func (p *parent) lacks() bool {
 }
 
 func newParent(ctx context.Context, s *session.Session, r Request) (*parent, error) {
-	p := &parent{session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{}, schemaFolder: filepath.Join(s.Runtime.Cache, "schemas")}
+	p := &parent{session: s, preview: r.Preview, pins: fetch.NewExact(s.Fetcher.Fetcher), pinned: map[fetch.Ref]bool{},
+		schemaFolder: filepath.Join(s.Runtime.Cache, "schemas")}
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
 		return nil, fmt.Errorf("cache of schemas: %w", err)
 	}
@@ -206,8 +212,9 @@ func newParent(ctx context.Context, s *session.Session, r Request) (*parent, err
 		return nil, err
 	}
 	if !r.Policy.IsZero() {
-		// The trunk's fleet declares which other repositories the clone may fetch from, and who may sign charts; the change's
-		// fleet cannot. After an error here, a rendering that needs a repository or a signature fails and names it.
+		// The trunk's fleet declares which other repositories the clone may fetch from, and who may sign charts; the
+		// change's fleet cannot. After an error here, a rendering that needs a repository or a signature fails and
+		// names it.
 		var invalid fleet.Problems
 		v, err := s.Trunks().Open(ctx, r.Policy)
 		switch {
@@ -234,7 +241,8 @@ func (p *parent) renderWithin(limit time.Duration) (err error) {
 
 // isLarge reports whether answers to a question can have many megabytes.
 func isLarge(question string) bool {
-	return question == askObjects || question == askArchive || question == askPolicy || question == renderer.QuestionRender
+	return question == askObjects || question == askArchive || question == askPolicy ||
+		question == renderer.QuestionRender
 }
 
 // answer answers one question. Several goroutines call it.
@@ -244,7 +252,8 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.failed = cmp.Or(p.failed, err)
-		p.unreached = p.unreached || errors.Is(err, fetch.ErrUnavailable) || name == askObjects && errors.Is(err, gitstore.ErrNotFound)
+		p.unreached = p.unreached || errors.Is(err, fetch.ErrUnavailable) ||
+			name == askObjects && errors.Is(err, gitstore.ErrNotFound)
 	}
 	return out, err
 }
@@ -305,8 +314,8 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 // reviewPins is the number of charts without a lock that one review may resolve.
 const reviewPins = 200
 
-// pin resolves an exact version of a chart that the change's sluice.lock lacks. It asks only servers from which the trunk takes charts: a
-// change must not choose where a request goes.
+// pin resolves an exact version of a chart that the change's sluice.lock lacks. It asks only servers from which the
+// trunk takes charts: a change must not choose where a request goes.
 func (p *parent) pin(ctx context.Context, input []byte) ([]byte, error) {
 	var ref fetch.Ref
 	if err := json.Unmarshal(input, &ref); err != nil {

@@ -33,8 +33,10 @@ func demo(tb testing.TB) (s *session.Session, base, head gitstore.Commit) {
 	repo := hydratetest.Demo(tb)
 	repo.Write(values, strings.ReplaceAll(repo.Read(values), "EUR", "CAD"))
 	repo.Commit("change")
-	r := session.Runtime{Cache: tb.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(tb.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: tb.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := session.Open(tb.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,7 +107,8 @@ func TestIsolatedReviewEqualsLocalReview(t *testing.T) {
 func TestParentRefuses(t *testing.T) {
 	t.Parallel()
 	s, base, head := demo(t)
-	o := Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/1"}}}
+	o := Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k"),
+		Preview: &compare.Preview{Branch: "sluice/preview/1"}}}
 	p, err := newParent(t.Context(), s, o)
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +139,9 @@ func TestParentRefuses(t *testing.T) {
 		"half a hash":                           {askObjects, make([]byte, 19)},
 		"too many objects":                      {askObjects, make([]byte, 20*(objectsAtOnce+1))},
 		"a bundle whose contents were not sent": {renderer.QuestionRender, []byte{0xa0, 0xa0}},
-		"an archive on a file":                  {askArchive, []byte(`{"Ref":{"Repo":"file:///etc","Chart":"passwd","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`)},
-		"a question that does not exist":        {"credentials", nil},
+		"an archive on a file": {askArchive,
+			[]byte(`{"Ref":{"Repo":"file:///etc","Chart":"passwd","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`)},
+		"a question that does not exist": {"credentials", nil},
 	} {
 		if out, err := p.answer(t.Context(), c.question, c.input); err == nil {
 			t.Errorf("%s: %d bytes", name, len(out))
@@ -154,10 +158,12 @@ func TestParentLacks(t *testing.T) {
 		input    []byte
 		want     bool
 	}{
-		"an object that does not exist":    {askObjects, make([]byte, 20), true},
-		"half a hash":                      {askObjects, make([]byte, 19), false},
-		"an archive whose digest is wrong": {askArchive, []byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`), false},
-		"a server that does not answer":    {askArchive, []byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:` + strings.Repeat("0", 64) + `"}}`), true},
+		"an object that does not exist": {askObjects, make([]byte, 20), true},
+		"half a hash":                   {askObjects, make([]byte, 19), false},
+		"an archive whose digest is wrong": {askArchive,
+			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`), false},
+		"a server that does not answer": {askArchive,
+			[]byte(`{"Ref":{"Repo":"https://127.0.0.1:1","Chart":"x","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:` + strings.Repeat("0", 64) + `"}}`), true},
 	} {
 		p, err := newParent(t.Context(), s, Request{Request: compare.Request{Base: base, Head: head}})
 		if err != nil {
@@ -196,8 +202,8 @@ func (h hanging) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rend
 	return h.Renderer.Render(ctx, b)
 }
 
-// A review whose time for rendering is over compares what was rendered, and names the targets that were not: all of them in JSON, a
-// bounded list and the number of the others in the comment.
+// A review whose time for rendering is over compares what was rendered, and names the targets that were not: all of
+// them in JSON, a bounded list and the number of the others in the comment.
 func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 	t.Parallel()
 	s, base, head := demo(t)
@@ -243,7 +249,8 @@ func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 		t.Errorf("%d targets of shop, %d groups of others", shops, len(r.Changes.Groups))
 	}
 	text, _ := report.Markdown(r, 60_000)
-	for _, want := range []string{report.Count(len(held), "target") + " cannot be rendered", "`shop`", "the time for rendering is over"} {
+	for _, want := range []string{report.Count(len(held), "target") + " cannot be rendered", "`shop`",
+		"the time for rendering is over"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, text)
 		}
@@ -261,8 +268,10 @@ func TestLimitsInTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		fmt.Sprintf("| time, processor time | %d minutes, %d minutes |", reviewTimeout/time.Minute, reviewCPU/time.Minute),
-		fmt.Sprintf("| memory, answer | %d GiB, %d MiB of at most %d million values |", reviewMemory>>30, reviewOutput>>20, reviewValues>>20),
+		fmt.Sprintf("| time, processor time | %d minutes, %d minutes |", reviewTimeout/time.Minute,
+			reviewCPU/time.Minute),
+		fmt.Sprintf("| memory, answer | %d GiB, %d MiB of at most %d million values |", reviewMemory>>30,
+			reviewOutput>>20, reviewValues>>20),
 		fmt.Sprintf("| time of all renderings | %d minutes |", reviewRender/time.Minute),
 		fmt.Sprintf("| charts and files | %d GiB |", reviewContents>>30),
 	} {
@@ -272,7 +281,8 @@ func TestLimitsInTheDocumentation(t *testing.T) {
 	}
 }
 
-// TestUnlockedCharts: a change of an exact version gives a diff without a lock, from servers that the trunk uses, and from no other.
+// TestUnlockedCharts: a change of an exact version gives a diff without a lock, from servers that the trunk uses, and
+// from no other.
 func TestUnlockedCharts(t *testing.T) {
 	t.Parallel()
 	requests := map[string]int{}
@@ -298,20 +308,25 @@ func TestUnlockedCharts(t *testing.T) {
 		return "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: tiny}\nspec: {namespace: tiny, placement: {}, source: {helm: {chart: tiny, repo: \"" + server.URL + "\", version: \"" + version + "\"}}}\n"
 	}
 	repo := hydratetest.New(t)
-	repo.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: dev}]}\n")
-	repo.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: dev, kubeVersion: 1.33.0}\n")
+	repo.Write("sluice.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: dev}]}\n")
+	repo.Write("clusters/a.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: dev, kubeVersion: 1.33.0}\n")
 	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
 	repo.Commit("base")
 	base := repo.Resolve("HEAD")
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
 	reviewed := func(policy gitstore.Commit) *report.Review {
 		t.Helper()
-		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+		s, err := session.Open(t.Context(), r, session.Options{Repo: repo.Dir, Jobs: 2,
+			Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"), Key: []byte("k")}, Policy: policy.Tree, Offline: true})
+		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: repo.Resolve("HEAD"),
+			Key: []byte("k")}, Policy: policy.Tree, Offline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,28 +348,34 @@ func TestUnlockedCharts(t *testing.T) {
 	}
 
 	bump := change(app(known, "1.1.0"), "")
-	if bump.Verdict != report.VerdictPass || bump.Changes.Totals.Changed != 1 || !strings.Contains(text(bump), "2 charts are not in sluice.lock, and taken in the version that the commit names: tiny 1.0.0 from ") {
+	if bump.Verdict != report.VerdictPass || bump.Changes.Totals.Changed != 1 ||
+		!strings.Contains(text(bump),
+			"2 charts are not in sluice.lock, and taken in the version that the commit names: tiny 1.0.0 from ") {
 		t.Errorf("a new exact version: got %s, want a pass with one change and a note:\n%s", bump.Verdict, text(bump))
 	}
 	// A repository with a lock is hydrated: the bump without `deps lock` must not pass in silence.
 	locked := change(app(known, "1.1.0"), "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\n")
-	if locked.Verdict != report.VerdictFail || !strings.Contains(text(locked), "tiny 1.1.0 from "+known.URL+" is not in sluice.lock, so no hydration can render it") {
+	if locked.Verdict != report.VerdictFail || !strings.Contains(text(locked), "tiny 1.1.0 from "+known.URL+
+		" is not in sluice.lock, so no hydration can render it") {
 		t.Errorf("a new version that sluice.lock lacks: got %s, want a warning:\n%s", locked.Verdict, text(locked))
 	}
 	ranged := change(app(known, "^1.0.0"), "")
-	if ranged.Verdict != report.VerdictError || !strings.Contains(text(ranged), "^1.0.0 from "+known.URL+" is not in sluice.lock") {
+	if ranged.Verdict != report.VerdictError || !strings.Contains(text(ranged), "^1.0.0 from "+known.URL+
+		" is not in sluice.lock") {
 		t.Errorf("a range: got %s, want an incomplete review that names the chart:\n%s", ranged.Verdict, text(ranged))
 	}
 	moved := change(app(other, "1.1.0"), "")
-	if moved.Verdict != report.VerdictError || requests["other"] != 0 || !strings.Contains(text(moved), "the trunk takes no chart from "+other.URL) {
+	if moved.Verdict != report.VerdictError || requests["other"] != 0 ||
+		!strings.Contains(text(moved), "the trunk takes no chart from "+other.URL) {
 		t.Errorf("a server that the trunk does not use: got %s with %d requests to it, want an incomplete review with none:\n%s", moved.Verdict, requests["other"], text(moved))
 	}
 	// A hydration that works must not break in silence: a change deletes the lock, or has the first remote chart of a repository.
 	const broken = "is not in sluice.lock, so no hydration can render it"
 	unlocked := base
 	repo.Git("reset", "-q", "--hard", unlocked.Hash.String())
-	repo.Write("sluice.lock", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n- {chart: tiny, repo: %q, version: 1.0.0, resolved: 1.0.0, digest: \"sha256:%x\"}\n",
-		known.URL, sha256.Sum256(tinyChart(t, "1.0.0"))))
+	repo.Write("sluice.lock",
+		fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n- {chart: tiny, repo: %q, version: 1.0.0, resolved: 1.0.0, digest: \"sha256:%x\"}\n",
+			known.URL, sha256.Sum256(tinyChart(t, "1.0.0"))))
 	repo.Commit("locked")
 	base = repo.Resolve("HEAD")
 	repo.Git("rm", "-q", "sluice.lock")
@@ -369,7 +390,8 @@ func TestUnlockedCharts(t *testing.T) {
 	repo.Write("apps/tiny/app.yaml", app(known, "1.0.0"))
 	repo.Commit("the first remote chart")
 	if got := reviewed(unlocked); got.Verdict != report.VerdictFail || !strings.Contains(text(got), broken) {
-		t.Errorf("the first remote chart of a repository without sluice.lock: got %s, want a warning:\n%s", got.Verdict, text(got))
+		t.Errorf("the first remote chart of a repository without sluice.lock: got %s, want a warning:\n%s", got.Verdict,
+			text(got))
 	}
 	if requests["known"] == 0 {
 		t.Error("no chart was fetched from the server that the trunk uses")
@@ -384,9 +406,11 @@ func tinyChart(t *testing.T, version string) []byte {
 	archive := tar.NewWriter(zipped)
 	for _, f := range [][2]string{
 		{"tiny/Chart.yaml", "apiVersion: v2\nname: tiny\nversion: " + version + "\n"},
-		{"tiny/templates/config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n"},
+		{"tiny/templates/config.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version }}}\n"},
 	} {
-		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}), func() error { _, err := archive.Write([]byte(f[1])); return err }()); err != nil {
+		if err := errors.Join(archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}),
+			func() error { _, err := archive.Write([]byte(f[1])); return err }()); err != nil {
 			t.Fatal(err)
 		}
 	}

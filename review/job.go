@@ -113,8 +113,8 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 	return json.Marshal(out)
 }
 
-// session returns a session of the worker process, which asks the parent for objects, branches, archives, schemas and renderings. The
-// caller closes it.
+// session returns a session of the worker process, which asks the parent for objects, branches, archives, schemas and
+// renderings. The caller closes it.
 func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	remote, err := renderer.NewRemote(ask)
 	if err != nil {
@@ -125,11 +125,15 @@ func (t *workerTask) session(ask worker.Ask) (*session.Session, error) {
 	})
 	now := t.Now
 	config := hydrate.Config{
-		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Pins: askedPins{ask}, Jobs: t.Jobs, Version: t.Version,
+		Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask},
+		Pins: askedPins{ask}, Jobs: t.Jobs, Version: t.Version,
 		Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 	}
 	runtime := session.Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}}
-	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte, error) { return ask(ctx, askPolicy, input) }), nil
+	return session.InWorker(config, runtime, func(ctx context.Context, input []byte) ([]byte,
+		error) {
+		return ask(ctx, askPolicy, input)
+	}), nil
 }
 
 // separate collects the fields that the JSON form of a change set leaves out.
@@ -270,7 +274,8 @@ func (b askedBranches) Fetch(ctx context.Context, commits ...gitstore.Hash) erro
 }
 
 // Push implements gitstore.Branches.
-func (b askedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, _ gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (b askedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	_ gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	head, err := json.Marshal(moves)
 	if err != nil {
 		return nil, err

@@ -36,19 +36,22 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 	if err != nil {
 		return report.Findings{}, err
 	}
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: gone})
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, true),
+		Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false)), Emptied: gone})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, false), Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(ctx, c, false),
+			Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
 			return report.Findings{}, err
 		}
 	}
 	found := policy.Compare(before.Findings, after.Findings)
 	files := sources(c)
-	out := report.Findings{Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files), Exempted: len(merge(found.Exempted, files)), Notes: after.Notes}
+	out := report.Findings{Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files),
+		Exempted: len(merge(found.Exempted, files)), Notes: after.Notes}
 	for _, f := range merge(found.Existing, files) {
 		if out.Existing == nil {
 			out.Existing = map[report.Severity]int{}
@@ -68,8 +71,8 @@ func emptied(ctx context.Context, c *compare.Comparison) ([]policy.Emptied, erro
 	return out, err
 }
 
-// subjects returns the targets of one side of the comparison, with the objects that differ and, on clusters whose Kubernetes version changes,
-// all others.
+// subjects returns the targets of one side of the comparison, with the objects that differ and, on clusters whose
+// Kubernetes version changes, all others.
 func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Subjects {
 	at := func(i int) enforce.Part {
 		t := &c.Targets[i]
@@ -87,7 +90,8 @@ func subjects(ctx context.Context, c *compare.Comparison, after bool) policy.Sub
 			files = 0
 		}
 		return enforce.Part{
-			Cluster: target.Cluster, App: policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
+			Cluster: target.Cluster, App: policy.App{Name: target.App.Name, Namespace: t.Namespace},
+			Objects: enforce.Key{Trees: t.Trees, All: t.Upgraded}, Files: files,
 		}
 	}
 	return enforce.Batches(ctx, len(c.Targets), at, func(ctx context.Context, i int) ([]policy.Object, error) {
@@ -121,7 +125,8 @@ func objectsOf(ctx context.Context, c *compare.Comparison, t *compare.Target, af
 		return nil, err
 	}
 	for i := range same {
-		out = append(out, policy.Object{Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key, Old: same[i].Object.Object})
+		out = append(out, policy.Object{Key: same[i].Key, Object: same[i].Object.Object, OldKey: same[i].Key,
+			Old: same[i].Object.Object})
 	}
 	return out, nil
 }
@@ -157,14 +162,16 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 			n = len(out)
 			at[k] = n
 			one := report.Finding{
-				Rule: f.Rule, Severity: report.Severity(f.Severity), Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object,
-				App: f.App, Environment: f.Environment, File: files[f.App],
+				Rule: f.Rule, Severity: report.Severity(f.Severity), Message: f.Message, Hint: f.Hint, Path: f.Path,
+				Object: f.Object,
+				App:    f.App, Environment: f.Environment, File: files[f.App],
 			}
 			if builtIn[f.Rule] {
 				one.Docs = docs + f.Rule + ".md"
 			}
 			if f.Exemption != nil {
-				one.Exemption = &report.Exemption{Reason: f.Exemption.Reason, Until: f.Exemption.Until, File: f.Exemption.File}
+				one.Exemption = &report.Exemption{Reason: f.Exemption.Reason, Until: f.Exemption.Until,
+					File: f.Exemption.File}
 			}
 			out = append(out, one)
 		}
@@ -173,7 +180,8 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App))
+		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule),
+			strings.Compare(a.App, b.App))
 	})
 	return out
 }

@@ -46,7 +46,8 @@ func (l Local) Review(ctx context.Context, r Request) (*Result, error) {
 }
 
 // compared adds to a review what differs, and what the judge finds in it; nil judges nothing.
-func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge Judge, out *report.Review) (*compare.PreviewResult, error) {
+func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge Judge,
+	out *report.Review) (*compare.PreviewResult, error) {
 	c, err := compare.Run(ctx, h, r)
 	if problems, broken := errors.AsType[fleet.Problems](err); broken {
 		for _, p := range problems {
@@ -77,8 +78,9 @@ func compared(ctx context.Context, h *hydrate.Hydrator, r compare.Request, judge
 	}
 	for _, ref := range c.NewlyUnlocked() {
 		out.Findings.Introduced = append(out.Findings.Introduced, report.Finding{
-			Rule: "sluice.lock", Severity: report.SeverityError, Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
-			Hint: "run `sluice deps lock` and commit the file", File: fetch.LockFile,
+			Rule: "sluice.lock", Severity: report.SeverityError,
+			Message: fmt.Sprintf("chart %s is not in %s, so no hydration can render it", ref, fetch.LockFile),
+			Hint:    "run `sluice deps lock` and commit the file", File: fetch.LockFile,
 		})
 	}
 	notes := c.Notes()
@@ -104,8 +106,8 @@ func hashText(h gitstore.Hash) string {
 	return h.String()
 }
 
-// judge returns the judge that a request asks for; nil if nothing is judged. broken are the mistakes in the policy that applies, and in
-// those that would apply after the merge.
+// judge returns the judge that a request asks for; nil if nothing is judged. broken are the mistakes in the policy that
+// applies, and in those that would apply after the merge.
 func (l Local) judge(ctx context.Context, r *Request) (judge Judge, broken []string, err error) {
 	if r.Policy.IsZero() {
 		return nil, nil, nil
@@ -149,8 +151,8 @@ func (e boundsOnly) Check(ctx context.Context, in policy.Input) (*policy.Result,
 	return e.Confine(ctx, in)
 }
 
-// proposedPolicy returns the mistakes in the head's policy, if it differs from the policy of the review. The head's policy applies after
-// the merge, and a broken policy would then stop every hydration.
+// proposedPolicy returns the mistakes in the head's policy, if it differs from the policy of the review. The head's
+// policy applies after the merge, and a broken policy would then stop every hydration.
 func (l Local) proposedPolicy(ctx context.Context, r *Request) (policy.Problems, error) {
 	judging, err := policyTree(ctx, l.Session.Store, r.Policy)
 	if err != nil {

@@ -32,14 +32,17 @@ bad() { (git ls-tree "$1"; printf "040000 tree $t\t..\n") | git mktree --missing
 		"root":   `r=$(bad HEAD)`,
 		"policy": `p=$(bad HEAD:policy) && r=$( (git ls-tree HEAD | grep -v policy; printf "040000 tree $p\tpolicy\n") | git mktree --missing)`,
 	} {
-		cmd := exec.CommandContext(t.Context(), "bash", "-ec", bad+script+` && git update-ref refs/heads/`+branch+` $(git -c user.name=A -c user.email=a@example.com commit-tree -p HEAD -m x $r)`)
+		cmd := exec.CommandContext(t.Context(), "bash", "-ec",
+			bad+script+` && git update-ref refs/heads/`+branch+` $(git -c user.name=A -c user.email=a@example.com commit-tree -p HEAD -m x $r)`)
 		cmd.Dir = filepath.Join(h.Root, "fleet")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 		}
 	}
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := session.Open(t.Context(), r, session.Options{Repo: filepath.Join(h.Root, "fleet"), Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +56,14 @@ bad() { (git ls-tree "$1"; printf "040000 tree $t\t..\n") | git mktree --missing
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k")}, Policy: base.Tree})
+		got, err := inProcess(t, s, Request{Request: compare.Request{Base: base, Head: head, Key: []byte("k")},
+			Policy: base.Tree})
 		if err != nil {
 			t.Errorf("%s: the error is %v", branch, err)
 			continue
 		}
-		if text, _ := report.Markdown(got, 60_000); got.Verdict != report.VerdictError || !strings.Contains(text, "..") {
+		if text, _ := report.Markdown(got, 60_000); got.Verdict != report.VerdictError ||
+			!strings.Contains(text, "..") {
 			t.Errorf("%s: verdict %s\n%s", branch, got.Verdict, text)
 		}
 	}

@@ -15,9 +15,10 @@ import (
 // maxCountedPins bounds the pins of one change whose targets are counted: each count reads the fleet once more.
 const maxCountedPins = 20
 
-// movedPins returns the repositories that sluice.lock pins to other commits after a change. Each has the number of targets whose input digest
-// the move of this pin alone changes: a target that several moves change counts for each of them. Repositories that the request
-// pins are left out. A fleet that cannot be read has none; the review reports the problems.
+// movedPins returns the repositories that sluice.lock pins to other commits after a change. Each has the number of
+// targets whose input digest the move of this pin alone changes: a target that several moves change counts for each of
+// them. Repositories that the request pins are left out. A fleet that cannot be read has none; the review reports the
+// problems.
 func (l Local) movedPins(ctx context.Context, r *Request) ([]report.Pin, error) {
 	if r.Base.Tree == r.Head.Tree {
 		return nil, nil
@@ -36,13 +37,15 @@ func (l Local) movedPins(ctx context.Context, r *Request) ([]report.Pin, error) 
 	return nil, err
 }
 
-func movedBetween(ctx context.Context, s *session.Session, at gitstore.Commit, base, head *source.View, skip []Pin) ([]report.Pin, error) {
+func movedBetween(ctx context.Context, s *session.Session, at gitstore.Commit, base, head *source.View,
+	skip []Pin) ([]report.Pin, error) {
 	var out []report.Pin
 	counted := 0
 	for _, after := range head.Fleet.Repositories {
 		before, declared := base.Fleet.Repository(after.Name)
 		to, locked := head.Pin(after)
-		if !locked || !declared || before.URL != after.URL || slices.ContainsFunc(skip, func(p Pin) bool { return p.Name == after.Name }) {
+		if !locked || !declared || before.URL != after.URL || slices.ContainsFunc(skip,
+			func(p Pin) bool { return p.Name == after.Name }) {
 			continue // what a new repository brings is no move
 		}
 		lock := base.Lock()
@@ -62,7 +65,8 @@ func movedBetween(ctx context.Context, s *session.Session, at gitstore.Commit, b
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if err != nil { // such as a fleet that is invalid with this move alone; the difference over all moves is complete
+			// such as a fleet that is invalid with this move alone; the difference over all moves is complete
+			if err != nil {
 				one.Targets = nil
 			}
 		}

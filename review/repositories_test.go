@@ -40,8 +40,10 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 		"sluice.lock":               h.Lock(map[string]string{"components": one, "private": secret}),
 	})
 
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,8 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 	trusted := s
 	review("pin")
 	s = trusted.WithoutCredentials()
-	if got := review("pin"); strings.Contains(got, "a: one") || strings.Contains(got, "a: two") || !strings.Contains(got, "other repositories are not read") {
+	if got := review("pin"); strings.Contains(got, "a: one") || strings.Contains(got, "a: two") ||
+		!strings.Contains(got, "other repositories are not read") {
 		t.Errorf("the review of an untrusted change:\n%s", got)
 	}
 	s = trusted
@@ -79,15 +82,16 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 	}
 	stolen := review("steal")
 	if strings.Contains(stolen, "hunter2") || h.WasAsked("private") {
-		t.Errorf("the change made the service read a repository that the trunk does not declare (asked: %v):\n%s", h.Requests(), stolen)
+		t.Errorf("the change made the service read a repository that the trunk does not declare (asked: %v):\n%s",
+			h.Requests(), stolen)
 	}
 	if !strings.Contains(stolen, "private") || !strings.Contains(stolen, "cannot be fetched") {
 		t.Errorf("the review does not name the repository that is missing:\n%s", stolen)
 	}
 }
 
-// A fleet that an untrusted person wrote is rendered together with a change of another repository. It sees the compared commits of that
-// repository, and nothing else, whatever it declares and locks under the repository's name.
+// A fleet that an untrusted person wrote is rendered together with a change of another repository. It sees the compared
+// commits of that repository, and nothing else, whatever it declares and locks under the repository's name.
 func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 	t.Parallel()
 	h := hydratetest.NewHost(t)
@@ -107,21 +111,30 @@ func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 	})
 	components, vaultURL := h.URL+"/components/.git", h.URL+"/vault/.git"
 	entry := func(name, url, commit string) string {
-		return fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, url, commit)
+		return fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n",
+			name, url, commit)
 	}
 	const lock = "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n"
 	for branch, files := range map[string]map[string]string{
-		"honest":    {"sluice.lock": lock + entry("components", components, one), "apps/web/app.yaml": strings.Replace(hydratetest.AppIn("components"), "namespace: web", "namespace: honest", 1)},
-		"unrelated": {"sluice.lock": lock + entry("components", components, one) + entry("copy", components, other), "repositories/copy.yaml": strings.Replace(h.Repository("components"), "name: components", "name: copy", 1), "apps/web/app.yaml": hydratetest.AppIn("copy")},
-		"renamed":   {"sluice.lock": lock + entry("components", vaultURL, vault), "repositories/components.yaml": strings.Replace(h.Repository("vault"), "name: vault", "name: components", 1)},
-		"lock":      {"sluice.lock": lock + entry("components", vaultURL, vault)},
+		"honest": {"sluice.lock": lock + entry("components", components, one),
+			"apps/web/app.yaml": strings.Replace(hydratetest.AppIn("components"), "namespace: web", "namespace: honest",
+				1)},
+		"unrelated": {"sluice.lock": lock + entry("components", components, one) + entry("copy", components, other),
+			"repositories/copy.yaml": strings.Replace(h.Repository("components"), "name: components", "name: copy", 1),
+			"apps/web/app.yaml":      hydratetest.AppIn("copy")},
+		"renamed": {"sluice.lock": lock + entry("components", vaultURL, vault),
+			"repositories/components.yaml": strings.Replace(h.Repository("vault"), "name: vault", "name: components",
+				1)},
+		"lock": {"sluice.lock": lock + entry("components", vaultURL, vault)},
 	} {
 		h.Git("fleet", "checkout", "-qb", branch, "main")
 		h.Commit("fleet", files)
 	}
 
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	trusted, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	trusted, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,15 +164,19 @@ func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
 	}
 	pins := []Pin{{Name: "components", URL: components, Base: hash(one), Head: hash(two)}}
 	s := trusted.WithoutCredentials().WithPinned([]source.Pinned{
-		{Name: "components", URL: components, Commit: hash(one)}, {Name: "components", URL: components, Commit: hash(two)},
+		{Name: "components", URL: components, Commit: hash(one)},
+		{Name: "components", URL: components, Commit: hash(two)},
 	}, none)
-	for branch, has := range map[string]string{"honest": "a: two", "unrelated": "other repositories are not read", "renamed": "other repositories are not read", "lock": "a: two"} {
-		got, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: commit(branch), Key: []byte("k")}, Policy: trunk.Tree, Pins: pins})
+	for branch, has := range map[string]string{"honest": "a: two", "unrelated": "other repositories are not read",
+		"renamed": "other repositories are not read", "lock": "a: two"} {
+		got, err := inProcess(t, s, Request{Request: compare.Request{Base: trunk, Head: commit(branch),
+			Key: []byte("k")}, Policy: trunk.Tree, Pins: pins})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text, _ := report.Markdown(got, 60_000)
-		if strings.Contains(text, "hunter2") || strings.Contains(text, "of-another-branch") || !strings.Contains(text, has) {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "of-another-branch") ||
+			!strings.Contains(text, has) {
 			t.Errorf("%s, without %q or with content of others:\n%s", branch, has, text)
 		}
 	}

@@ -2,8 +2,8 @@
 // trunk, and returns one verdict with the report. It knows no forge; package publish posts the report.
 //
 // A Reviewer reviews. Local reviews in this process. Isolated lets a worker process review, which has no credential, no
-// network, and no file except cached schemas, because anybody can write the content of a merge request. Cached remembers
-// results. A Request has the same form for all of them, and as JSON for the worker.
+// network, and no file except cached schemas, because anybody can write the content of a merge request. Cached
+// remembers results. A Request has the same form for all of them, and as JSON for the worker.
 //
 // The package is not API: it can change in every release.
 package review
@@ -21,21 +21,22 @@ import (
 
 // Reviewer reviews changes.
 type Reviewer interface {
-	// Review compares two states and judges the difference. Problems of the change itself, such as an unreadable fleet or a
-	// broken policy, are in the result; an error means that there is no review. One that wraps ErrStopped occurs again for
-	// the same request.
+	// Review compares two states and judges the difference. Problems of the change itself, such as an unreadable fleet
+	// or a broken policy, are in the result; an error means that there is no review. One that wraps ErrStopped occurs
+	// again for the same request.
 	Review(ctx context.Context, r Request) (*Result, error)
 }
 
 // Request asks for a review. Its JSON form is the input of the worker process.
 type Request struct {
 	compare.Request
-	Policy     gitstore.Hash // tree of the source commit whose policy and signers of charts apply; zero: nothing is judged
-	BoundsOnly bool          // of the policy, judge only the bounds of workspaces
-	Whole      bool          // judge whole environments, not only changed objects
-	Offline    bool          // fetch no schemas
-	Pins       []Pin         // changes of other repositories that are rendered together with this one
-	Trusted    bool          // somebody with write access wrote the change, so charts may be fetched with credentials
+	// tree of the source commit whose policy and signers of charts apply; zero: nothing is judged
+	Policy     gitstore.Hash
+	BoundsOnly bool  // of the policy, judge only the bounds of workspaces
+	Whole      bool  // judge whole environments, not only changed objects
+	Offline    bool  // fetch no schemas
+	Pins       []Pin // changes of other repositories that are rendered together with this one
+	Trusted    bool  // somebody with write access wrote the change, so charts may be fetched with credentials
 }
 
 // Result is a finished review.
@@ -50,7 +51,8 @@ var ErrStopped = errors.New("the review was stopped")
 // verdict returns the verdict that follows from the contents of a review.
 func verdict(r *report.Review) report.Verdict {
 	switch {
-	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld, func(w diff.Withheld) bool { return !w.Before }):
+	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld,
+		func(w diff.Withheld) bool { return !w.Before }):
 		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail

@@ -47,17 +47,20 @@ func TestCompared(t *testing.T) {
 	engine := &rules{}
 	out := reviewed(t, r, Policy{Engine: engine}, compare.Request{})
 	if out.Verdict != report.VerdictPass || out.Changes.Empty() || len(out.Scope) == 0 {
-		t.Errorf("verdict %s, %d targets in the scope, changes %+v; want a review with changes that passes", out.Verdict, len(out.Scope), out.Changes)
+		t.Errorf("verdict %s, %d targets in the scope, changes %+v; want a review with changes that passes",
+			out.Verdict, len(out.Scope), out.Changes)
 	}
 	// The engine judges both sides, each with the objects that differ.
 	if len(engine.asked) != 2 || len(engine.asked[0]) == 0 || len(engine.asked[0]) != len(engine.asked[1]) {
 		t.Fatalf("the engine was asked %d times", len(engine.asked))
 	}
 	after := engine.asked[0][0]
-	if after.App.Name != "shop" || after.Cluster.Environment == "" || len(after.Objects) == 0 || after.Objects[0].Old == nil {
+	if after.App.Name != "shop" || after.Cluster.Environment == "" || len(after.Objects) == 0 ||
+		after.Objects[0].Old == nil {
 		t.Errorf("the first subject is %+v", after)
 	}
-	if out := reviewed(t, r, nil, compare.Request{TargetsOnly: true}); !out.Changes.Empty() || out.Changes.Compared == 0 || len(out.Scope) > 0 {
+	if out := reviewed(t, r, nil, compare.Request{TargetsOnly: true}); !out.Changes.Empty() ||
+		out.Changes.Compared == 0 || len(out.Scope) > 0 {
 		t.Errorf("findings only: %d targets in the scope, want none; changes %+v, want only the number of compared targets", len(out.Scope), out.Changes)
 	}
 }
@@ -66,7 +69,8 @@ func TestCompared(t *testing.T) {
 func TestBrokenFleet(t *testing.T) {
 	r := changed(t, "apps/shop/app.yaml", "namespace: shop", "namespaces: shop")
 	out := reviewed(t, r, Policy{Engine: &rules{}}, compare.Request{})
-	if out.Verdict != report.VerdictError || len(out.Errors) == 0 || !strings.Contains(out.Errors[0], "apps/shop/app.yaml:6") {
+	if out.Verdict != report.VerdictError || len(out.Errors) == 0 ||
+		!strings.Contains(out.Errors[0], "apps/shop/app.yaml:6") {
 		t.Errorf("the output is %+v", out)
 	}
 }
@@ -80,7 +84,8 @@ func TestChartFails(t *testing.T) {
 	}
 }
 
-// A review that succeeds has judged every object of the head that the base does not have byte for byte, whatever fails on either side.
+// A review that succeeds has judged every object of the head that the base does not have byte for byte, whatever fails
+// on either side.
 func TestSuccessMeansJudged(t *testing.T) {
 	object := func(app, value string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + app + "}\ndata: {key: " + value + "}\n"
@@ -95,17 +100,20 @@ func TestSuccessMeansJudged(t *testing.T) {
 		default:
 			r.Write("apps/"+app+"/files/cm.yaml", object(app, state))
 		}
-		r.Write("apps/"+app+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+app+"}\nspec: {namespace: ns, placement: {}, source: {manifests: {path: apps/"+app+"/files}}}\n")
+		r.Write("apps/"+app+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+app+
+			"}\nspec: {namespace: ns, placement: {}, source: {manifests: {path: apps/"+app+"/files}}}\n")
 	}
 	random := rand.New(rand.NewPCG(1, 0))
 	succeeded := 0
 	for n := range 24 {
 		r := hydratetest.New(t)
 		r.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: prod}]}\n")
-		r.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
+		r.Write("clusters/a.yaml",
+			"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
 		var before, after []string
 		for i := range 2 {
-			before, after = append(before, states[random.IntN(len(states))]), append(after, states[random.IntN(len(states))])
+			before, after = append(before, states[random.IntN(len(states))]),
+				append(after, states[random.IntN(len(states))])
 			if n < len(states)*len(states) && i == 0 { // each pair once
 				before[0], after[0] = states[n/len(states)], states[n%len(states)]
 			}
@@ -134,7 +142,8 @@ func TestSuccessMeansJudged(t *testing.T) {
 		for i := range 2 {
 			app := fmt.Sprint("app", i)
 			if after[i] != "" && after[i] != before[i] && !judged[app] {
-				t.Errorf("%s from %q to %q: the verdict is %s, and the policy has not seen its object", app, before[i], after[i], out.Verdict)
+				t.Errorf("%s from %q to %q: the verdict is %s, and the policy has not seen its object", app, before[i],
+					after[i], out.Verdict)
 			}
 			if after[i] == "broken" && before[i] != "broken" {
 				t.Errorf("%s from %q to %q: the verdict is %s", app, before[i], after[i], out.Verdict)
@@ -164,16 +173,24 @@ func TestVerdict(t *testing.T) {
 		r    report.Review
 		want report.Verdict
 	}{
-		"nothing":                        {report.Review{Changes: &diff.ChangeSet{}}, report.VerdictPass},
-		"no comparison":                  {report.Review{}, report.VerdictError},
-		"errors":                         {report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}}, report.VerdictError},
-		"the head cannot be rendered":    {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}}, report.VerdictError},
+		"nothing":       {report.Review{Changes: &diff.ChangeSet{}}, report.VerdictPass},
+		"no comparison": {report.Review{}, report.VerdictError},
+		"errors": {report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"x"}},
+			report.VerdictError},
+		"the head cannot be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{}}}},
+			report.VerdictError},
 		"the base could not be rendered": {report.Review{Changes: &diff.ChangeSet{Withheld: []diff.Withheld{{Before: true}}}}, report.VerdictCaution},
-		"a finding that is an error":     {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityError)}, report.VerdictFail},
-		"a finding that is a warning":    {report.Review{Changes: &diff.ChangeSet{}, Findings: finding(report.SeverityWarning)}, report.VerdictWarn},
-		"a finding for information":      {report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")}, report.VerdictPass},
-		"an error before a finding":      {report.Review{Errors: []string{"x"}, Findings: finding(report.SeverityError)}, report.VerdictError},
-		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{}, Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}}, Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
+		"a finding that is an error": {report.Review{Changes: &diff.ChangeSet{},
+			Findings: finding(report.SeverityError)}, report.VerdictFail},
+		"a finding that is a warning": {report.Review{Changes: &diff.ChangeSet{},
+			Findings: finding(report.SeverityWarning)}, report.VerdictWarn},
+		"a finding for information": {report.Review{Changes: &diff.ChangeSet{}, Findings: finding("info")},
+			report.VerdictPass},
+		"an error before a finding": {report.Review{Errors: []string{"x"},
+			Findings: finding(report.SeverityError)}, report.VerdictError},
+		"resolved and existing findings": {report.Review{Changes: &diff.ChangeSet{},
+			Findings: report.Findings{Resolved: []report.Finding{{Severity: report.SeverityError}},
+				Existing: map[report.Severity]int{report.SeverityError: 3}}}, report.VerdictPass},
 	} {
 		if got := verdict(&c.r); got != c.want {
 			t.Errorf("%s: the result of verdict is %s, want %s", name, got, c.want)
@@ -207,7 +224,8 @@ func (r *rules) Check(_ context.Context, in policy.Input) (*policy.Result, error
 func TestPolicy(t *testing.T) {
 	at := func(rule, cluster, message string) policy.Finding {
 		return policy.Finding{
-			Rule: rule, Severity: policy.Severity(report.SeverityError), Message: message, App: "shop", Cluster: cluster, Environment: "prod",
+			Rule: rule, Severity: policy.Severity(report.SeverityError), Message: message, App: "shop",
+			Cluster: cluster, Environment: "prod",
 			Object: manifest.Identity{Kind: "Deployment", Name: "shop"},
 		}
 	}
@@ -225,14 +243,16 @@ func TestPolicy(t *testing.T) {
 		"whole environments":     {true, []string{builtIn, "custom", "old"}, 0, 0, 1, 1},
 	} {
 		engine := &rules{
-			after:  []policy.Finding{at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"), at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt},
+			after: []policy.Finding{at(builtIn, "prod-eu-1", "m"), at(builtIn, "prod-us-1", "m"),
+				at("custom", "prod-eu-1", "m"), at("old", "prod-eu-1", "m"), exempt},
 			before: []policy.Finding{at("old", "prod-eu-1", "m"), at("gone", "prod-eu-1", "m")},
 		}
 		f := reviewed(t, r, Policy{Engine: engine, Whole: c.whole}, compare.Request{}).Findings
 		var introduced []string
 		for _, one := range f.Introduced {
 			introduced = append(introduced, one.Rule)
-			if one.Rule == builtIn && (!slices.Equal(one.Clusters, []string{"prod-eu-1", "prod-us-1"}) || !strings.HasSuffix(one.Docs, builtIn+".md")) || one.File != "apps/shop/app.yaml" {
+			if one.Rule == builtIn && (!slices.Equal(one.Clusters, []string{"prod-eu-1", "prod-us-1"}) ||
+				!strings.HasSuffix(one.Docs, builtIn+".md")) || one.File != "apps/shop/app.yaml" {
 				t.Errorf("%s: the one is %+v", name, one)
 			}
 			if one.Rule == "custom" && one.Docs != "" {
@@ -241,8 +261,11 @@ func TestPolicy(t *testing.T) {
 		}
 		slices.Sort(introduced)
 		slices.Sort(c.introduced)
-		if !slices.Equal(introduced, c.introduced) || f.Existing[report.SeverityError] != c.existing || len(f.Resolved) != c.resolved || len(engine.asked) != c.questions || f.Exempted != c.exempted || !slices.Contains(f.Notes, "a note") {
-			t.Errorf("%s: introduced %v, existing %v, %d resolved, %d exempted, notes %v, asked %d times", name, introduced, f.Existing, len(f.Resolved), f.Exempted, f.Notes, len(engine.asked))
+		if !slices.Equal(introduced, c.introduced) || f.Existing[report.SeverityError] != c.existing ||
+			len(f.Resolved) != c.resolved || len(engine.asked) != c.questions || f.Exempted != c.exempted ||
+			!slices.Contains(f.Notes, "a note") {
+			t.Errorf("%s: introduced %v, existing %v, %d resolved, %d exempted, notes %v, asked %d times", name,
+				introduced, f.Existing, len(f.Resolved), f.Exempted, f.Notes, len(engine.asked))
 		}
 	}
 }

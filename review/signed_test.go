@@ -47,13 +47,15 @@ func newSignedFleet(t *testing.T) *signedFleet {
 	}))
 	t.Cleanup(f.server.Close)
 	f.git("init", "-q", "-b", "main")
-	f.write("clusters/one.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec: {environment: dev, kubeVersion: 1.33.2}\n")
+	f.write("clusters/one.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: one}\nspec: {environment: dev, kubeVersion: 1.33.2}\n")
 	return f
 }
 
 func (f *signedFleet) git(args ...string) {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), "git", append([]string{"-C", f.dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+	cmd := exec.CommandContext(f.t.Context(), "git", append([]string{"-C", f.dir, "-c", "user.name=A", "-c",
+		"user.email=a@example.com"}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		f.t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
@@ -76,8 +78,10 @@ func (f *signedFleet) fleet(charts string) {
 func (f *signedFleet) publish(version string, key *openpgp.Entity, verify string) {
 	f.t.Helper()
 	file, err := chartutil.Save(&chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web", Version: version},
-		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: \"" + version + "\"}\n")}},
+		Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web", Version: version},
+		Templates: []*chart.File{{Name: "templates/cm.yaml",
+			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: \"" + version +
+				"\"}\n")}},
 	}, f.t.TempDir())
 	if err != nil {
 		f.t.Fatal(err)
@@ -94,7 +98,9 @@ func (f *signedFleet) publish(version string, key *openpgp.Entity, verify string
 		}
 		f.files[filepath.Base(file)+".prov"] = []byte(text)
 	}
-	f.files["index.yaml"] = fmt.Appendf(nil, "apiVersion: v1\nentries:\n  web:\n  - {apiVersion: v2, name: web, version: %s, urls: [%s]}\n", version, filepath.Base(file))
+	f.files["index.yaml"] = fmt.Appendf(nil,
+		"apiVersion: v1\nentries:\n  web:\n  - {apiVersion: v2, name: web, version: %s, urls: [%s]}\n", version,
+		filepath.Base(file))
 	ref := fetch.Ref{Repo: f.server.URL, Chart: "web", Version: version}
 	locked, err := fetch.New(fetch.Options{}).Resolve(f.t.Context(), ref)
 	if err != nil {
@@ -107,8 +113,9 @@ func (f *signedFleet) publish(version string, key *openpgp.Entity, verify string
 		f.t.Fatal(err)
 	}
 	f.write("sluice.lock", string(data))
-	f.write("apps/web/app.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n"+
-		"  source: {helm: {chart: web, repo: %q, version: %s%s}}\n", f.server.URL, version, verify))
+	f.write("apps/web/app.yaml",
+		fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n"+
+			"  source: {helm: {chart: web, repo: %q, version: %s%s}}\n", f.server.URL, version, verify))
 }
 
 func (f *signedFleet) commit(tag string) {
@@ -120,8 +127,10 @@ func (f *signedFleet) commit(tag string) {
 // review reviews the change from the tag trunk to the tag head, as a worker and its parent do.
 func (f *signedFleet) review() (*report.Review, error) {
 	f.t.Helper()
-	r := session.Runtime{Cache: f.t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(f.t.Context(), r, session.Options{Repo: f.dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: f.t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := session.Open(f.t.Context(), r, session.Options{Repo: f.dir, Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -134,10 +143,12 @@ func (f *signedFleet) review() (*report.Review, error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return inProcess(f.t, s, Request{Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")}, Policy: trunk.Tree})
+	return inProcess(f.t, s, Request{Request: compare.Request{Base: trunk, Head: head, Key: []byte("k")},
+		Policy: trunk.Tree})
 }
 
-// TestSignersComeFromTheTrunk: a merge request cannot choose the keys that its charts are held against, whatever its fleet says.
+// TestSignersComeFromTheTrunk: a merge request cannot choose the keys that its charts are held against, whatever its
+// fleet says.
 func TestSignersComeFromTheTrunk(t *testing.T) {
 	t.Parallel()
 	ring := func(e *openpgp.Entity) string {
@@ -163,21 +174,29 @@ func TestSignersComeFromTheTrunk(t *testing.T) {
 		head  func(f *signedFleet)
 		want  string // "" for a change that passes
 	}{
-		"signed":                     {demanded, func(f *signedFleet) { f.publish("2.0.0", keys["acme"], "") }, ""},
-		"asked by the app":           {offered, func(f *signedFleet) { f.publish("2.0.0", keys["acme"], ", verify: [acme]") }, ""},
-		"nothing demanded":           {offered, func(f *signedFleet) { f.publish("2.0.0", nil, "") }, ""},
-		"unsigned":                   {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, "") }, "has no provenance file"},
-		"unsigned, asked by the app": {offered, func(f *signedFleet) { f.publish("2.0.0", nil, ", verify: [acme]") }, "has no provenance file"},
-		"by a stranger":              {demanded, func(f *signedFleet) { f.publish("2.0.0", keys["mallory"], "") }, "a key that the keyring does not have"},
+		"signed": {demanded, func(f *signedFleet) { f.publish("2.0.0", keys["acme"], "") }, ""},
+		"asked by the app": {offered, func(f *signedFleet) {
+			f.publish("2.0.0", keys["acme"],
+				", verify: [acme]")
+		}, ""},
+		"nothing demanded": {offered, func(f *signedFleet) { f.publish("2.0.0", nil, "") }, ""},
+		"unsigned": {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, "") },
+			"has no provenance file"},
+		"unsigned, asked by the app": {offered, func(f *signedFleet) { f.publish("2.0.0", nil, ", verify: [acme]") },
+			"has no provenance file"},
+		"by a stranger": {demanded, func(f *signedFleet) { f.publish("2.0.0", keys["mallory"], "") },
+			"a key that the keyring does not have"},
 		"with the stranger's keyring": {demanded, func(f *signedFleet) {
 			f.publish("2.0.0", keys["mallory"], "")
 			f.write("keys/acme.gpg", ring(keys["mallory"]))
 		}, "a key that the keyring does not have"},
-		"without the demand": {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, ""); f.fleet("") }, "has no provenance file"},
+		"without the demand": {demanded, func(f *signedFleet) { f.publish("2.0.0", nil, ""); f.fleet("") },
+			"has no provenance file"},
 		"with a signer of the change": {demanded, func(f *signedFleet) {
 			f.publish("2.0.0", keys["mallory"], ", verify: [mallory]")
 			f.write("keys/mallory.gpg", ring(keys["mallory"]))
-			f.fleet(strings.Replace(demanded, "[{name: acme", "[{name: mallory, provenance: {keyring: keys/mallory.gpg}}, {name: acme", 1))
+			f.fleet(strings.Replace(demanded, "[{name: acme",
+				"[{name: mallory, provenance: {keyring: keys/mallory.gpg}}, {name: acme", 1))
 		}, "the trunk has no signer of charts"},
 		"with the keyring that the trunk lacks": {demanded, func(f *signedFleet) {
 			f.publish("2.0.0", keys["mallory"], "")
@@ -195,7 +214,8 @@ func TestSignersComeFromTheTrunk(t *testing.T) {
 			f.commit("trunk")
 			c.head(f)
 			// The repository still has the version of the trunk.
-			f.files["index.yaml"] = append(f.files["index.yaml"], "  - {apiVersion: v2, name: web, version: 1.0.0, urls: [web-1.0.0.tgz]}\n"...)
+			f.files["index.yaml"] = append(f.files["index.yaml"],
+				"  - {apiVersion: v2, name: web, version: 1.0.0, urls: [web-1.0.0.tgz]}\n"...)
 			f.commit("head")
 			got, err := f.review()
 			if err != nil {

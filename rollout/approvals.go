@@ -36,7 +36,8 @@ func (x *agreement) approvalsGate() (Gate, bool) {
 		g.Reason += ": " + strings.Join(by, ", ")
 	}
 	if c := x.s.Candidate; c != nil && c.AuthorsUnknown != "" {
-		g.State, g.Reason = Unknown, "the authors of its commits, whose approvals do not count, are unknown: "+c.AuthorsUnknown
+		g.State, g.Reason = Unknown, "the authors of its commits, whose approvals do not count, are unknown: "+
+			c.AuthorsUnknown
 		return g, true
 	}
 	if len(by) < need {
@@ -85,12 +86,14 @@ func (x *agreement) candidateAuthors() []string {
 func (x *agreement) countsNot(by string, teams, authors []string) string {
 	a, q := x.p.Approvers, x.rec.Request
 	workspace, own := x.workspace()
-	named := len(a.Users)+len(a.Teams) == 0 || among(a.Users, a.Teams, by, teams) || among(own.Users, own.Teams, by, teams)
+	named := len(a.Users)+len(a.Teams) == 0 || among(a.Users, a.Teams, by, teams) ||
+		among(own.Users, own.Teams, by, teams)
 	switch {
 	case !named && x.discounted(workspace) != "":
 		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, and those of workspace %s cannot approve this: %s", by, x.s.Environment.Name, workspace, x.discounted(workspace))
 	case !named && workspace != "":
-		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, nor among those of workspace %s", by, x.s.Environment.Name, workspace)
+		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml, nor among those of workspace %s", by,
+			x.s.Environment.Name, workspace)
 	case !named:
 		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml", by, x.s.Environment.Name)
 	case hasFold(authors, by):
@@ -101,8 +104,8 @@ func (x *agreement) countsNot(by string, teams, authors []string) string {
 	return ""
 }
 
-// workspace returns the workspace whose apps alone the requested promotion brings, with its approvers. It returns "" for any other
-// promotion, and for a request to overtake gates: only the approvers of the environment agree to that.
+// workspace returns the workspace whose apps alone the requested promotion brings, with its approvers. It returns ""
+// for any other promotion, and for a request to overtake gates: only the approvers of the environment agree to that.
 func (x *agreement) workspace() (string, fleet.WorkspaceApprovers) {
 	q := x.rec.Request
 	if q == nil || q.Now || len(q.Apps) == 0 {
@@ -127,7 +130,8 @@ func (x *agreement) discounted(workspace string) string {
 	return x.othersUnknown()
 }
 
-// othersUnknown says why approvers of workspaces may be authors of the candidate's changes in other repositories; "" if they are not.
+// othersUnknown says why approvers of workspaces may be authors of the candidate's changes in other repositories; "" if
+// they are not.
 func (x *agreement) othersUnknown() string {
 	if x.s.Candidate == nil {
 		return ""
@@ -135,8 +139,8 @@ func (x *agreement) othersUnknown() string {
 	return x.s.Candidate.OthersUnknown
 }
 
-// RequestedWorkspace returns the workspace whose approvers may approve the requested promotion, because it brings only apps of this one. It
-// returns "" if there is none.
+// RequestedWorkspace returns the workspace whose approvers may approve the requested promotion, because it brings only
+// apps of this one. It returns "" if there is none.
 func RequestedWorkspace(s Situation) (string, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -217,7 +221,8 @@ func (x *agreement) expediteGate(q *Request) Gate {
 		g.Reason = strings.Join(by, ", ")
 		return g
 	}
-	g.State, g.Since, g.Reason = Waiting, q.At, fmt.Sprintf("somebody other than %s must agree: %s", q.By, x.s.command("approve", x.s.Environment.Name))
+	g.State, g.Since, g.Reason = Waiting, q.At, fmt.Sprintf("somebody other than %s must agree: %s", q.By,
+		x.s.command("approve", x.s.Environment.Name))
 	return g
 }
 
@@ -242,7 +247,8 @@ func Expedited(s Situation) (*Expedition, error) {
 func (x *agreement) offer(w Proposal) error {
 	c := x.s.Candidate
 	_, needed := x.approvalsGate()
-	if !needed && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) || x.rec.Offered.Is(c.Tree) {
+	if !needed && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) ||
+		x.rec.Offered.Is(c.Tree) {
 		return nil
 	}
 	return x.emit(Event{Kind: EventOffered, Source: w.Source, Tree: c.Tree})

@@ -93,7 +93,8 @@ func differ(a, b, cluster string, read Contents) (map[string]bool, error) {
 // ChangesOf compares the promoted manifests with the held ones. promotedTree is the environment's tree with the whole
 // source; tree is the tree that the environment runs. An app counts as changed if its manifests differ from the held
 // ones on every rolled-back cluster of the hold.
-func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []string, read Contents) (*Changes, error) {
+func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []string, read Contents) (*Changes,
+	error) {
 	out := &Changes{Source: promoted}
 	for _, h := range r.Holds {
 		if h.Tree == "" {
@@ -247,7 +248,8 @@ func (t *targetSearch) hasHeld(tree, cluster string, h Hold) (bool, error) {
 		return false, err
 	}
 	for app := range went {
-		named := (len(t.apps) == 0 || slices.Contains(t.apps, app)) && (len(h.Apps) == 0 || slices.Contains(h.Apps, app))
+		named := (len(t.apps) == 0 || slices.Contains(t.apps, app)) &&
+			(len(h.Apps) == 0 || slices.Contains(h.Apps, app))
 		if named && !changed[app] {
 			return true, nil
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// decider is one call of Decide or Next: it observes what happened, continues the rollout under way, and begins the next one.
+// decider is one call of Decide or Next: it observes what happened, continues the rollout under way, and begins the
+// next one.
 type decider struct {
 	*facts
 	agreement    *agreement
@@ -30,7 +31,8 @@ func Decide(s Situation) (Decision, error) {
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
 		// An empty rollback must neither block others nor become a rollback of all clusters.
-		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}); err != nil {
+		if err := x.emit(Event{Kind: EventRollbackDropped,
+			Reason: "all of its clusters were frozen meanwhile"}); err != nil {
 			return Decision{}, err
 		}
 		if x.s.Running.Foreign == "" { // no hold ends while a rollback is pending
@@ -97,15 +99,16 @@ func (x *decider) advance() error {
 	return nil
 }
 
-// onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes only Sluice's records; in other
-// modes, the environment branch gets them.
+// onlyHeld reports whether a promotion would bring nothing but held apps. People are not asked to merge what changes
+// only Sluice's records; in other modes, the environment branch gets them.
 func (x *decider) onlyHeld(next Proposal) bool {
 	if len(next.Held)+len(next.Without) == 0 || next.Refused != "" {
 		return false
 	}
 	c := x.s.Candidate
 	asks := x.mode() == modeRequest && x.rec.Request == nil
-	return next.Source.equalOn(x.s.Running.Source, x.names()) || asks && c != nil && c.Same && c.Source.Equal(next.Source)
+	return next.Source.equalOn(x.s.Running.Source, x.names()) ||
+		asks && c != nil && c.Same && c.Source.Equal(next.Source)
 }
 
 // heldOnly handles the case that only held apps are left to promote.
@@ -113,7 +116,9 @@ func (x *decider) heldOnly(next Proposal) {
 	x.d.Proposal = nil
 	x.d.Gates = nil
 	if len(next.Held) > 0 {
-		x.d.Gates = []Gate{{Name: GateHold, State: Waiting, Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit), Few(next.Held))}}
+		x.d.Gates = []Gate{{Name: GateHold, State: Waiting,
+			Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit),
+				Few(next.Held))}}
 	}
 	x.d.Gates = append(x.d.Gates, x.gatekeeper.upstreams.onlyLate(next)...)
 	if x.s.Request != nil {
@@ -123,7 +128,8 @@ func (x *decider) heldOnly(next Proposal) {
 
 // promote moves the environment branch, or updates the merge request. It reports whether the branch moves.
 func (x *decider) promote(w Proposal) bool {
-	a := Action{Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By, Reason: w.Reason}
+	a := Action{Source: w.Source, Apps: w.Apps, Workspaces: w.Workspaces, Overtakes: w.Overtakes, By: w.By,
+		Reason: w.Reason}
 	if w.Refused == "" {
 		a.Without = w.Without
 	}
@@ -134,12 +140,14 @@ func (x *decider) promote(w Proposal) bool {
 		if !Holds(x.d.Gates) {
 			return false
 		}
-		a.Kind, a.ApprovedBy = MoveEnvironment, x.agreement.approvers(a.Tree, x.agreement.candidateAuthors(), x.agreement.needsNow())
+		a.Kind, a.ApprovedBy = MoveEnvironment, x.agreement.approvers(a.Tree, x.agreement.candidateAuthors(),
+			x.agreement.needsNow())
 		x.act(a)
 		return true
 	}
 	open := x.s.Request
-	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // the forge counts approvals of the merge request
+	// the forge counts approvals of the merge request
+	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals })
 	switch {
 	case x.s.Running.Commit == "": // there is no branch that a merge request could target
 	case Holds(others) && (open == nil || open.Tree != a.Tree || !open.Source.Equal(a.Source)):
@@ -155,8 +163,9 @@ func (x *decider) promote(w Proposal) bool {
 func (x *rollout) rollback() {
 	b := x.rec.Rollback
 	a := Action{
-		Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces,
-		Stopped: b.Stopped, Continues: b.Continues, Later: b.Later, By: b.By, Reason: b.Reason,
+		Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps,
+		Workspaces: b.Workspaces,
+		Stopped:    b.Stopped, Continues: b.Continues, Later: b.Later, By: b.By, Reason: b.Reason,
 	}
 	for _, name := range x.names() {
 		if x.frozen(name) {
@@ -198,24 +207,30 @@ func (x *decider) finish() Decision {
 
 func (x *decider) waitsFor(d Decision) string {
 	name := x.s.Environment.Name
-	acts := slices.ContainsFunc(d.Actions, func(a Action) bool { return a.Kind == MoveEnvironment || a.Kind == MoveWave || a.Kind == DoRollback })
+	acts := slices.ContainsFunc(d.Actions, func(a Action) bool {
+		return a.Kind == MoveEnvironment ||
+			a.Kind == MoveWave || a.Kind == DoRollback
+	})
 	switch {
 	case acts:
 		return ""
 	case !Holds(d.Gates) && x.expediting() != nil:
 		return fmt.Sprintf("--now waits%s", firstClosed(d.Gates).wait())
 	case x.rec.Halt != nil && (!Holds(d.WaveGates) || !Holds(d.Gates)):
-		return fmt.Sprintf("%s is halted: `%s` continues it, `%s` goes back", name, x.s.command("resume", name), x.s.command("rollback", name))
+		return fmt.Sprintf("%s is halted: `%s` continues it, `%s` goes back", name, x.s.command("resume", name),
+			x.s.command("rollback", name))
 	case !Holds(d.WaveGates):
 		return fmt.Sprintf("the clusters of %s wait%s", name, firstClosed(d.WaveGates).wait())
 	case !Holds(d.Gates):
 		return fmt.Sprintf("%s waits%s", name, firstClosed(d.Gates).wait())
 	case d.Proposal != nil && x.s.Running.Commit == "":
-		return fmt.Sprintf("%s has no branch yet: its first state needs a command: %s", name, x.s.command("promote", name))
+		return fmt.Sprintf("%s has no branch yet: its first state needs a command: %s", name,
+			x.s.command("promote", name))
 	case d.Proposal != nil:
 		return fmt.Sprintf("%s waits until its merge request is merged", name)
 	case x.rec.Declined != nil && x.mode() == modeRequest:
-		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s", x.rec.Declined.Source, name, x.s.command("promote", name))
+		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s",
+			x.rec.Declined.Source, name, x.s.command("promote", name))
 	case x.mode() == modeManual && x.proposer.automatic() != nil:
 		return x.waitsForCommand(*x.proposer.automatic())
 	case len(d.Frozen) > 0:
@@ -228,7 +243,8 @@ func (x *decider) waitsFor(d Decision) string {
 // waitsForCommand suggests a promotion, unless a halt or a freeze would refuse it.
 func (x *decider) waitsForCommand(next Proposal) string {
 	name := x.s.Environment.Name
-	if late := x.gatekeeper.upstreams.onlyLate(next); next.Source.equalOn(x.s.Running.Source, x.names()) && len(late) > 0 {
+	if late := x.gatekeeper.upstreams.onlyLate(next); next.Source.equalOn(x.s.Running.Source, x.names()) &&
+		len(late) > 0 {
 		return fmt.Sprintf("%s waits%s", name, late[0].wait())
 	}
 	for _, g := range append([]Gate{x.rolloutGates.haltGate()}, x.rolloutGates.timeGates(true)...) {

@@ -23,7 +23,8 @@ func prod(p fleet.Promotion, clusters ...rollout.ClusterState) rollout.Situation
 }
 
 func behind(name string, change func(*rollout.ClusterState)) rollout.ClusterState {
-	c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name + "1", Desired: name + "2"}
+	c := rollout.ClusterState{Cluster: rollout.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name +
+		"1", Desired: name + "2"}
 	if change != nil {
 		change(&c)
 	}
@@ -60,7 +61,8 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	for _, second := range []bool{true, false} {
 		s := prod(fleet.Promotion{
 			Mode: "manual", Waves: []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
-			Rights: []fleet.Rights{{Verbs: []string{"promote"}, Roles: []string{"write"}}, {Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second}},
+			Rights: []fleet.Rights{{Verbs: []string{"promote"}, Roles: []string{"write"}},
+				{Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second}},
 		}, behind("a", nil), behind("b", nil))
 		if moved, _ := step(t, &s); len(moved) != 1 {
 			t.Fatalf("the canary: %v", moved)
@@ -77,7 +79,8 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 			}
 			s.Record = next
 		}
-		apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix", Source: rollout.Source{Commit: "c2"}})
+		apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix",
+			Source: rollout.Source{Commit: "c2"}})
 		if second {
 			apply(rollout.Event{Kind: rollout.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
 			moved, d := step(t, &s)
@@ -89,7 +92,8 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 			}
 			apply(rollout.Event{Kind: rollout.EventApprove, By: "bob", At: s.Now, Tree: "t2"})
 		}
-		if moved, d := step(t, &s); len(moved) != 1 || !d.Actions[0].Overtakes || d.Actions[0].By != "mia" || d.Record.Request != nil {
+		if moved, d := step(t, &s); len(moved) != 1 || !d.Actions[0].Overtakes || d.Actions[0].By != "mia" ||
+			d.Record.Request != nil {
 			t.Errorf("second %t: %v, %+v", second, moved, d.Actions)
 		}
 	}
@@ -127,7 +131,8 @@ func TestStepsSettle(t *testing.T) {
 func TestFrozenCanary(t *testing.T) {
 	t.Parallel()
 	frozen := func(c *rollout.ClusterState) { c.State = "frozen" }
-	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", frozen), behind("b", nil))
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", frozen),
+		behind("b", nil))
 	if moved, d := step(t, &s); len(moved) != 0 || d.WaveGates[len(d.WaveGates)-1].State == rollout.Red {
 		t.Errorf("the moved is %v, the wave gates are %v", moved, d.WaveGates)
 	}
@@ -141,7 +146,8 @@ func TestFrozenCanary(t *testing.T) {
 func TestForeignCluster(t *testing.T) {
 	t.Parallel()
 	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "first", Count: 2}, {Name: "rest"}}},
-		behind("a", func(c *rollout.ClusterState) { c.Foreign = "a human was here" }), behind("b", nil), behind("c", nil))
+		behind("a", func(c *rollout.ClusterState) { c.Foreign = "a human was here" }), behind("b", nil),
+		behind("c", nil))
 	if moved, _ := step(t, &s); len(moved) != 1 || moved[0] != "b" {
 		t.Errorf("first: %v", moved)
 	}
@@ -157,7 +163,8 @@ func TestUnprotected(t *testing.T) {
 	s := prod(fleet.Promotion{}, behind("a", nil), behind("b", nil))
 	s.Unprotected = "env/prod is not protected"
 	d, err := rollout.Decide(s)
-	if err != nil || len(d.Actions) != 1 || d.Actions[0].Kind != rollout.Nothing || len(d.Gates) != 1 || d.Gates[0].Name != rollout.GateProtection || !strings.Contains(d.WaitsFor, "env/prod is not protected") {
+	if err != nil || len(d.Actions) != 1 || d.Actions[0].Kind != rollout.Nothing || len(d.Gates) != 1 ||
+		d.Gates[0].Name != rollout.GateProtection || !strings.Contains(d.WaitsFor, "env/prod is not protected") {
 		t.Errorf("the result of Decide is %+v, the error is %v", d, err)
 	}
 	s.Unprotected = ""
@@ -199,10 +206,13 @@ func TestFrozenUpstream(t *testing.T) {
 		clusters []rollout.ClusterState
 		green    bool
 	}{
-		"all frozen and behind": {[]rollout.ClusterState{behind("s", func(c *rollout.ClusterState) { c.State = "frozen" })}, false},
-		"frozen, but current":   {[]rollout.ClusterState{behind("s", func(c *rollout.ClusterState) { c.State, c.Tree = "frozen", c.Desired })}, true},
+		"all frozen and behind": {[]rollout.ClusterState{behind("s",
+			func(c *rollout.ClusterState) { c.State = "frozen" })}, false},
+		"frozen, but current": {[]rollout.ClusterState{behind("s",
+			func(c *rollout.ClusterState) { c.State, c.Tree = "frozen", c.Desired })}, true},
 		"one of two is frozen": {[]rollout.ClusterState{
-			behind("s", func(c *rollout.ClusterState) { c.State = "frozen" }), behind("r", func(c *rollout.ClusterState) { c.Tree = c.Desired }),
+			behind("s", func(c *rollout.ClusterState) { c.State = "frozen" }),
+			behind("r", func(c *rollout.ClusterState) { c.Tree = c.Desired }),
 		}, true},
 	} {
 		s := prod(fleet.Promotion{Mode: "auto"}, behind("a", nil))

@@ -51,14 +51,16 @@ const (
 
 // Event is a change of a Record. Fields that a kind does not use are empty.
 type Event struct {
-	ID     string // of a command: ID of its comment and index of its line, so that a repeated event is recognised; "" for none
+	// of a command: ID of its comment and index of its line, so that a repeated event is recognised; "" for none
+	ID     string
 	Kind   EventKind
 	By     string
 	At     time.Time
 	Said   time.Time // promote, freeze, halt: when the person wrote it
 	Reason string
 
-	Source Source   // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
+	// promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
+	Source Source
 	Apps   []string // limit a command; Apply reads only these
 	// Workspaces are those whose apps the person meant; Apps contains them. beforeAlone: those that are red.
 	Workspaces []string
@@ -68,16 +70,20 @@ type Event struct {
 	From       string    // moved: the tree that every cluster ran before; "" if that is unknown
 	To         PastState // rollback, failedBack, takenBack: the state to restore
 	Wave       string    // rollback, resume: the wave that Clusters belong to
-	Clusters   []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
-	Stopped    []string  // rollback, takenBack: clusters that the current rollout has not reached
-	Members    []string  // resume with a scope: all clusters of the environment
-	Teams      []string  // approve: of the person
-	Tree       string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now; takenBack: of the branch then
-	Target     string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
-	Until      time.Time
-	Current    int    // clusters: number of moved clusters
-	Forgets    int    // before: index of the upstream state that the record need not remember any more; -1 for none
-	Holds      []Hold // holds
+	// rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
+	Clusters []string
+	Stopped  []string // rollback, takenBack: clusters that the current rollout has not reached
+	Members  []string // resume with a scope: all clusters of the environment
+	Teams    []string // approve: of the person
+	// approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now; takenBack: of
+	// the branch then
+	Tree string
+	// freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
+	Target  string
+	Until   time.Time
+	Current int    // clusters: number of moved clusters
+	Forgets int    // before: index of the upstream state that the record need not remember any more; -1 for none
+	Holds   []Hold // holds
 }
 
 // Apply returns the record after an event. It does not change r. An event whose ID is already in the record has no
@@ -132,7 +138,8 @@ func (r *Record) command(e Event) error {
 			return errors.New("nothing to approve yet: wait until the promotion is rendered")
 		}
 		r.Approvals = slices.DeleteFunc(r.Approvals, func(a Approval) bool { return strings.EqualFold(a.By, e.By) })
-		a := Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason, At: e.At}
+		a := Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason,
+			At: e.At}
 		if len(e.Workspaces) > 0 {
 			a.Workspace = e.Workspaces[0]
 		}
@@ -140,7 +147,8 @@ func (r *Record) command(e Event) error {
 	case EventRollback:
 		return r.rollback(e)
 	case EventHalt:
-		if r.Halt == nil || r.Halt.By == "" || r.Halt.Asked().Before(later(e.At, e.said())) { // what was said before the last one does not end it
+		// what was said before the last one does not end it
+		if r.Halt == nil || r.Halt.By == "" || r.Halt.Asked().Before(later(e.At, e.said())) {
 			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At, Said: e.said()}
 		}
 	case EventResume:
@@ -157,14 +165,17 @@ func (r *Record) rollback(e Event) error {
 	if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
 		return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
 	}
-	if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // this rollback may add two; at the limit, a hold would be dropped
-		return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
+	// this rollback may add two; at the limit, a hold would be dropped
+	if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 {
+		return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment",
+			len(r.Holds))
 	}
 	if b := r.Rollback; b != nil && b.FromTree != e.Tree {
 		r.Holds = withHolds(r.Holds, b.holds(e.At)...) // the branch moved with it, although the record does not say so
 	}
 	r.Rollback = &Rollback{
-		To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
+		To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters),
+		Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
 		Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,
 	}
 	r.Request = nil // it is older than the rollback
@@ -183,7 +194,8 @@ func (r *Record) request(e Event) error {
 	for i := range r.Approvals { // earlier approvals do not agree to skipping gates
 		r.Approvals[i].Now = false
 	}
-	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
+	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now,
+		Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
 	r.Declined = nil
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed
 		r.Halt = nil
@@ -208,11 +220,15 @@ func (r *Record) freeze(e Event) error {
 	case !e.Until.IsZero() && !e.Until.After(e.At):
 		return errors.New("the freeze would end in the past")
 	}
-	r.Freezes = slices.DeleteFunc(r.Freezes, func(f Freeze) bool { return same(f) || !f.Until.IsZero() && !e.At.Before(f.Until) })
+	r.Freezes = slices.DeleteFunc(r.Freezes, func(f Freeze) bool {
+		return same(f) ||
+			!f.Until.IsZero() && !e.At.Before(f.Until)
+	})
 	if len(r.Freezes) >= maxFreezes {
 		return fmt.Errorf("%d freezes hold already: unfreeze some clusters, or freeze the environment", len(r.Freezes))
 	}
-	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By, Said: e.said()})
+	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By,
+		Said: e.said()})
 	return nil
 }
 
@@ -274,7 +290,8 @@ func (r *Record) rollout(e Event) error {
 		if e.To.Tree == "" {
 			return errors.New("the environment has no earlier state")
 		}
-		r.Rollback = &Rollback{To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Reason: e.Reason, At: e.At}
+		r.Rollback = &Rollback{To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Reason: e.Reason,
+			At: e.At}
 		r.Request = nil
 	default:
 		return fmt.Errorf("unknown kind of event %q", e.Kind)
@@ -283,10 +300,12 @@ func (r *Record) rollout(e Event) error {
 }
 
 func (r *Record) moved(e Event) {
-	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
+	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, From: e.From, Now: e.Now, Rollback: e.Restores, Started: e.At,
+		Changed: sorted(e.Clusters), LastMove: e.At}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b
-		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree // what ran when the branch moved, not when the rollback was requested
+		// what ran when the branch moved, not when the rollback was requested
+		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree
 		r.Rollback = &done
 	}
 	if old := r.Progress; old != nil && old.Rollback && e.Restores && old.underWay() {
@@ -295,7 +314,8 @@ func (r *Record) moved(e Event) {
 	// Approvals were for the tree that landed, or for a change from another state. Without earlier progress, the
 	// environment may have run its tree for a long time, so approvals of another tree are for a change from it.
 	seen := r.Progress == nil
-	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return !seen || a.Tree == e.Tree })
+	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals),
+		func(a Approval) bool { return !seen || a.Tree == e.Tree })
 	if r.Declined.Is(e.Tree) { // the merge request was merged
 		r.Declined = nil
 	}
@@ -332,7 +352,8 @@ func (r *Record) rolledBack(e Event) error {
 	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
 		e.Restores = true
 		if named := r.Rollback.Clusters; len(named) > 0 { // other clusters that are behind wait for their gates
-			e.Clusters = slices.DeleteFunc(slices.Clone(e.Clusters), func(c string) bool { return !slices.Contains(named, c) })
+			e.Clusters = slices.DeleteFunc(slices.Clone(e.Clusters),
+				func(c string) bool { return !slices.Contains(named, c) })
 		}
 		r.moved(e)
 	}

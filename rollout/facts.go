@@ -29,7 +29,8 @@ type facts struct {
 
 func prepare(s Situation) (*decider, error) {
 	s.Now = s.Now.UTC().Truncate(time.Second)
-	x := &facts{s: s, p: s.Environment.Promotion, order: s.Trunk.order(), clusters: map[string]ClusterState{}, rec: s.Record.clone()}
+	x := &facts{s: s, p: s.Environment.Promotion, order: s.Trunk.order(), clusters: map[string]ClusterState{},
+		rec: s.Record.clone()}
 	if x.rec.Environment == "" {
 		x.rec = NewRecord(s.Environment.Name)
 	}
@@ -113,7 +114,10 @@ func (x *facts) previous() (PastState, bool) {
 	past := slices.Clone(x.rec.Ran)
 	slices.Reverse(past)
 	for _, r := range past[x.ownStates(past):] {
-		bad := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return h.Tree == r.Tree || h.Source.Equal(r.Source) })
+		bad := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool {
+			return h.Tree == r.Tree ||
+				h.Source.Equal(r.Source)
+		})
 		if r.Tree != x.s.Running.Tree && r.Tree != "" && !bad && !r.Source.Equal(x.rec.Progress.Source) {
 			return r, true
 		}
@@ -124,7 +128,10 @@ func (x *facts) previous() (PastState, bool) {
 // idle reports whether all clusters of a wave are frozen and behind, so that the wave shows nothing about the commit.
 func (x *facts) idle(w Wave) bool {
 	names := w.Clusters()
-	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !x.frozen(n) || !x.clusters[n].behind() })
+	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool {
+		return !x.frozen(n) ||
+			!x.clusters[n].behind()
+	})
 }
 
 // movable returns the clusters whose branches Sluice may move.
@@ -204,7 +211,8 @@ func (x *facts) notNewer(c ClusterSource, commit string) bool {
 // expediting returns the request to expedite the current rollout; nil if there is none.
 func (x *facts) expediting() *Request {
 	q, p := x.rec.Request, x.rec.Progress
-	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) || p.Tree != x.s.Running.Tree {
+	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) ||
+		p.Tree != x.s.Running.Tree {
 		return nil
 	}
 	return q

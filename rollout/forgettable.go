@@ -2,9 +2,9 @@ package rollout
 
 import "time"
 
-// forgettable returns which state of an upstream environment the record need not remember when it is full; -1 if it is not full. The states that stay are
-// the sparser the older they are, so that some are always about to have baked, however often the environment changes. What is left out must not
-// change what the others prove:
+// forgettable returns which state of an upstream environment the record need not remember when it is full; -1 if it is
+// not full. The states that stay are the sparser the older they are, so that some are always about to have baked,
+// however often the environment changes. What is left out must not change what the others prove:
 //   - A state that went back from the one before it ends the bake of what that one had.
 //   - The state in which a workspace turned red or green decides what of it may be promoted.
 //   - The first of the states that a workspace went back from says what must not come.
@@ -35,7 +35,8 @@ func (x *upstreams) forgettable(environment string) int {
 // redundant reports whether an upstream state can be left out without a change to what the others prove.
 func (x *upstreams) redundant(environment string, w *UpstreamHistory, i int) bool {
 	before, one, next := w.Ran[i-1], w.Ran[i], w.Ran[i+1]
-	if !x.order.knows(before.Source) || !x.order.knows(one.Source) || !x.order.contains(one.Source, before.Source, nil) {
+	if !x.order.knows(before.Source) || !x.order.knows(one.Source) ||
+		!x.order.contains(one.Source, before.Source, nil) {
 		return false
 	}
 	for name, h := range w.Workspaces {

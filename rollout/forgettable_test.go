@@ -11,10 +11,12 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// However often an upstream environment changes, what has baked there is promoted: nobody keeps an environment from moving by merging often.
+// However often an upstream environment changes, what has baked there is promoted: nobody keeps an environment from
+// moving by merging often.
 func TestBakeOfManyCommits(t *testing.T) {
 	t.Parallel()
-	for name, states := range map[string][]string{"healthy": {"success", "success", "success"}, "with a red workspace": {"failure", "success", "success"}} {
+	for name, states := range map[string][]string{"healthy": {"success", "success", "success"},
+		"with a red workspace": {"failure", "success", "success"}} {
 		for _, bake := range []int{120, 480} {
 			if testing.Short() && bake > 120 {
 				continue
@@ -39,7 +41,8 @@ func TestBakeOfManyCommits(t *testing.T) {
 	}
 }
 
-// minute is what an upstream environment ran in a minute: the commits of everything else and of team-a, and whether team-a was red.
+// minute is what an upstream environment ran in a minute: the commits of everything else and of team-a, and whether
+// team-a was red.
 type minute struct {
 	commit, tenant int
 	red            bool
@@ -64,8 +67,8 @@ func (m minute) next(r *rand.Rand) minute {
 	return m
 }
 
-// A record that is full forgets nothing that proves that something must not be promoted: that the upstream environment went back in between, or that a
-// workspace was red.
+// A record that is full forgets nothing that proves that something must not be promoted: that the upstream environment
+// went back in between, or that a workspace was red.
 func TestFullHistoryForgetsNoProof(t *testing.T) {
 	t.Parallel()
 	const bake = 30

@@ -47,7 +47,9 @@ func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 	}
 	if w.By != "" {
 		for _, h := range x.rec.Holds {
-			if h.Tree != "" && x.order.contains(w.Source, h.Source, h.Apps) && (len(w.Apps) == 0 || len(h.Apps) == 0 || slices.ContainsFunc(h.Apps, func(a string) bool { return slices.Contains(w.Apps, a) })) {
+			if h.Tree != "" && x.order.contains(w.Source, h.Source, h.Apps) &&
+				(len(w.Apps) == 0 || len(h.Apps) == 0 || slices.ContainsFunc(h.Apps,
+					func(a string) bool { return slices.Contains(w.Apps, a) })) {
 				parts = append(parts, fmt.Sprintf("%s asked for what is held back, so the hold on %s ends when it lands", w.By, h.Scope(x.s.Environment.Name)))
 			}
 		}
@@ -65,13 +67,16 @@ func (x *gatekeeper) branchGate(w Proposal) Gate {
 	g := Gate{Name: GateBranch, State: Green}
 	switch {
 	case !x.order.knows(x.s.Running.Source) && w.Overtakes && x.order.knows(w.Promoted):
-		g.Reason = fmt.Sprintf("it runs %s, which is not on the trunk any more; --now continues from there", x.s.Running.Source)
+		g.Reason = fmt.Sprintf("it runs %s, which is not on the trunk any more; --now continues from there",
+			x.s.Running.Source)
 	case !x.order.knows(x.s.Running.Source):
-		g.State, g.Reason = Unknown, fmt.Sprintf("it runs %s, which is not on the trunk%s", x.s.Running.Source, x.unknownAdvice())
+		g.State, g.Reason = Unknown, fmt.Sprintf("it runs %s, which is not on the trunk%s", x.s.Running.Source,
+			x.unknownAdvice())
 	case !x.order.knows(w.Promoted):
 		g.State, g.Reason = Unknown, fmt.Sprintf("%s is not on the trunk%s", w.Promoted, x.unknownAdvice())
 	case len(w.Apps) > 0 && x.s.Running.Source.Empty():
-		g.State, g.Reason = Red, "the environment runs nothing yet: promote a whole commit first, without --app or --workspace"
+		g.State, g.Reason = Red,
+			"the environment runs nothing yet: promote a whole commit first, without --app or --workspace"
 	}
 	return g
 }
@@ -142,7 +147,8 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		g.Reason = b.Name + " runs nothing yet"
 		return g
 	case !x.order.knows(b.Source):
-		g.State, g.Reason = Unknown, fmt.Sprintf("%s runs %s, which is not on the known part of the trunk", b.Name, b.Source)
+		g.State, g.Reason = Unknown, fmt.Sprintf("%s runs %s, which is not on the known part of the trunk", b.Name,
+			b.Source)
 		return g
 	case !x.order.contains(b.Source, w.Promoted, w.Apps):
 		g.Reason = fmt.Sprintf("%s runs %s", b.Name, b.Source)
@@ -183,7 +189,8 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 
 // renderedGates compare the candidate with the proposal, and report its policy verdict.
 func (x *gatekeeper) renderedGates(w Proposal) []Gate {
-	rendered, policy := Gate{Name: GateRendered, State: Green}, Gate{Name: GatePolicy, State: Unknown, Reason: "not rendered yet"}
+	rendered, policy := Gate{Name: GateRendered, State: Green},
+		Gate{Name: GatePolicy, State: Unknown, Reason: "not rendered yet"}
 	c := x.s.Candidate
 	switch {
 	case c == nil || !c.Source.Equal(w.Source):

@@ -14,7 +14,8 @@ import (
 // AppReference in the pattern of a status stands for each app of a cluster.
 const AppReference = "${app}"
 
-// maxWhy is the number of characters of a reason that has the name of a status: whoever posts it chooses the name, and records keep reasons.
+// maxWhy is the number of characters of a reason that has the name of a status: whoever posts it chooses the name, and
+// records keep reasons.
 const maxWhy = 300
 
 // resultAge is how long the result of a check is valid.
@@ -74,7 +75,10 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	if c.StatusesUnknown != "" {
 		return Unknown, c.StatusesUnknown
 	}
-	if c.Apps == nil && slices.ContainsFunc(patterns, func(p string) bool { return strings.Contains(p, AppReference) }) {
+	if c.Apps == nil && slices.ContainsFunc(patterns, func(p string) bool {
+		return strings.Contains(p,
+			AppReference)
+	}) {
 		return Unknown, "its apps are unknown"
 	}
 	states, why := []State{}, map[State]string{}
@@ -104,7 +108,8 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	return state, safetext.Shorten(why[state], maxWhy)
 }
 
-// ObjectName is the name that an app has in a cluster, such as that of its Kustomization: team-a.shop for the app team-a/shop.
+// ObjectName is the name that an app has in a cluster, such as that of its Kustomization: team-a.shop for the app
+// team-a/shop.
 func ObjectName(app string) string { return strings.ReplaceAll(app, "/", ".") }
 
 // eachApp replaces ${app} by each app in turn, so that each needs its own status.

@@ -9,30 +9,36 @@ import (
 
 // With ${app}, the status of one app does not count for other apps.
 func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
-	green, red := []Status{{Name: "kustomization/shop/eu-1", State: "success"}}, []Status{{Name: "kustomization/shop/eu-1", State: "failure"}}
+	green, red := []Status{{Name: "kustomization/shop/eu-1", State: "success"}},
+		[]Status{{Name: "kustomization/shop/eu-1", State: "failure"}}
 	both := append([]Status{{Name: "kustomization/shop-db/eu-1", State: "success"}}, green...)
 	for name, c := range map[string]struct {
 		pattern  string
 		statuses []Status
 		want     State
 	}{
-		"any is enough":     {"kustomization/*", green, Green},
-		"one is missing":    {"kustomization/${app}/*", green, Unknown},
-		"all are there":     {"kustomization/${app}/*", both, Green},
-		"one is red":        {"kustomization/${app}/*", append([]Status{{Name: "kustomization/shop-db/eu-1", State: "success"}}, red...), Red},
-		"nothing is there":  {"kustomization/${app}/*", nil, Unknown},
-		"one is named like": {"kustomization/${app}/*", []Status{{Name: "kustomization/shop-db/eu-1", State: "success"}}, Unknown},
+		"any is enough":  {"kustomization/*", green, Green},
+		"one is missing": {"kustomization/${app}/*", green, Unknown},
+		"all are there":  {"kustomization/${app}/*", both, Green},
+		"one is red": {"kustomization/${app}/*", append([]Status{{Name: "kustomization/shop-db/eu-1",
+			State: "success"}}, red...), Red},
+		"nothing is there": {"kustomization/${app}/*", nil, Unknown},
+		"one is named like": {"kustomization/${app}/*", []Status{{Name: "kustomization/shop-db/eu-1",
+			State: "success"}}, Unknown},
 	} {
-		state, why := ofCluster([]string{c.pattern}, ClusterState{Cluster: Cluster{Name: "eu-1"}, Tree: "x", Apps: []string{"shop", "shop-db"}, Statuses: c.statuses})
+		state, why := ofCluster([]string{c.pattern}, ClusterState{Cluster: Cluster{Name: "eu-1"}, Tree: "x",
+			Apps: []string{"shop", "shop-db"}, Statuses: c.statuses})
 		if state != c.want {
 			t.Errorf("%s: the state is %s (the why is %s), want %s", name, state, why, c.want)
 		}
 	}
-	h := judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "new"}, Tree: "x", Desired: "x"}})
+	h := judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}},
+		[]ClusterState{{Cluster: Cluster{Name: "new"}, Tree: "x", Desired: "x"}})
 	if h.state == Green {
 		t.Errorf("a cluster of which nothing is known is healthy: %s", h.reason)
 	}
-	h = judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "empty"}, Tree: "x", Apps: []string{}}})
+	h = judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}},
+		[]ClusterState{{Cluster: Cluster{Name: "empty"}, Tree: "x", Apps: []string{}}})
 	if h.state != Green {
 		t.Errorf("a cluster without apps is %s: %s", h.state, h.reason)
 	}

@@ -10,7 +10,8 @@ func (x *proposer) excluded(c, next Source) bool {
 	if d := x.rec.Declined; d != nil && x.mode() == modeRequest && x.notNewer(c.common(), d.Source.Commit) {
 		return true
 	}
-	older := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return x.order.at(c.Commit) <= x.order.at(h.Source.Commit) })
+	older := slices.ContainsFunc(x.rec.Holds,
+		func(h Hold) bool { return x.order.at(c.Commit) <= x.order.at(h.Source.Commit) })
 	if !older {
 		return false
 	}

@@ -25,8 +25,9 @@ type Hold struct {
 	Source Source    `yaml:"source"` // the held source
 	// Tree is the tree of the environment branch with the held manifests. Without it, the hold covers Source and
 	// older commits.
-	Tree     string   `yaml:"tree,omitempty"`
-	Whole    bool     `yaml:"whole,omitempty"`    // all apps of the scope were rolled back, so Source and older ones are not offered there
+	Tree string `yaml:"tree,omitempty"`
+	// all apps of the scope were rolled back, so Source and older ones are not offered there
+	Whole    bool     `yaml:"whole,omitempty"`
 	Wave     string   `yaml:"wave,omitempty"`     // wave that Clusters belong to
 	Clusters []string `yaml:"clusters,omitempty"` // none: all of the environment
 	Apps     []string `yaml:"apps,omitempty"`     // empty: not determined yet, so all are held
@@ -79,7 +80,8 @@ func (h Hold) appsText() string {
 	others := scope.others()
 	var parts []string
 	if n := len(h.Apps) - len(others); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s%s (%s)", workspaceNoun(scope.Workspaces), Few(scope.Workspaces), countApps(n)))
+		parts = append(parts, fmt.Sprintf("%s%s (%s)", workspaceNoun(scope.Workspaces), Few(scope.Workspaces),
+			countApps(n)))
 	}
 	if len(others) > 0 {
 		parts = append(parts, Few(others))
@@ -107,7 +109,8 @@ func countApps(n int) string {
 
 // What describes the cause in a few words.
 func (h Hold) What() string {
-	verb := map[HoldCause]string{CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back", CauseStopped: "was stopped"}[h.Cause]
+	verb := map[HoldCause]string{CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back",
+		CauseStopped: "was stopped"}[h.Cause]
 	out := fmt.Sprintf("%s by %s", verb, h.Actor())
 	if h.Reason != "" {
 		out += ": " + h.Reason
@@ -137,7 +140,8 @@ func (h Hold) Ends(environment, prefix string) string {
 	if len(h.Apps) == 0 {
 		newer = "a newer commit"
 	}
-	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s`", newer, prefix, environment, h.flags(), prefix, environment)
+	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s`", newer, prefix, environment, h.flags(),
+		prefix, environment)
 }
 
 // flags returns the flags that limit `resume` to the hold.
@@ -167,14 +171,17 @@ func (h Hold) flags() string {
 // covers reports whether h holds everything that o holds.
 func (h Hold) covers(o Hold) bool {
 	within := func(all, part []string) bool {
-		return len(all) == 0 || len(part) > 0 && !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(all, s) })
+		return len(all) == 0 || len(part) > 0 && !slices.ContainsFunc(part,
+			func(s string) bool { return !slices.Contains(all, s) })
 	}
-	return h.Tree == o.Tree && h.Source.equalOn(o.Source, o.Clusters) && within(h.Clusters, o.Clusters) && within(h.Apps, o.Apps)
+	return h.Tree == o.Tree && h.Source.equalOn(o.Source, o.Clusters) && within(h.Clusters, o.Clusters) &&
+		within(h.Apps, o.Apps)
 }
 
 // is reports whether o is the same hold, possibly for other apps.
 func (h Hold) is(o Hold) bool {
-	return h.Cause == o.Cause && h.Tree == o.Tree && h.Since.Equal(o.Since) && h.Source.Equal(o.Source) && slices.Equal(h.Clusters, o.Clusters)
+	return h.Cause == o.Cause && h.Tree == o.Tree && h.Since.Equal(o.Since) && h.Source.Equal(o.Source) &&
+		slices.Equal(h.Clusters, o.Clusters)
 }
 
 // without returns the parts of the hold that remain when some apps on some clusters are no longer held. No apps, or
@@ -200,7 +207,8 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	}
 	if len(rest) > 0 && len(apps) > 0 {
 		one := h
-		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces), func(w string) bool { return hasAppOf(gone, w) })
+		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces),
+			func(w string) bool { return hasAppOf(gone, w) })
 		if len(kept) > 0 {
 			one.Clusters, one.Wave = released, ""
 		}
@@ -243,11 +251,13 @@ func (b Rollback) holds(at time.Time) []Hold {
 	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
 		from = from.Among(b.Clusters)
 	}
-	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at}
+	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave,
+		Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: at}
 	if len(b.Stopped) == 0 {
 		return []Hold{one}
 	}
-	stopped := Hold{Cause: CauseStopped, Source: b.From.WithoutGaps(), Tree: b.FromTree, Whole: true, Clusters: b.Stopped, By: b.By, Reason: b.Reason, Since: at}
+	stopped := Hold{Cause: CauseStopped, Source: b.From.WithoutGaps(), Tree: b.FromTree, Whole: true,
+		Clusters: b.Stopped, By: b.By, Reason: b.Reason, Since: at}
 	if len(b.From.Clusters) > 0 {
 		stopped.Source = stopped.Source.Among(b.Stopped)
 	}

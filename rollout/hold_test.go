@@ -20,7 +20,8 @@ failed:
   - {source: {commit: c2}, reason: red health, at: 2026-01-02T03:04:05Z}
 `
 	r, err := rollout.DecodeRecord("prod", []byte(old))
-	if err != nil || len(r.Holds) != 1 || r.Holds[0].Cause != rollout.CauseFailed || r.Holds[0].Source.Commit != "c2" || r.Rollback == nil {
+	if err != nil || len(r.Holds) != 1 || r.Holds[0].Cause != rollout.CauseFailed || r.Holds[0].Source.Commit != "c2" ||
+		r.Rollback == nil {
 		t.Fatalf("the result of DecodeRecord is %+v, the error is %v", r, err)
 	}
 	data, err := r.Encode()
@@ -37,15 +38,19 @@ func TestInvalidRecords(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"a request without a commit": {"request: {source: {apps: {web: c1}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "names no source commit"},
-		"an app without a commit":    {"request: {source: {commit: c1, apps: {web: ''}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "for app web"},
-		"a hold without a cause":     {"holds: [{source: {commit: c1}, since: 2026-01-02T03:04:05Z}]\n", "holds[0]: cause"},
-		"a hold without a time":      {"holds: [{cause: failed, source: {commit: c1}}]\n", "since is missing"},
-		"a rollback without a tree":  {"rollback: {to: {commit: c1}, tree: '', from: {}, at: 2026-01-02T03:04:05Z}\n", "names no tree"},
-		"an unknown key":             {"hold: []\n", "hold"},
+		"a request without a commit": {"request: {source: {apps: {web: c1}}, by: mia, at: 2026-01-02T03:04:05Z}\n",
+			"names no source commit"},
+		"an app without a commit": {"request: {source: {commit: c1, apps: {web: ''}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "for app web"},
+		"a hold without a cause": {"holds: [{source: {commit: c1}, since: 2026-01-02T03:04:05Z}]\n",
+			"holds[0]: cause"},
+		"a hold without a time": {"holds: [{cause: failed, source: {commit: c1}}]\n", "since is missing"},
+		"a rollback without a tree": {"rollback: {to: {commit: c1}, tree: '', from: {}, at: 2026-01-02T03:04:05Z}\n",
+			"names no tree"},
+		"an unknown key": {"hold: []\n", "hold"},
 	} {
 		_, err := rollout.DecodeRecord("prod", []byte(head+c.text))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "remove it to start without a record") {
+		if err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "remove it to start without a record") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
@@ -58,17 +63,20 @@ func TestResume(t *testing.T) {
 	record := func() rollout.Record {
 		r := rollout.NewRecord("prod")
 		r.Halt = &rollout.Halt{By: "ann", Reason: "look", At: at()}
-		r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2", Apps: []string{"shop", "web"}, By: "ann", Since: at()}}
+		r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: rollout.Source{Commit: "c2"}, Tree: "t2",
+			Apps: []string{"shop", "web"}, By: "ann", Since: at()}}
 		return r
 	}
 	resume := func(r rollout.Record, by string, after time.Duration, clusters, apps []string) (rollout.Record, error) {
-		return rollout.Apply(r, rollout.Event{Kind: rollout.EventResume, By: by, At: at().Add(after), Clusters: clusters, Apps: apps, Members: members})
+		return rollout.Apply(r, rollout.Event{Kind: rollout.EventResume, By: by, At: at().Add(after),
+			Clusters: clusters, Apps: apps, Members: members})
 	}
 	r, err := resume(record(), "ann", 0, nil, nil)
 	if err != nil || r.Halt != nil || len(r.Holds) != 1 {
 		t.Fatalf("the halt: %+v, %v", r, err)
 	}
-	if _, err := resume(r, "bob", time.Minute, nil, nil); err == nil || !strings.Contains(err.Error(), "resume prod --app shop --app web") {
+	if _, err := resume(r, "bob", time.Minute, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "resume prod --app shop --app web") {
 		t.Errorf("a second person at once: %v", err)
 	}
 	if next, err := resume(r, "bob", 3*time.Minute, nil, nil); err != nil || len(next.Holds) != 0 {
@@ -94,12 +102,15 @@ func TestManyHolds(t *testing.T) {
 	t.Parallel()
 	r, at := rollout.NewRecord("prod"), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 2000 {
-		ask := rollout.Event{Kind: rollout.EventRollback, By: "mia", At: at, Source: rollout.Source{Commit: "b"}, Tree: fmt.Sprint("t", i), To: rollout.PastState{Source: rollout.Source{Commit: "a"}, Tree: "x"}, Clusters: []string{fmt.Sprint("c", i)}}
+		ask := rollout.Event{Kind: rollout.EventRollback, By: "mia", At: at, Source: rollout.Source{Commit: "b"},
+			Tree: fmt.Sprint("t", i), To: rollout.PastState{Source: rollout.Source{Commit: "a"}, Tree: "x"},
+			Clusters: []string{fmt.Sprint("c", i)}}
 		next, err := rollout.Apply(r, ask)
 		if err != nil {
 			break
 		}
-		if r, err = rollout.Apply(next, rollout.Event{Kind: rollout.EventRolledBack, At: at, Tree: fmt.Sprint("t", i+1), Source: rollout.Source{Commit: "b"}, Clusters: ask.Clusters}); err != nil {
+		if r, err = rollout.Apply(next, rollout.Event{Kind: rollout.EventRolledBack, At: at, Tree: fmt.Sprint("t", i+1),
+			Source: rollout.Source{Commit: "b"}, Clusters: ask.Clusters}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,8 +119,8 @@ func TestManyHolds(t *testing.T) {
 	}
 }
 
-// A run can end after it has carried out a rollback of an app, and before it stores that. A rollback of the environment then takes its place in
-// the record. What the first one took back stays held.
+// A run can end after it has carried out a rollback of an app, and before it stores that. A rollback of the environment
+// then takes its place in the record. What the first one took back stays held.
 func TestReplacedRollbackThatIsDone(t *testing.T) {
 	t.Parallel()
 	back := func(by, from, tree string, apps ...string) rollout.Event {
@@ -132,7 +143,8 @@ func TestReplacedRollbackThatIsDone(t *testing.T) {
 		if len(r.Holds) != c.want || r.Rollback == nil || r.Rollback.By != "bob" {
 			t.Errorf("%s: holds %v, rollback %+v", name, r.Holds, r.Rollback)
 		}
-		if c.want == 1 && (len(r.Holds) != 1 || r.Holds[0].Source.Commit != "s1" || r.Holds[0].By != "ann" || fmt.Sprint(r.Holds[0].Apps) != "[cart]") {
+		if c.want == 1 && (len(r.Holds) != 1 || r.Holds[0].Source.Commit != "s1" || r.Holds[0].By != "ann" ||
+			fmt.Sprint(r.Holds[0].Apps) != "[cart]") {
 			t.Errorf("%s: the holds are %+v", name, r.Holds)
 		}
 	}

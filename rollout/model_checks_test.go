@@ -21,7 +21,8 @@ func (w *world) decidesAlike(s rollout.Situation, d rollout.Decision) error {
 	failing := slices.ContainsFunc(d.Actions, func(a rollout.Action) bool { return a.Kind == rollout.DoHalt })
 	request := d.Proposal == nil || again.Proposal != nil
 	if len(again.Events) != 0 || !failing && request && !reflect.DeepEqual(again.Actions, d.Actions) {
-		return fmt.Errorf("a second decision differs: %+v and %+v, events %+v after %+v", d.Actions, again.Actions, again.Events, d.Events)
+		return fmt.Errorf("a second decision differs: %+v and %+v, events %+v after %+v", d.Actions, again.Actions,
+			again.Events, d.Events)
 	}
 	return nil
 }
@@ -32,7 +33,8 @@ func (w *world) bringsBack(next tree) error {
 		have := apps(w.prod.subs[m.Name])
 		for app, version := range apps(next.subs[m.Name]) {
 			if have[app] != version && w.bad[m.Name+"/"+app][version] {
-				return fmt.Errorf("%s of %s comes back to %s, and nobody asked for it; holds %v", app, version, m.Name, w.record.Holds)
+				return fmt.Errorf("%s of %s comes back to %s, and nobody asked for it; holds %v", app, version, m.Name,
+					w.record.Holds)
 			}
 		}
 	}
@@ -46,7 +48,8 @@ func (w *world) mayPromote(s rollout.Situation, a rollout.Action) error {
 	for _, m := range w.members {
 		for _, app := range append([]string{""}, w.apps...) {
 			if at(a.Source.On(m.Name).Of(app)) < at(old.On(m.Name).Of(app)) {
-				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app), a.Source.On(m.Name).Of(app))
+				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app),
+					a.Source.On(m.Name).Of(app))
 			}
 		}
 		if len(a.Apps) > 0 && a.Source.On(m.Name).Commit != old.On(m.Name).Commit {
@@ -153,7 +156,8 @@ func (w *world) mayMoveWave(a rollout.Action, frozen func(string) bool) error {
 			if w.clusters[name] != w.prod.subs[name] && !frozen(name) {
 				return fmt.Errorf("%s of the wave %s before is behind", name, v.Name)
 			}
-			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] { // the end of a freeze does not restart a bake
+			// the end of a freeze does not restart a bake
+			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] {
 				last = w.movedAt[name]
 			}
 		}
@@ -167,15 +171,16 @@ func (w *world) mayMoveWave(a rollout.Action, frozen func(string) bool) error {
 // healthyMoves checks that the clusters that have moved are healthy.
 func (w *world) healthyMoves() error {
 	for name := range w.changed {
-		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name] || w.redApp(name) != "") && !w.restores {
+		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name] || w.redApp(name) != "") &&
+			!w.restores {
 			return fmt.Errorf("%s has moved, and is not healthy", name)
 		}
 	}
 	return nil
 }
 
-// arrive lets everything be healthy, and checks invariant 4: the environment arrives. In half of the histories nobody ends a
-// hold: a commit that changes every app must end them.
+// arrive lets everything be healthy, and checks invariant 4: the environment arrives. In half of the histories nobody
+// ends a hold: a commit that changes every app must end them.
 func (w *world) arrive() error {
 	w.r = rand.New(rand.NewPCG(1, 1))
 	w.broken, w.sick = map[string]bool{}, map[string]string{}
@@ -199,8 +204,10 @@ func (w *world) arrive() error {
 			return err
 		}
 		if s.Candidate != nil {
-			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "ann", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
-			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "bob", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
+			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "ann", Teams: []string{"sre"},
+				Tree: s.Candidate.Tree})
+			w.apply(rollout.Event{Kind: rollout.EventApprove, By: "bob", Teams: []string{"sre"},
+				Tree: s.Candidate.Tree})
 		}
 		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && !w.prod.source.Equal(w.staging) {
 			w.apply(rollout.Event{Kind: rollout.EventPromote, By: "ann", Source: w.staging})
@@ -212,7 +219,8 @@ func (w *world) arrive() error {
 			return err
 		}
 		w.pending = map[string]bool{}
-		behind := slices.ContainsFunc(w.members, func(c rollout.Cluster) bool { return w.clusters[c.Name] != w.prod.subs[c.Name] })
+		behind := slices.ContainsFunc(w.members,
+			func(c rollout.Cluster) bool { return w.clusters[c.Name] != w.prod.subs[c.Name] })
 		if w.prod.source.Equal(w.staging) && !behind {
 			w.done["arrived"]++
 			return w.invariants()

@@ -30,7 +30,8 @@ func (w *world) happen() {
 		clear(w.pending)
 	case 7:
 		w.wasFrozen[target] = true
-		ok := w.apply(rollout.Event{Kind: rollout.EventFreeze, By: "ann", Reason: "fair", Target: target, Until: w.now.Add(time.Hour)})
+		ok := w.apply(rollout.Event{Kind: rollout.EventFreeze, By: "ann", Reason: "fair", Target: target,
+			Until: w.now.Add(time.Hour)})
 		w.logf("freeze %q: %v", target, ok)
 	case 8:
 		w.logf("unfreeze %q: %v", target, w.apply(rollout.Event{Kind: rollout.EventUnfreeze, Target: target}))
@@ -68,7 +69,8 @@ func (w *world) happen() {
 func (w *world) approve() {
 	if s, err := w.situation(); err == nil && s.Candidate != nil {
 		by := pick(w.r, "ann", "bob", "author")
-		w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(rollout.Event{Kind: rollout.EventApprove, By: by, Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
+		w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(rollout.Event{Kind: rollout.EventApprove, By: by,
+			Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
 	}
 }
 
@@ -108,7 +110,8 @@ func (w *world) resume(cluster string) {
 	}
 	for _, m := range w.members {
 		for _, app := range w.apps {
-			if (len(e.Clusters) == 0 || slices.Contains(e.Clusters, m.Name)) && (len(e.Apps) == 0 || slices.Contains(e.Apps, app)) {
+			if (len(e.Clusters) == 0 || slices.Contains(e.Clusters, m.Name)) &&
+				(len(e.Apps) == 0 || slices.Contains(e.Apps, app)) {
 				delete(w.bad, m.Name+"/"+app)
 			}
 		}
@@ -116,16 +119,19 @@ func (w *world) resume(cluster string) {
 }
 
 func (w *world) ask() {
-	e := rollout.Event{Kind: rollout.EventPromote, By: "ann", Source: rollout.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0}
+	e := rollout.Event{Kind: rollout.EventPromote, By: "ann",
+		Source: rollout.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0}
 	if w.r.IntN(3) == 0 {
 		e.Apps = []string{pick(w.r, w.apps...)}
 	}
 	back := w.record.Rollback
-	decided := back != nil && back.Continues != "" // before the request: a workspace goes back, and the request is about the rollout that follows
+	// before the request: a workspace goes back, and the request is about the rollout that follows
+	decided := back != nil && back.Continues != ""
 	ok := w.apply(e)
 	if ok {
 		w.declined, w.merged = "", ""
-		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) && !decided // it expedites the rollout under way
+		// it expedites the rollout under way
+		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) && !decided
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)
 }
@@ -136,7 +142,8 @@ func (w *world) goBack(cluster string) {
 	if err != nil || w.foreign {
 		return
 	}
-	e := rollout.Event{Kind: rollout.EventRollback, By: pick(w.r, "ann", "bob"), Source: w.prod.source, Tree: w.id, Reason: "bad"}
+	e := rollout.Event{Kind: rollout.EventRollback, By: pick(w.r, "ann", "bob"), Source: w.prod.source, Tree: w.id,
+		Reason: "bad"}
 	switch w.r.IntN(5) {
 	case 0:
 		e.Clusters = []string{cluster}
@@ -288,7 +295,10 @@ func (w *world) moveEnvironment(s rollout.Situation, d rollout.Decision, a rollo
 // moveWave holds a move of clusters against what the world knows, and does it.
 func (w *world) moveWave(d rollout.Decision, a rollout.Action) error {
 	frozen := func(name string) bool {
-		return slices.ContainsFunc(d.Record.Freezes, func(f rollout.Freeze) bool { return f.Target == name && f.Holds(w.now) })
+		return slices.ContainsFunc(d.Record.Freezes, func(f rollout.Freeze) bool {
+			return f.Target == name &&
+				f.Holds(w.now)
+		})
 	}
 	pairs := map[string]bool{}
 	for _, name := range a.Clusters {
@@ -318,7 +328,10 @@ func (w *world) moveWave(d rollout.Decision, a rollout.Action) error {
 		if w.wasFrozen[name] {
 			w.done["thawed"]++
 		}
-		if slices.ContainsFunc(d.Record.Holds, func(h rollout.Hold) bool { return h.Tree != w.id && len(h.Workspaces) > 0 && w.continues == w.id }) {
+		if slices.ContainsFunc(d.Record.Holds, func(h rollout.Hold) bool {
+			return h.Tree != w.id &&
+				len(h.Workspaces) > 0 && w.continues == w.id
+		}) {
 			w.done["went on without a workspace"]++
 		}
 	}
@@ -339,7 +352,8 @@ func (w *world) back(a rollout.Action) error {
 		return fmt.Errorf("the tree to go back to is unknown")
 	}
 	old := w.prod
-	next := tree{source: rollout.RestoredSource(old.source, a, to.source, w.provenance, w.names()), subs: map[string]string{}}
+	next := tree{source: rollout.RestoredSource(old.source, a, to.source, w.provenance, w.names()),
+		subs: map[string]string{}}
 	whole := len(a.Clusters)+len(a.Apps) == 0
 	for _, m := range w.members {
 		next.subs[m.Name] = w.content(m.Name, next.source.On(m.Name))
@@ -398,7 +412,8 @@ func (w *world) countBack(a rollout.Action) {
 	}
 }
 
-// restoredWith returns the clusters that a rollback of clusters restores, with those of a rollback under way; nil means any.
+// restoredWith returns the clusters that a rollback of clusters restores, with those of a rollback under way; nil means
+// any.
 func (w *world) restoredWith(clusters []string) []string {
 	switch {
 	case !w.restores || len(clusters) == 0:
@@ -420,7 +435,8 @@ func (w *world) goesBack(a rollout.Action, cluster string, old, to, next tree) e
 		case inScope && version != apps(to.subs[cluster])[app]:
 			return fmt.Errorf("%s of %s is %s and not %s", app, cluster, version, apps(to.subs[cluster])[app])
 		case !inScope && slices.Contains(a.Stopped, cluster) && version != runs:
-			return fmt.Errorf("%s of %s, which the rollout had not reached, is %s and not %s", app, cluster, version, runs)
+			return fmt.Errorf("%s of %s, which the rollout had not reached, is %s and not %s", app, cluster, version,
+				runs)
 		case !inScope && !slices.Contains(a.Stopped, cluster) && version != was:
 			return fmt.Errorf("%s of %s is outside the rollback and becomes %s", app, cluster, version)
 		}

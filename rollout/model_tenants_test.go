@@ -80,8 +80,8 @@ func (w *world) statuses(red bool, content string) []rollout.Status {
 	return out
 }
 
-// goesOn moves prod's branch in the rollout under way, which continues without the changes of workspaces. Every cluster keeps, or gets back, what it
-// ran of them when the rollout began, and everything else is as the rollout has it.
+// goesOn moves prod's branch in the rollout under way, which continues without the changes of workspaces. Every cluster
+// keeps, or gets back, what it ran of them when the rollout began, and everything else is as the rollout has it.
 func (w *world) goesOn(a rollout.Action, id string, next tree) error {
 	if id != a.Continues {
 		return fmt.Errorf("it continues with %s, and %s was judged", id, a.Continues)
@@ -94,10 +94,12 @@ func (w *world) goesOn(a rollout.Action, id string, next tree) error {
 			mine := slices.Contains(a.Workspaces, fleet.WorkspaceOf(app))
 			before, now := apps(w.ran[m.Name])[app], apps(w.prod.subs[m.Name])[app]
 			if mine && version != before || !mine && version != now {
-				return fmt.Errorf("%s of %s ran %s before the rollout, has %s in it, and becomes %s without %v", app, m.Name, before, now, version, a.Workspaces)
+				return fmt.Errorf("%s of %s ran %s before the rollout, has %s in it, and becomes %s without %v", app,
+					m.Name, before, now, version, a.Workspaces)
 			}
 		}
-		if moved := w.clusters[m.Name] == w.prod.subs[m.Name]; moved && w.changed[m.Name] && slices.Contains(a.Later, m.Name) {
+		if moved := w.clusters[m.Name] == w.prod.subs[m.Name]; moved && w.changed[m.Name] &&
+			slices.Contains(a.Later, m.Name) {
 			return fmt.Errorf("%s has the rollout, and does not go back", m.Name)
 		}
 	}

@@ -25,12 +25,14 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay one history of the model")
 	firstSeed = flag.Uint64("first", 1, "seed of the first history")
-	histories = flag.Int("histories", 1000, "how many histories of the model to play; SLUICE_MODEL_HISTORIES overrides it")
+	histories = flag.Int("histories", 1000,
+		"how many histories of the model to play; SLUICE_MODEL_HISTORIES overrides it")
 )
 
 // TestModel plays random histories against the invariants of docs/promotion-model.md: commits, approvals, time, health,
-// freezes, halts, rollbacks of every scope, merge requests, two people at once, interrupted runs, lost records, and people who
-// write to branches. A history that fails is shrunk to the fewest steps that still fail. Replay one with -run TestModel -seed N -v.
+// freezes, halts, rollbacks of every scope, merge requests, two people at once, interrupted runs, lost records, and
+// people who write to branches. A history that fails is shrunk to the fewest steps that still fail. Replay one with
+// -run TestModel -seed N -v.
 func TestModel(t *testing.T) {
 	first, count := *firstSeed, *histories
 	if n, err := strconv.Atoi(os.Getenv("SLUICE_MODEL_HISTORIES")); err == nil {
@@ -42,7 +44,8 @@ func TestModel(t *testing.T) {
 	if *seedFlag != 0 {
 		first, count = *seedFlag, 1
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(4000)) // the histories leave much garbage and keep a few megabytes: almost half of the time
+	// the histories leave much garbage and keep a few megabytes: almost half of the time
+	defer debug.SetGCPercent(debug.SetGCPercent(4000))
 	done := map[string]int{}
 	var mu sync.Mutex
 	var players sync.WaitGroup
@@ -79,9 +82,12 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("%d histories: %v", count, done)
 	for _, k := range []string{
-		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off",
-		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held", "released", "resumed hold", "declined",
-		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused", "went on without a workspace",
+		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest",
+		"thawed", "arrived", "cut off",
+		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held",
+		"released", "resumed hold", "declined",
+		"refused second rollback", "workspace back", "workspace back, interrupted", "workspace back, refused",
+		"went on without a workspace",
 		"left out", "left out, refused", "left out, requested", "left out, rest goes on", "left out, caught up",
 	} {
 		if done[k] == 0 && *seedFlag == 0 && count >= 300 {
@@ -201,10 +207,13 @@ type ran struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 7)), done: map[string]int{}, now: time.Date(2026, 3, 27, 6, 0, 0, 0, time.UTC),
-		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{}, provenance: map[string]rollout.ClusterSource{},
-		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: rollout.NewRecord("prod"), bad: map[string]map[string]bool{},
+		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{},
+		provenance: map[string]rollout.ClusterSource{},
+		movedAt:    map[string]time.Time{}, trees: map[string]tree{}, record: rollout.NewRecord("prod"),
+		bad: map[string]map[string]bool{},
 		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
-		apps: []string{"a", "b"}, broken: map[string]bool{}, sick: map[string]string{}, ill: map[string]bool{}, recovered: map[string]ran{},
+		apps: []string{"a", "b"}, broken: map[string]bool{}, sick: map[string]string{}, ill: map[string]bool{},
+		recovered: map[string]ran{},
 	}
 	p := fleet.Promotion{
 		Mode: pick(w.r, "auto", "auto", "manual", "request"), Bake: fleet.Duration(pick(w.r, "", "30m", "1h")),
@@ -212,7 +221,8 @@ func newWorld(seed uint64) *world {
 		Health: fleet.Health{CommitStatuses: []string{"kustomization/*"}, Healthy: pick(w.r, "", "100%")},
 	}
 	p.Waves = []fleet.Wave{
-		{Name: "canary", Clusters: &fleet.Selector{MatchLabels: map[string]string{"ring": "canary"}}, Bake: fleet.Duration(pick(w.r, "", "20m"))},
+		{Name: "canary", Clusters: &fleet.Selector{MatchLabels: map[string]string{"ring": "canary"}},
+			Bake: fleet.Duration(pick(w.r, "", "20m"))},
 		{Name: "half", Percent: 50, MaxParallel: w.r.IntN(3), Bake: fleet.Duration(pick(w.r, "", "20m"))},
 		{Name: "rest"},
 	}
@@ -355,15 +365,19 @@ func (w *world) situation() (rollout.Situation, error) {
 	}
 	s := rollout.Situation{
 		Environment: w.env, Trunk: w.trunk, Record: record, Request: w.request, RequestKnown: true, Now: w.now,
-		Running: rollout.Running{Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes, Restores: w.restores, Restored: w.restored},
-		Before:  []rollout.Upstream{{Name: "staging", Source: w.staging, Complete: true, Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: "s"}, Tree: "x", Desired: "x", Statuses: status(w.isRed, false)}}}},
+		Running: rollout.Running{Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes,
+			Restores: w.restores, Restored: w.restored},
+		Before: []rollout.Upstream{{Name: "staging", Source: w.staging, Complete: true,
+			Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: "s"}, Tree: "x", Desired: "x",
+				Statuses: status(w.isRed, false)}}}},
 	}
 	if w.foreign {
 		s.Running.Foreign = "its commit abc was not made by Sluice"
 	}
 	for _, m := range w.members {
 		s.Clusters = append(s.Clusters, rollout.ClusterState{
-			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name], Statuses: status(w.red[m.Name], w.pending[m.Name]),
+			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name],
+			Statuses: status(w.red[m.Name], w.pending[m.Name]),
 		})
 	}
 	if err := w.tenantsOf(&s); err != nil {
@@ -386,7 +400,8 @@ func (w *world) situation() (rollout.Situation, error) {
 		}
 	}
 	id, t := w.render(next.Source)
-	s.Candidate = &rollout.Candidate{Source: next.Source, Tree: id, Same: maps.Equal(t.subs, w.prod.subs), Base: w.tip, Policy: rollout.Green, Authors: []string{"author"}}
+	s.Candidate = &rollout.Candidate{Source: next.Source, Tree: id, Same: maps.Equal(t.subs, w.prod.subs), Base: w.tip,
+		Policy: rollout.Green, Authors: []string{"author"}}
 	if w.r.IntN(20) == 0 {
 		s.Candidate.Policy = rollout.Red
 	}
@@ -441,7 +456,8 @@ func (w *world) merge() {
 	t, ok := w.trees[w.request.Tree]
 	w.logf("merge request of %s merged", w.request.Source)
 	if ok {
-		if w.request != w.forgotten { // with the record, the holds were lost, so that another merge request brings the held parts
+		// with the record, the holds were lost, so that another merge request brings the held parts
+		if w.request != w.forgotten {
 			w.merged = t.source.Commit
 		}
 		w.begin(w.request.Tree, t, false, nil, false)

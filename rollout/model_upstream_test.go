@@ -88,7 +88,8 @@ func (w *world) leaves(s *rollout.Situation, next *rollout.Proposal) (*rollout.P
 	return rollout.Next(*s)
 }
 
-// leavesOut checks that a promotion brings no commit of a workspace that is red in staging, or that was red there and did not bake since.
+// leavesOut checks that a promotion brings no commit of a workspace that is red in staging, or that was red there and
+// did not bake since.
 func (w *world) leavesOut(a rollout.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	if len(a.Without) > 0 {
@@ -117,7 +118,8 @@ func (w *world) leavesOut(a rollout.Action) error {
 			case w.now.Sub(again.at) < bake:
 				return fmt.Errorf("%s is green in staging since %s only", name, again.at)
 			case len(a.Apps) == 0 && at(want) < at(again.source.Commit) && !w.hadSince(app, again):
-				return fmt.Errorf("%s was red in staging until it ran %s, and %s of %s becomes %s", name, again.source, app, m.Name, want)
+				return fmt.Errorf("%s was red in staging until it ran %s, and %s of %s becomes %s", name, again.source,
+					app, m.Name, want)
 			}
 			if at(have) < at(w.prod.source.On(m.Name).Commit) {
 				w.done["left out, caught up"]++
@@ -127,16 +129,18 @@ func (w *world) leavesOut(a rollout.Action) error {
 	return nil
 }
 
-// hadSince reports whether prod has run an app as staging did when it was green again. If somebody then asks for an older commit, that is theirs.
+// hadSince reports whether prod has run an app as staging did when it was green again. If somebody then asks for an
+// older commit, that is theirs.
 func (w *world) hadSince(app string, again ran) bool {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	return slices.ContainsFunc(w.past, func(p rollout.PastState) bool {
-		return !p.At.Before(again.at) && !slices.ContainsFunc(w.names(), func(cluster string) bool { return at(p.Source.On(cluster).Of(app)) < at(again.source.Commit) })
+		return !p.At.Before(again.at) && !slices.ContainsFunc(w.names(),
+			func(cluster string) bool { return at(p.Source.On(cluster).Of(app)) < at(again.source.Commit) })
 	})
 }
 
-// restGoesOn checks that red workspaces do not delay the rest: if staging's gate is green without their statuses, it is green with them, and they
-// are left out.
+// restGoesOn checks that red workspaces do not delay the rest: if staging's gate is green without their statuses, it is
+// green with them, and they are left out.
 func (w *world) restGoesOn(s rollout.Situation, d rollout.Decision) error {
 	out, _ := w.unhealthy()
 	if len(out) == 0 || w.allRed() || s.LeftOut != nil && s.LeftOut.Refused != "" || w.record.Rollback != nil {
@@ -159,7 +163,8 @@ func (w *world) restGoesOn(s rollout.Situation, d rollout.Decision) error {
 		healthy.Record.Before["staging"] = &one
 	}
 	without, err := rollout.Decide(healthy)
-	if err != nil || without.Proposal == nil || without.Proposal.Overtakes || len(without.Proposal.Apps) > 0 || !w.bringsMore(*without.Proposal, out) {
+	if err != nil || without.Proposal == nil || without.Proposal.Overtakes || len(without.Proposal.Apps) > 0 ||
+		!w.bringsMore(*without.Proposal, out) {
 		return err
 	}
 	gate := func(gates []rollout.Gate) rollout.Gate {
@@ -175,7 +180,8 @@ func (w *world) restGoesOn(s rollout.Situation, d rollout.Decision) error {
 	}
 	w.done["left out, rest goes on"]++
 	if got.State != rollout.Green || d.Proposal == nil || !d.Proposal.Promoted.Equal(without.Proposal.Promoted) {
-		return fmt.Errorf("without the statuses of %v, %+v is %v; with them, %+v is %v", out, without.Proposal, want, d.Proposal, got)
+		return fmt.Errorf("without the statuses of %v, %+v is %v; with them, %+v is %v", out, without.Proposal, want,
+			d.Proposal, got)
 	}
 	return nil
 }

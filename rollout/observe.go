@@ -40,7 +40,8 @@ func (x *observer) observeMove() error {
 		return nil
 	}
 	q := x.rec.Request
-	done := q != nil && x.order.knows(run.Source) && x.order.knows(q.Source) && x.order.contains(run.Source, q.Source, q.Apps)
+	done := q != nil && x.order.knows(run.Source) && x.order.knows(q.Source) &&
+		x.order.contains(run.Source, q.Source, q.Apps)
 	if x.takingBack() {
 		return nil
 	}
@@ -63,7 +64,10 @@ func (x *observer) observeMove() error {
 	if !done {
 		return nil
 	}
-	if err := x.endHolds(func(h Hold) bool { return !x.order.knows(h.Source) && h.Since.Before(q.At) && len(q.Apps) == 0 }); err != nil {
+	if err := x.endHolds(func(h Hold) bool {
+		return !x.order.knows(h.Source) && h.Since.Before(q.At) &&
+			len(q.Apps) == 0
+	}); err != nil {
 		return err
 	}
 	return x.emit(Event{Kind: EventRequestDone})
@@ -76,12 +80,14 @@ func (x *observer) observeTree() error {
 		return nil
 	}
 	if b != nil && b.Continues != "" {
-		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "the environment branch moved meanwhile"}); err != nil {
+		if err := x.emit(Event{Kind: EventRollbackDropped,
+			Reason: "the environment branch moved meanwhile"}); err != nil {
 			return err
 		}
 	}
 	return x.emit(Event{
-		Kind: EventMoved, Source: run.Source, Tree: run.Tree, From: x.settled(), Clusters: x.toMove(), Now: run.Overtakes, Restores: run.Restores,
+		Kind: EventMoved, Source: run.Source, Tree: run.Tree, From: x.settled(), Clusters: x.toMove(),
+		Now: run.Overtakes, Restores: run.Restores,
 	})
 }
 
@@ -103,7 +109,8 @@ func (x *observer) observeHolds() error {
 			scope = x.names()
 		}
 		passed := func(apps []string) bool {
-			return x.order.knows(h.Source) && !slices.ContainsFunc(scope, func(c string) bool { return !x.order.includes(runs.On(c), h.Source.On(c), apps) })
+			return x.order.knows(h.Source) && !slices.ContainsFunc(scope,
+				func(c string) bool { return !x.order.includes(runs.On(c), h.Source.On(c), apps) })
 		}
 		kept := slices.DeleteFunc(slices.Clone(h.Apps), func(app string) bool { return passed([]string{app}) })
 		switch {
@@ -197,7 +204,8 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if w == nil && !b.Since.IsZero() && b.Since.Before(at) {
 			at = b.Since
 		}
-		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at, Forgets: x.upstreams.forgettable(b.Name)}); err != nil {
+		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at,
+			Forgets: x.upstreams.forgettable(b.Name)}); err != nil {
 			return err
 		}
 	}
@@ -245,5 +253,8 @@ func (x *observer) observeWorkspaces(b Upstream, red []string) error {
 }
 
 func living(clusters []ClusterState) []ClusterState {
-	return slices.DeleteFunc(slices.Clone(clusters), func(c ClusterState) bool { return c.State == "retired" || c.State == "frozen" })
+	return slices.DeleteFunc(slices.Clone(clusters), func(c ClusterState) bool {
+		return c.State == "retired" ||
+			c.State == "frozen"
+	})
 }

@@ -13,7 +13,8 @@ const (
 
 // Next returns the source that an environment should run next, so that the caller can render it before it asks for a
 // decision. It returns nil if there is nothing to promote. If the proposal is Refused, the caller renders Whole, fills
-// Situation.LeftOut and asks again. If it has Held apps, the caller renders Promoted, fills Situation.Changes and asks again.
+// Situation.LeftOut and asks again. If it has Held apps, the caller renders Promoted, fills Situation.Changes and asks
+// again.
 func Next(s Situation) (*Proposal, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -59,7 +60,8 @@ func (x *proposer) propose() *Proposal {
 	return x.automatic()
 }
 
-// requested returns the promotion that somebody asked for. If it means everything, workspaces that are red upstream are left out.
+// requested returns the promotion that somebody asked for. If it means everything, workspaces that are red upstream are
+// left out.
 func (x *proposer) requested(q *Request) *Proposal {
 	w := &Proposal{
 		Promoted: q.Source, Apps: q.Apps, Workspaces: q.Workspaces, Overtakes: q.Now, By: q.By, Reason: q.Reason,
@@ -128,7 +130,10 @@ func (x *proposer) candidates() []Source {
 		}
 		for _, r := range w.Ran {
 			past := x.order.oldest(r.Source)
-			everywhere := !slices.ContainsFunc(x.s.Before, func(o Upstream) bool { return !x.order.contains(o.Source, past, nil) })
+			everywhere := !slices.ContainsFunc(x.s.Before, func(o Upstream) bool {
+				return !x.order.contains(o.Source,
+					past, nil)
+			})
 			if everywhere && x.order.knows(past) && !slices.ContainsFunc(out, past.Equal) {
 				out = append(out, past)
 			}

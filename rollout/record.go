@@ -46,10 +46,13 @@ type Record struct {
 	Ran         []PastState                 `yaml:"ran,omitempty"`     // oldest first
 	Handled     []string                    `yaml:"handled,omitempty"` // ids of events, to recognise repeated ones
 	Offered     *Offered                    `yaml:"offered,omitempty"`
-	Opened      *Offered                    `yaml:"opened,omitempty"`   // the merge request that was open at the last observation
-	Declined    *Offered                    `yaml:"declined,omitempty"` // the merge request that a person closed
-	Branches    []string                    `yaml:"branches,omitempty"` // clusters that had a branch at the last observation
-	Commands    []PastCommand               `yaml:"commands,omitempty"` // oldest first; only for display, no decision reads them
+	// the merge request that was open at the last observation
+	Opened   *Offered `yaml:"opened,omitempty"`
+	Declined *Offered `yaml:"declined,omitempty"` // the merge request that a person closed
+	// clusters that had a branch at the last observation
+	Branches []string `yaml:"branches,omitempty"`
+	// oldest first; only for display, no decision reads them
+	Commands []PastCommand `yaml:"commands,omitempty"`
 	// Failed was written by earlier versions. DecodeRecord converts it to holds.
 	Failed []failedSource `yaml:"failed,omitempty"`
 }
@@ -93,8 +96,8 @@ type Approval struct {
 	By    string   `yaml:"by"`
 	Teams []string `yaml:"teams,omitempty"`
 	Tree  string   `yaml:"tree"`
-	// Workspace is the one whose approver the person is. The approval counts only for a promotion of this workspace alone. It is empty for a
-	// person who may approve any promotion of the environment.
+	// Workspace is the one whose approver the person is. The approval counts only for a promotion of this workspace
+	// alone. It is empty for a person who may approve any promotion of the environment.
 	Workspace string `yaml:"workspace,omitempty"`
 	// Now means that the approval was given to a request with --now. Without it, the approval does not count as the
 	// second person's agreement to skipping gates.
@@ -111,7 +114,8 @@ type Halt struct {
 	Said   time.Time `yaml:"said,omitempty"` // like Freeze.Said
 }
 
-// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of comments.
+// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of
+// comments.
 func (h Halt) Asked() time.Time { return later(h.At, h.Said) }
 
 // Resumed records who lifted a halt, when, and why.
@@ -136,7 +140,8 @@ type Rollback struct {
 	Workspaces []string `yaml:"workspaces,omitempty"`
 	// Stopped are other clusters, which the rollout had not reached. They keep what they run.
 	Stopped []string `yaml:"stopped,omitempty"`
-	// Continues is the tree of the environment branch with which the rollout under way continues, without the changes of Workspaces.
+	// Continues is the tree of the environment branch with which the rollout under way continues, without the changes
+	// of Workspaces.
 	Continues string `yaml:"continues,omitempty"`
 	// Later are clusters that the rollout had not reached. They move with their waves.
 	Later  []string  `yaml:"later,omitempty"`
@@ -152,7 +157,8 @@ func (r Rollback) everywhere() bool { return len(r.Clusters)+len(r.Apps) == 0 }
 type Progress struct {
 	Source Source `yaml:"source"`
 	Tree   string `yaml:"tree"` // of the environment branch; another tree begins a new rollout
-	// From is the tree that every cluster ran when the rollout began. It is known only where a workspace may go back alone.
+	// From is the tree that every cluster ran when the rollout began. It is known only where a workspace may go back
+	// alone.
 	From     string     `yaml:"from,omitempty"`
 	Now      bool       `yaml:"now,omitempty"`
 	NowBy    string     `yaml:"nowBy,omitempty"` // who expedited the rollout while it was under way, and why
@@ -183,8 +189,8 @@ type UpstreamHistory struct {
 	Red bool        `yaml:"red,omitempty"`
 	// LastRed is the time of the last change of the environment to or from red.
 	LastRed time.Time `yaml:"lastRed,omitempty"`
-	// Workspaces are those that were red, by name, until the environment runs newer commits of them that were not. They matter only where a
-	// workspace may fail alone; Red and LastRed are about everything else then.
+	// Workspaces are those that were red, by name, until the environment runs newer commits of them that were not. They
+	// matter only where a workspace may fail alone; Red and LastRed are about everything else then.
 	Workspaces map[string]WorkspaceHealth `yaml:"workspaces,omitempty"`
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// FuzzDecodeRecord reads records that somebody may have pushed by hand. What it accepts is written in a form that reads the same.
+// FuzzDecodeRecord reads records that somebody may have pushed by hand. What it accepts is written in a form that reads
+// the same.
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte(""))
 	f.Add([]byte("apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nfreezes: [{by: mia, reason: r, at: 2026-01-02T03:04:05Z}]\n"))

@@ -80,7 +80,9 @@ func TestRecordOfALargeFleet(t *testing.T) {
 		apply(rollout.Event{Kind: rollout.EventHalt, By: "mia", Reason: strings.Repeat("x", 300)})
 		apply(rollout.Event{Kind: rollout.EventResume, By: "mia"})
 		if i%6 == 0 {
-			apply(rollout.Event{Kind: rollout.EventRollback, By: "mia", To: rollout.PastState{Source: source, Tree: "t"}, Source: source, Tree: tree, Clusters: names[size/100*i : size/100*i+size/5]})
+			apply(rollout.Event{Kind: rollout.EventRollback, By: "mia",
+				To: rollout.PastState{Source: source, Tree: "t"}, Source: source, Tree: tree,
+				Clusters: names[size/100*i : size/100*i+size/5]})
 			apply(rollout.Event{Kind: rollout.EventRolledBack})
 		}
 	}
@@ -105,8 +107,10 @@ func TestRecordOfALargeFleet(t *testing.T) {
 // keepsWhatDecisionsNeed compares a record of a large fleet with the record that was read back.
 func keepsWhatDecisionsNeed(t *testing.T, r, back rollout.Record, size int) {
 	t.Helper()
-	if len(back.Ran) < 3 || len(back.Holds) != len(r.Holds) || len(back.Branches) != len(r.Branches) || back.Progress == nil || !back.Progress.Source.Equal(r.Progress.Source) {
-		t.Errorf("%d states, %d of %d holds, %d branches", len(back.Ran), len(back.Holds), len(r.Holds), len(back.Branches))
+	if len(back.Ran) < 3 || len(back.Holds) != len(r.Holds) || len(back.Branches) != len(r.Branches) ||
+		back.Progress == nil || !back.Progress.Source.Equal(r.Progress.Source) {
+		t.Errorf("%d states, %d of %d holds, %d branches", len(back.Ran), len(back.Holds), len(r.Holds),
+			len(back.Branches))
 	}
 	sameHolds(t, r, back, size)
 	newest := func(r rollout.Record) rollout.PastState { return r.Ran[len(r.Ran)-1] }
@@ -163,7 +167,8 @@ func TestTrimmedRecordDecidesAlike(t *testing.T) {
 		source := exceptions(names, i, true)
 		tree := fmt.Sprintf("t%d", i)
 		r.Ran = append(r.Ran, rollout.PastState{Source: source, Tree: tree, At: at})
-		r.Progress = &rollout.Progress{Source: source, Tree: tree, Started: at, LastMove: at, Changed: []string{names[0]}, Current: 1}
+		r.Progress = &rollout.Progress{Source: source, Tree: tree, Started: at, LastMove: at,
+			Changed: []string{names[0]}, Current: 1}
 	}
 	data, err := r.Encode()
 	if err != nil {
@@ -178,8 +183,10 @@ func TestTrimmedRecordDecidesAlike(t *testing.T) {
 	}
 	decide := func(r rollout.Record) rollout.Decision {
 		s := rollout.Situation{
-			Environment: environmentWithRollback(), Record: r, Now: at.Add(time.Hour), Running: rollout.Running{Source: r.Progress.Source, Tree: r.Progress.Tree, Commit: "c"},
-			Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: names[0]}, Tree: "x", Desired: "x", Statuses: []rollout.Status{{Name: "sync", State: "failure"}}}},
+			Environment: environmentWithRollback(), Record: r, Now: at.Add(time.Hour),
+			Running: rollout.Running{Source: r.Progress.Source, Tree: r.Progress.Tree, Commit: "c"},
+			Clusters: []rollout.ClusterState{{Cluster: rollout.Cluster{Name: names[0]}, Tree: "x", Desired: "x",
+				Statuses: []rollout.Status{{Name: "sync", State: "failure"}}}},
 		}
 		d, err := rollout.Decide(s)
 		if err != nil {
@@ -188,7 +195,8 @@ func TestTrimmedRecordDecidesAlike(t *testing.T) {
 		return d
 	}
 	one, two := decide(r), decide(back)
-	if len(one.Actions) != 1 || one.Actions[0].Kind != rollout.DoRollback || one.Actions[0].Tree != "t48" || two.Actions[0].Tree != one.Actions[0].Tree {
+	if len(one.Actions) != 1 || one.Actions[0].Kind != rollout.DoRollback || one.Actions[0].Tree != "t48" ||
+		two.Actions[0].Tree != one.Actions[0].Tree {
 		t.Errorf("%+v and %+v", one.Actions[0].Kind, two.Actions[0].Kind)
 	}
 }
@@ -213,7 +221,8 @@ func TestRecordGroups(t *testing.T) {
 	} {
 		r, err := rollout.DecodeRecord("prod", []byte(head+body))
 		switch {
-		case want == "" && (err != nil || r.Progress.Source.On("b").Commit != "d" || r.Progress.Source.On("x").Commit != "c"):
+		case want == "" && (err != nil || r.Progress.Source.On("b").Commit != "d" ||
+			r.Progress.Source.On("x").Commit != "c"):
 			t.Errorf("%s: the error is %v, the progress is %+v", body, err, r.Progress)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: the error is %v", body, err)
@@ -234,7 +243,9 @@ func TestExpeditedIsInTheHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(r.Commands) != 1 || r.Commands[0].Actor() != "ada" || r.Commands[0].String() != "expedited; reason: the shop is down" || !r.Commands[0].At.Equal(at.Add(time.Minute)) {
+	if len(r.Commands) != 1 || r.Commands[0].Actor() != "ada" ||
+		r.Commands[0].String() != "expedited; reason: the shop is down" ||
+		!r.Commands[0].At.Equal(at.Add(time.Minute)) {
 		t.Errorf("the commands are %+v", r.Commands)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// DecodeRecord decodes a record strictly. Empty data is a new record: a caller must pass it only if the file does not exist.
+// DecodeRecord decodes a record strictly. Empty data is a new record: a caller must pass it only if the file does not
+// exist.
 func DecodeRecord(environment string, data []byte) (Record, error) {
 	fail := func(err error) (Record, error) {
 		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it to start without a record", RecordPath(environment), StateBranch, err)
@@ -21,7 +22,8 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
 	}
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: maxNodes, Expanded: maxRecord, Depth: 20, Aliases: 0}); err != nil {
+	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: maxNodes, Expanded: maxRecord, Depth: 20,
+		Aliases: 0}); err != nil {
 		return fail(err)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -35,7 +37,8 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	}
 	switch {
 	case r.APIVersion != RecordVersion || r.Kind != RecordKind:
-		return fail(fmt.Errorf("%q %q is not a %s of %s; a newer Sluice may have written it", r.APIVersion, r.Kind, RecordKind, RecordVersion))
+		return fail(fmt.Errorf("%q %q is not a %s of %s; a newer Sluice may have written it", r.APIVersion, r.Kind,
+			RecordKind, RecordVersion))
 	case r.Environment != environment:
 		return fail(fmt.Errorf("it is the record of environment %q", r.Environment))
 	}
@@ -43,7 +46,8 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 		return fail(err)
 	}
 	for _, f := range r.Failed {
-		r.Holds = append(r.Holds, Hold{Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason, Since: f.At})
+		r.Holds = append(r.Holds, Hold{Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason,
+			Since: f.At})
 	}
 	r.Failed = nil
 	return r.bounded(), nil
@@ -151,7 +155,8 @@ func (r Record) encode() ([]byte, error) {
 // clone returns a copy that shares nothing that Apply changes.
 func (r Record) clone() Record {
 	r.Approvals, r.Freezes = slices.Clone(r.Approvals), slices.Clone(r.Freezes)
-	r.Ran, r.Holds, r.Handled, r.Commands = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled), slices.Clone(r.Commands)
+	r.Ran, r.Holds, r.Handled, r.Commands = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled),
+		slices.Clone(r.Commands)
 	if r.Progress != nil {
 		p := *r.Progress
 		p.Waves = slices.Clone(p.Waves)

@@ -47,8 +47,9 @@ func (f appChanges) look(held, promoted, tree, cluster string, read Contents) er
 	return nil
 }
 
-// changed returns the apps of the hold that come with the promoted tree. A workspace that went back as a whole comes as a whole, if one of its apps
-// changed: its changes may rename an app, or move an object from one of its apps to another. Old names come as renames.complete says.
+// changed returns the apps of the hold that come with the promoted tree. A workspace that went back as a whole comes as
+// a whole, if one of its apps changed: its changes may rename an app, or move an object from one of its apps to
+// another. Old names come as renames.complete says.
 func (f appChanges) changed(h Hold) []string {
 	apps := h.Apps // the manifests of an app that was not rolled back do not matter
 	if len(apps) == 0 {
@@ -78,15 +79,15 @@ func (f appChanges) changed(h Hold) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// renames are apps that only the rollback brought back, and apps that only the held commit or a later one has. The first may be old names of the
-// second; nobody knows which of which.
+// renames are apps that only the rollback brought back, and apps that only the held commit or a later one has. The
+// first may be old names of the second; nobody knows which of which.
 type renames struct {
 	old, new []string
 	whole    []string // all apps of workspaces that come as a whole and have new names
 }
 
-// renames returns those within each workspace, and among everything else. The old names of a workspace that comes as a whole, and that still has
-// apps, come with it.
+// renames returns those within each workspace, and among everything else. The old names of a workspace that comes as a
+// whole, and that still has apps, come with it.
 func (f appChanges) renames(h Hold, units map[string][]string) []renames {
 	var out []renames
 	var others renames
@@ -105,13 +106,15 @@ func (f appChanges) renames(h Hold, units map[string][]string) []renames {
 			out = append(out, one)
 			continue
 		}
-		others = renames{append(others.old, one.old...), append(others.new, one.new...), append(others.whole, one.whole...)}
+		others = renames{append(others.old, one.old...), append(others.new, one.new...),
+			append(others.whole, one.whole...)}
 	}
 	return append(out, others)
 }
 
-// complete lets old and new names come together, or none of them: a new name alone gives objects two owners, and an old one that comes alone deletes
-// them. What the held commit removed, and did not rename, comes with any change, unless all of the environment was rolled back.
+// complete lets old and new names come together, or none of them: a new name alone gives objects two owners, and an old
+// one that comes alone deletes them. What the held commit removed, and did not rename, comes with any change, unless
+// all of the environment was rolled back.
 func (r renames) complete(h Hold, out map[string]bool) {
 	switch {
 	case len(r.old) == 0, h.Whole && len(r.new) == 0:

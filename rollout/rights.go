@@ -14,16 +14,17 @@ type Person struct {
 	Role  string // in the source repository: read, write, maintain, admin; "" is none
 }
 
-// Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk,
-// and returns the reason if not. A verb is the name of a command, or "now" for --now. Without rights in sluice.yaml, everybody with
-// the role maintain may do everything. If an environment names approvers, only they may approve.
+// Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk, and
+// returns the reason if not. A verb is the name of a command, or "now" for --now. Without rights in sluice.yaml,
+// everybody with the role maintain may do everything. If an environment names approvers, only they may approve.
 func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason string) {
 	p := env.Promotion
 	if who.User == "" {
 		return false, "the author of the command is unknown"
 	}
 	if verb == "approve" && len(p.Approvers.Users)+len(p.Approvers.Teams) > 0 {
-		if hasFold(p.Approvers.Users, who.User) || slices.ContainsFunc(who.Teams, func(t string) bool { return hasFold(p.Approvers.Teams, t) }) {
+		if hasFold(p.Approvers.Users, who.User) || slices.ContainsFunc(who.Teams,
+			func(t string) bool { return hasFold(p.Approvers.Teams, t) }) {
 			return true, ""
 		}
 		return false, fmt.Sprintf("%s is not among the approvers of %s", who.User, env.Name)

@@ -18,7 +18,8 @@ func (x *rolloutGates) waveGates(i int) []Gate {
 	for _, w := range x.waves[:i] {
 		if x.idle(w) && !p.Now {
 			return append(gates, Gate{
-				Name: GateBake, State: Waiting, Reason: fmt.Sprintf("all clusters of wave %s are frozen, so later waves wait; unfreeze one, or promote with --now", w.Name),
+				Name: GateBake, State: Waiting,
+				Reason: fmt.Sprintf("all clusters of wave %s are frozen, so later waves wait; unfreeze one, or promote with --now", w.Name),
 			})
 		}
 		if g := x.bakeGate(w); g.State != Green {

@@ -85,7 +85,8 @@ func (s Scope) others() []string {
 	return slices.DeleteFunc(slices.Clone(s.Apps), s.InWorkspace)
 }
 
-// Entries returns what some clusters take from a source: the environment's entry, and those of the clusters that have their own.
+// Entries returns what some clusters take from a source: the environment's entry, and those of the clusters that have
+// their own.
 func (s Source) Entries(clusters []string) []ClusterSource {
 	out := []ClusterSource{s.common()}
 	for _, name := range clusters {
@@ -96,8 +97,8 @@ func (s Source) Entries(clusters []string) []ClusterSource {
 	return out
 }
 
-// Exceptions lists the apps that any entry of the source takes from another commit than its own, sorted. The environment need not run them:
-// a rollback may have removed them.
+// Exceptions lists the apps that any entry of the source takes from another commit than its own, sorted. The
+// environment need not run them: a rollback may have removed them.
 func (s Source) Exceptions() []string {
 	return appsOf(append(slices.Collect(maps.Values(s.Clusters)), s.common())...)
 }
@@ -114,8 +115,8 @@ func (s Scope) Taken(c ClusterSource) []string {
 	return out
 }
 
-// Elsewhere reports whether an entry of a source takes a workspace from other commits than its own, so that the files that its own commit
-// has of the workspace do not matter. has are the apps of the workspace at that commit.
+// Elsewhere reports whether an entry of a source takes a workspace from other commits than its own, so that the files
+// that its own commit has of the workspace do not matter. has are the apps of the workspace at that commit.
 func (c ClusterSource) Elsewhere(workspace string, has []string) bool {
 	taken := Scope{Workspaces: []string{workspace}}.Taken(c)
 	return len(taken) > 0 && !slices.ContainsFunc(has, func(app string) bool { return c.Of(app) == c.Commit })

@@ -12,15 +12,21 @@ import (
 func TestResumeNamesTheHold(t *testing.T) {
 	t.Parallel()
 	for want, h := range map[string]rollout.Hold{
-		"resume prod`":                                         {Apps: []string{"a", "b", "c", "d"}},
-		"resume prod --app shop --app web`":                    {Apps: []string{"shop", "web"}},
-		"resume prod --workspace team-a`":                      {Apps: []string{"team-a/a", "team-a/b", "team-a/c", "team-a/d"}, Workspaces: []string{"team-a"}},
-		"resume prod --workspace team-a --app team-b/shop`":    {Apps: []string{"team-a/shop", "team-b/shop"}, Workspaces: []string{"team-a"}},
-		"resume prod --workspace team-b`":                      {Apps: []string{"team-b/shop"}, Workspaces: []string{"team-a", "team-b"}},
-		"resume prod --wave canary`":                           {Whole: true, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
-		"resume prod --wave canary --workspace team-a`":        {Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"team-a/shop"}, Workspaces: []string{"team-a"}},
-		"resume prod --cluster eu-1 --app shop`":               {Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
-		"resume prod --cluster eu-1 --cluster us-1 --app shop": {Clusters: []string{"eu-1", "us-1"}, Apps: []string{"shop"}},
+		"resume prod`":                      {Apps: []string{"a", "b", "c", "d"}},
+		"resume prod --app shop --app web`": {Apps: []string{"shop", "web"}},
+		"resume prod --workspace team-a`": {Apps: []string{"team-a/a", "team-a/b", "team-a/c",
+			"team-a/d"}, Workspaces: []string{"team-a"}},
+		"resume prod --workspace team-a --app team-b/shop`": {Apps: []string{"team-a/shop", "team-b/shop"},
+			Workspaces: []string{"team-a"}},
+		"resume prod --workspace team-b`": {Apps: []string{"team-b/shop"},
+			Workspaces: []string{"team-a", "team-b"}},
+		"resume prod --wave canary`": {Whole: true, Wave: "canary",
+			Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
+		"resume prod --wave canary --workspace team-a`": {Wave: "canary", Clusters: []string{"eu-1"},
+			Apps: []string{"team-a/shop"}, Workspaces: []string{"team-a"}},
+		"resume prod --cluster eu-1 --app shop`": {Clusters: []string{"eu-1"}, Apps: []string{"shop"}},
+		"resume prod --cluster eu-1 --cluster us-1 --app shop": {Clusters: []string{"eu-1", "us-1"},
+			Apps: []string{"shop"}},
 	} {
 		if got := h.Ends("prod", "sluice"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
@@ -37,7 +43,8 @@ func TestResumeOfOneWorkspace(t *testing.T) {
 		Apps: []string{"team-a/shop", "team-b/shop", "team-b/web", "web"}, Workspaces: []string{"team-a", "team-b"},
 	}}
 	r, err := rollout.Apply(r, rollout.Event{
-		Kind: rollout.EventResume, By: "ann", At: at(), Apps: []string{"team-a/shop", "web"}, Workspaces: []string{"team-a"}, Members: []string{"eu-1"},
+		Kind: rollout.EventResume, By: "ann", At: at(), Apps: []string{"team-a/shop", "web"},
+		Workspaces: []string{"team-a"}, Members: []string{"eu-1"},
 	})
 	if err != nil || len(r.Holds) != 1 || !strings.HasPrefix(r.Holds[0].String(), "workspace team-b (2 apps) of c2") {
 		t.Fatalf("the holds are %+v, the error is %v", r.Holds, err)
@@ -50,7 +57,8 @@ func TestResumeOfOneWorkspace(t *testing.T) {
 // A workspace is elsewhere if none of its apps is taken from the entry's own commit.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
-	entry := rollout.ClusterSource{Commit: "new", Apps: map[string]string{"team-a/shop": "old", "team-a/web": "older", "team-b/shop": "new", "web": "old"}}
+	entry := rollout.ClusterSource{Commit: "new", Apps: map[string]string{"team-a/shop": "old", "team-a/web": "older",
+		"team-b/shop": "new", "web": "old"}}
 	for _, c := range []struct {
 		workspace string
 		has       []string
@@ -66,7 +74,8 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s with %q: %v", c.workspace, c.has, got)
 		}
 	}
-	if got := (rollout.Scope{Workspaces: []string{"team-a", "team-b"}}).Taken(entry); !slices.Equal(got, []string{"team-a/shop", "team-a/web"}) {
+	if got := (rollout.Scope{Workspaces: []string{"team-a", "team-b"}}).Taken(entry); !slices.Equal(got,
+		[]string{"team-a/shop", "team-a/web"}) {
 		t.Errorf("taken: %q", got)
 	}
 }

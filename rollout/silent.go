@@ -38,7 +38,8 @@ func (s Silence) Command() string {
 	}
 	switch {
 	case strings.HasPrefix(s.Status, "argocd/"):
-		return fmt.Sprintf("kubectl --context %s -n argocd annotate application %s notified.notifications.argoproj.io-", s.Cluster, app)
+		return fmt.Sprintf("kubectl --context %s -n argocd annotate application %s notified.notifications.argoproj.io-",
+			s.Cluster, app)
 	case strings.HasPrefix(s.Status, "kustomization/"):
 		return fmt.Sprintf("flux --context %s reconcile kustomization %s", s.Cluster, app)
 	default:

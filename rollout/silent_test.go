@@ -25,11 +25,13 @@ func TestSilentApps(t *testing.T) {
 			change(&c)
 		}
 		record := rollout.NewRecord("prod")
-		record.Progress = &rollout.Progress{Source: rollout.Source{Commit: "c1"}, Tree: "t", Started: moved, LastMove: moved, Changed: []string{"eu-1"}, Current: 1}
+		record.Progress = &rollout.Progress{Source: rollout.Source{Commit: "c1"}, Tree: "t", Started: moved,
+			LastMove: moved, Changed: []string{"eu-1"}, Current: 1}
 		d, err := rollout.Decide(rollout.Situation{
-			Environment: fleet.Environment{Name: "prod", After: []string{"dev"}, Promotion: fleet.Promotion{Health: fleet.Health{CommitStatuses: []string{pattern}}}},
-			Running:     rollout.Running{Source: rollout.Source{Commit: "c1"}, Tree: "t", Commit: "tip"},
-			Clusters:    []rollout.ClusterState{c}, Record: record, Now: moved.Add(after), Trunk: rollout.Trunk{"c1"},
+			Environment: fleet.Environment{Name: "prod", After: []string{"dev"},
+				Promotion: fleet.Promotion{Health: fleet.Health{CommitStatuses: []string{pattern}}}},
+			Running:  rollout.Running{Source: rollout.Source{Commit: "c1"}, Tree: "t", Commit: "tip"},
+			Clusters: []rollout.ClusterState{c}, Record: record, Now: moved.Add(after), Trunk: rollout.Trunk{"c1"},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +44,8 @@ func TestSilentApps(t *testing.T) {
 		"ci/${app}/*":            "let the controller of shop on eu-1 post",
 	} {
 		got := decide(pattern, 20*time.Minute, nil)
-		if len(got) != 1 || got[0].Cluster != "eu-1" || !slices.Equal(got[0].Apps, []string{"shop"}) || !strings.HasPrefix(got[0].Command(), command) {
+		if len(got) != 1 || got[0].Cluster != "eu-1" || !slices.Equal(got[0].Apps, []string{"shop"}) ||
+			!strings.HasPrefix(got[0].Command(), command) {
 			t.Errorf("%s: the result of decide is %+v", pattern, got)
 		}
 	}
@@ -50,13 +53,15 @@ func TestSilentApps(t *testing.T) {
 	if got := decide(pattern, 5*time.Minute, nil); len(got) != 0 {
 		t.Errorf("right after the move: %v", got)
 	}
-	if got := decide(pattern, 20*time.Minute, func(c *rollout.ClusterState) { c.StatusesUnknown = "no forge" }); len(got) != 0 {
+	if got := decide(pattern, 20*time.Minute,
+		func(c *rollout.ClusterState) { c.StatusesUnknown = "no forge" }); len(got) != 0 {
 		t.Errorf("without a forge: %v", got)
 	}
 	if got := decide(pattern, 20*time.Minute, func(c *rollout.ClusterState) { c.Desired = "other" }); len(got) != 0 {
 		t.Errorf("a cluster that has not moved: %v", got)
 	}
-	if got := decide("sync", 20*time.Minute, func(c *rollout.ClusterState) { c.Statuses = nil }); len(got) != 1 || len(got[0].Apps) != 0 || got[0].Status != "sync" {
+	if got := decide("sync", 20*time.Minute, func(c *rollout.ClusterState) { c.Statuses = nil }); len(got) != 1 ||
+		len(got[0].Apps) != 0 || got[0].Status != "sync" {
 		t.Errorf("a pattern without apps: %+v", got)
 	}
 	// A pending status counts as posted.

@@ -24,9 +24,11 @@ type Situation struct {
 	// Changes describes what the proposed source changes in holds. Without it, everything that a hold covers stays
 	// held.
 	Changes *Changes
-	// Without is the state of the environment without the changes of the workspaces that alone are red. It is nil if RedAlone returns nil.
+	// Without is the state of the environment without the changes of the workspaces that alone are red. It is nil if
+	// RedAlone returns nil.
 	Without *Without
-	// LeftOut describes the proposal of Next without the workspaces that are red in an environment before. It is nil if there is none.
+	// LeftOut describes the proposal of Next without the workspaces that are red in an environment before. It is nil if
+	// there is none.
 	LeftOut *LeftOut
 	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
@@ -103,10 +105,11 @@ type Upstream struct {
 	Clusters []ClusterState
 }
 
-// idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment shows nothing about
-// Source.
+// idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment
+// shows nothing about Source.
 func (b Upstream) idle() bool {
-	return len(living(b.Clusters)) == 0 && slices.ContainsFunc(b.Clusters, func(c ClusterState) bool { return c.State == "frozen" && c.behind() })
+	return len(living(b.Clusters)) == 0 && slices.ContainsFunc(b.Clusters,
+		func(c ClusterState) bool { return c.State == "frozen" && c.behind() })
 }
 
 // Candidate is a source that was rendered for the environment, on top of a tip of its branch.
@@ -121,8 +124,8 @@ type Candidate struct {
 	Authors []string // of the commits that it brings; only where somebody else must agree
 	// AuthorsUnknown says why Authors may be incomplete.
 	AuthorsUnknown string
-	// OthersUnknown says why Authors may lack authors of changes in other repositories; "" if Authors has them. If it is set, approvals of a
-	// workspace's approvers do not count, because they may have written these changes.
+	// OthersUnknown says why Authors may lack authors of changes in other repositories; "" if Authors has them. If it
+	// is set, approvals of a workspace's approvers do not count, because they may have written these changes.
 	OthersUnknown string
 }
 
@@ -153,11 +156,12 @@ type ActionKind string
 const (
 	MoveEnvironment ActionKind = "moveEnvironment" // commit Tree to the environment branch, or nothing
 	MoveWave        ActionKind = "moveWave"        // bring the branches of Clusters to the environment's state
-	DoRollback      ActionKind = "rollback"        // commit an earlier tree or a part of it, and move its clusters at once
-	DoHalt          ActionKind = "halt"            // the record has it already; to be reported
-	OpenRequest     ActionKind = "openRequest"     // open the merge request, or bring it up to date
-	CloseRequest    ActionKind = "closeRequest"
-	Nothing         ActionKind = "nothing"
+	// commit an earlier tree or a part of it, and move its clusters at once
+	DoRollback   ActionKind = "rollback"
+	DoHalt       ActionKind = "halt"        // the record has it already; to be reported
+	OpenRequest  ActionKind = "openRequest" // open the merge request, or bring it up to date
+	CloseRequest ActionKind = "closeRequest"
+	Nothing      ActionKind = "nothing"
 )
 
 // Action is one step that a caller carries out.
@@ -214,12 +218,13 @@ type Decision struct {
 	Waves     []WaveProgress
 	Silent    []Silence // clusters with apps that have posted no commit status for a while
 	Frozen    []string  // clusters that stay behind because they are frozen
-	LeftOut   []string  // workspaces that are behind what else runs, because they are or were red in an environment before
-	Freezes   []Freeze  // that are in force, of the environment and of its clusters
-	Events    []Event   // what was observed; Record contains them
-	Record    Record    // a caller stores it before it carries out Actions
-	WaitsFor  string    // one sentence; empty if nothing is pending
-	Next      time.Time // when something may change without an event; zero if unknown
+	// workspaces that are behind what else runs, because they are or were red in an environment before
+	LeftOut  []string
+	Freezes  []Freeze  // that are in force, of the environment and of its clusters
+	Events   []Event   // what was observed; Record contains them
+	Record   Record    // a caller stores it before it carries out Actions
+	WaitsFor string    // one sentence; empty if nothing is pending
+	Next     time.Time // when something may change without an event; zero if unknown
 }
 
 // Proposal is a promotion that is due or was requested.
@@ -234,8 +239,9 @@ type Proposal struct {
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it
 	Released   []string // held apps that it changes
-	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment runs, unless Refused says
-	// why that is not possible or not known yet. Whole is what the environment would run with them.
+	// Without are workspaces that are red, or were, in an environment before. Source keeps them at what the environment
+	// runs, unless Refused says why that is not possible or not known yet. Whole is what the environment would run with
+	// them.
 	Without []string
 	Whole   Source
 	Refused string

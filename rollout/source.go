@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// Source names the source commit of each app of an environment: one commit for all apps, and exceptions by app. An entry of
-// Clusters replaces Commit and Apps for that cluster.
+// Source names the source commit of each app of an environment: one commit for all apps, and exceptions by app. An
+// entry of Clusters replaces Commit and Apps for that cluster.
 type Source struct {
 	Commit   string                   `yaml:"commit,omitempty"`
 	Apps     map[string]string        `yaml:"apps,omitempty"`
@@ -77,7 +77,8 @@ func (c ClusterSource) with(app, commit string) ClusterSource {
 	return out
 }
 
-// String lists the commit and the exceptions, abbreviated. Apps of one workspace with the same commit are one exception.
+// String lists the commit and the exceptions, abbreviated. Apps of one workspace with the same commit are one
+// exception.
 func (c ClusterSource) String() string {
 	c = c.tidy()
 	type group struct{ workspace, commit string }
@@ -185,8 +186,8 @@ func (s Source) tidy() Source {
 	return out
 }
 
-// Among returns the source in its normal form for the clusters of an environment: it drops exceptions of other clusters, and an
-// exception that every cluster has becomes the environment's own entry.
+// Among returns the source in its normal form for the clusters of an environment: it drops exceptions of other
+// clusters, and an exception that every cluster has becomes the environment's own entry.
 func (s Source) Among(clusters []string) Source {
 	s = s.tidy()
 	out := Source{Commit: s.Commit, Apps: s.Apps, Clusters: map[string]ClusterSource{}}
@@ -298,7 +299,8 @@ func (o order) older(a, b string) string {
 	return b
 }
 
-// contains reports whether every app has the commit of want or a newer one on every cluster. With apps, it compares only those.
+// contains reports whether every app has the commit of want or a newer one on every cluster. With apps, it compares
+// only those.
 func (o order) contains(have, want Source, apps []string) bool {
 	if !o.includes(have.common(), want.common(), apps) {
 		return false
@@ -326,13 +328,16 @@ func (o order) includes(have, want ClusterSource, apps []string) bool {
 	return !slices.ContainsFunc(apps, func(a string) bool { return o.at(have.Of(a)) < o.at(want.Of(a)) })
 }
 
-// containsWorkspace reports whether every app of a workspace has the commit of want or a newer one in every entry of have. want has one entry.
+// containsWorkspace reports whether every app of a workspace has the commit of want or a newer one in every entry of
+// have. want has one entry.
 func (o order) containsWorkspace(have, want Source, workspace string) bool {
-	return !slices.ContainsFunc(append(slices.Collect(maps.Values(have.Clusters)), have.common()), func(c ClusterSource) bool {
-		return o.at(c.Commit) < o.at(want.Commit) || slices.ContainsFunc(appsOf(c, want.common()), func(app string) bool {
-			return fleet.WorkspaceOf(app) == workspace && o.at(c.Of(app)) < o.at(want.Of(app))
+	return !slices.ContainsFunc(append(slices.Collect(maps.Values(have.Clusters)), have.common()),
+		func(c ClusterSource) bool {
+			return o.at(c.Commit) < o.at(want.Commit) || slices.ContainsFunc(appsOf(c, want.common()),
+				func(app string) bool {
+					return fleet.WorkspaceOf(app) == workspace && o.at(c.Of(app)) < o.at(want.Of(app))
+				})
 		})
-	})
 }
 
 // oldest returns, for each app, the newest commit that all sources have reached on all of their clusters.
@@ -365,8 +370,8 @@ func (o order) fold(pick func(a, b string) string, sources ...ClusterSource) Clu
 	return out.tidy()
 }
 
-// compose returns runs with the commits of want, for all apps or only some. It moves no app of any cluster to an older commit. An
-// app without a commit, which damaged records have, gets its cluster's commit.
+// compose returns runs with the commits of want, for all apps or only some. It moves no app of any cluster to an older
+// commit. An app without a commit, which damaged records have, gets its cluster's commit.
 func (o order) compose(runs, want Source, apps []string) Source {
 	one := func(have, want ClusterSource) ClusterSource {
 		if len(apps) == 0 {

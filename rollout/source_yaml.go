@@ -24,7 +24,8 @@ type clusterGroup struct {
 	Clusters []string          `yaml:"clusters,flow"`
 }
 
-// MarshalYAML groups the clusters of a source with many exceptions, so that its size does not grow with clusters times apps.
+// MarshalYAML groups the clusters of a source with many exceptions, so that its size does not grow with clusters times
+// apps.
 func (s Source) MarshalYAML() (any, error) {
 	out := sourceFile{Commit: s.Commit, Apps: s.Apps, Clusters: s.Clusters}
 	if len(s.Clusters) < groupFrom {
@@ -35,7 +36,8 @@ func (s Source) MarshalYAML() (any, error) {
 	var key string
 	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
 		c := s.Clusters[name]
-		if key == "" || c.Commit != previous.Commit || !maps.Equal(c.Apps, previous.Apps) { // neighbours often run the same
+		// neighbours often run the same
+		if key == "" || c.Commit != previous.Commit || !maps.Equal(c.Apps, previous.Apps) {
 			previous, key = c, c.key()
 		}
 		if groups[key] == nil {

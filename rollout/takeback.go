@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// Without is the state of an environment in which some workspaces have what they had before the rollout: those that alone are red.
+// Without is the state of an environment in which some workspaces have what they had before the rollout: those that
+// alone are red.
 type Without struct {
 	Workspaces []string
 	Apps       []string // of these workspaces, whose manifests the rollout changes
@@ -26,8 +27,8 @@ type RedWorkspaces struct {
 	Before PastState           // what every cluster ran before the rollout
 }
 
-// RedAlone returns the workspaces that alone turned the rollout under way red, as far as the statuses show it. It returns nil if there is none,
-// or if the environment fails as a whole.
+// RedAlone returns the workspaces that alone turned the rollout under way red, as far as the statuses show it. It
+// returns nil if there is none, or if the environment fails as a whole.
 func RedAlone(s Situation) (*RedWorkspaces, error) {
 	if !s.Environment.Promotion.SeparatesWorkspaces() {
 		return nil, nil //nolint:nilnil // every workspace belongs to the whole
@@ -47,9 +48,10 @@ func RedAlone(s Situation) (*RedWorkspaces, error) {
 	return &RedWorkspaces{Names: red.workspaces, On: red.on, Before: before}, nil
 }
 
-// Changed returns the apps of the workspaces whose manifests differ between two trees. refused says which workspace is red on a cluster on which
-// its manifests do not differ, so that they are not the cause.
-func (r *RedWorkspaces) Changed(before, after string, clusters []string, read Contents) (apps []string, refused string, err error) {
+// Changed returns the apps of the workspaces whose manifests differ between two trees. refused says which workspace is
+// red on a cluster on which its manifests do not differ, so that they are not the cause.
+func (r *RedWorkspaces) Changed(before, after string, clusters []string, read Contents) (apps []string, refused string,
+	err error) {
 	all := map[string]bool{}
 	for _, cluster := range clusters {
 		differing, err := differ(before, after, cluster, read)
@@ -64,15 +66,16 @@ func (r *RedWorkspaces) Changed(before, after string, clusters []string, read Co
 		}
 		for _, w := range r.On[cluster] {
 			if !changed[w] {
-				return nil, fmt.Sprintf("the rollout does not change workspace %s on %s, which is red there", w, cluster), nil
+				return nil, fmt.Sprintf("the rollout does not change workspace %s on %s, which is red there", w,
+					cluster), nil
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(all)), "", nil
 }
 
-// alone is the judgement of a red rollout. Red means that the environment fails as a whole, waiting that statuses are missing, and green that
-// workspaces alone are the cause.
+// alone is the judgement of a red rollout. Red means that the environment fails as a whole, waiting that statuses are
+// missing, and green that workspaces alone are the cause.
 type alone struct {
 	state      State
 	workspaces []string
@@ -81,8 +84,9 @@ type alone struct {
 	until      time.Time
 }
 
-// redAlone judges whether workspaces alone turned the rollout red. Everything else on the clusters that have moved must be green, by statuses of
-// its own, and another workspace must be green on each cluster on which one is red: what turns all of them red is not their own.
+// redAlone judges whether workspaces alone turned the rollout red. Everything else on the clusters that have moved must
+// be green, by statuses of its own, and another workspace must be green on each cluster on which one is red: what turns
+// all of them red is not their own.
 func (x *rolloutGates) redAlone() alone {
 	if !x.p.SeparatesWorkspaces() || x.rec.Progress == nil {
 		return alone{state: Red}
@@ -123,13 +127,15 @@ func (x *rolloutGates) redAlone() alone {
 		return alone{state: Red, reason: "not everything else is green"}
 	default:
 		out.state = Waiting
-		out.reason = fmt.Sprintf("only %s is red so far; Sluice waits until %s for the statuses of everything else", names, Stamp(out.until))
+		out.reason = fmt.Sprintf("only %s is red so far; Sluice waits until %s for the statuses of everything else",
+			names, Stamp(out.until))
 	}
 	return out
 }
 
-// keepsWorkspaces returns why no workspace may go back alone from the rollout under way, whatever the statuses are; "" if one may. Every cluster must have
-// run the same earlier state before, nobody may have asked for anything else, and no branch may be out of reach.
+// keepsWorkspaces returns why no workspace may go back alone from the rollout under way, whatever the statuses are; ""
+// if one may. Every cluster must have run the same earlier state before, nobody may have asked for anything else, and
+// no branch may be out of reach.
 func (x *rolloutGates) keepsWorkspaces() string {
 	p, r := x.rec.Progress, x.rec
 	switch {
@@ -162,8 +168,9 @@ func (x *rolloutGates) keepsWorkspaces() string {
 	return ""
 }
 
-// redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces apart, and a red status counts
-// only if no app of anybody else has a pattern that matches it, too: apps have names that their workspaces choose.
+// redOn returns the workspaces of which an app is red on a cluster. Only patterns that name ${app} tell workspaces
+// apart, and a red status counts only if no app of anybody else has a pattern that matches it, too: apps have names
+// that their workspaces choose.
 func redOn(patterns []string, c ClusterState) []string {
 	if c.StatusesUnknown != "" {
 		return nil
@@ -191,8 +198,8 @@ func redOn(patterns []string, c ClusterState) []string {
 	return sorted(out)
 }
 
-// restOf judges a cluster without some workspaces. others means that it must have another workspace. A status that a pattern of the left out
-// apps matches as well counts only against the rest, never for it.
+// restOf judges a cluster without some workspaces. others means that it must have another workspace. A status that a
+// pattern of the left out apps matches as well counts only against the rest, never for it.
 func restOf(patterns []string, c ClusterState, without []string, others bool) (State, string) {
 	rest, left := c, c
 	rest.Apps, left.Apps = nil, nil
@@ -222,7 +229,8 @@ func restOf(patterns []string, c ClusterState, without []string, others bool) (S
 	return all, why
 }
 
-// takeBack lets the rollout continue without the changes of the workspaces that alone are red. refused says why it does not.
+// takeBack lets the rollout continue without the changes of the workspaces that alone are red. refused says why it does
+// not.
 func (x *rollout) takeBack() (done bool, refused string, err error) {
 	red, w := x.rolloutGates.redAlone(), x.s.Without
 	before, known := x.before()
@@ -268,20 +276,23 @@ func (x *facts) before() (PastState, bool) {
 	return PastState{}, false
 }
 
-// ownStates returns how many of the newest past states, the one that runs included, belong to the last rollout. What it had until a workspace went
-// back was never complete, so nothing goes back to it. Without a known state before the rollout, it returns 0.
+// ownStates returns how many of the newest past states, the one that runs included, belong to the last rollout. What it
+// had until a workspace went back was never complete, so nothing goes back to it. Without a known state before the
+// rollout, it returns 0.
 func (x *facts) ownStates(newestFirst []PastState) int {
 	p, b := x.rec.Progress, x.rec.Rollback
 	if p == nil || p.From == "" || len(newestFirst) == 0 {
 		return 0
 	}
-	if now := newestFirst[0].Tree; now != p.Tree && (b == nil || now != b.Continues) { // an interrupted run may have moved the branch to the latter
+	// an interrupted run may have moved the branch to the latter
+	if now := newestFirst[0].Tree; now != p.Tree && (b == nil || now != b.Continues) {
 		return 0
 	}
 	return 1 + slices.IndexFunc(newestFirst[1:], func(r PastState) bool { return r.Tree == p.From })
 }
 
-// settled returns the tree that every cluster runs at the end of a complete rollout; "" if one may run another, or if it does not matter.
+// settled returns the tree that every cluster runs at the end of a complete rollout; "" if one may run another, or if
+// it does not matter.
 func (x *facts) settled() string {
 	p := x.rec.Progress
 	if !x.p.SeparatesWorkspaces() || p == nil || p.Done.IsZero() || len(p.CatchUp) > 0 {
@@ -290,11 +301,13 @@ func (x *facts) settled() string {
 	return p.Tree
 }
 
-// takingBack reports whether workspaces are going back: the environment branch has the tree before or after. An interrupted run may have moved
-// it without recording that, so the rollout continues only when the record says that it does.
+// takingBack reports whether workspaces are going back: the environment branch has the tree before or after. An
+// interrupted run may have moved it without recording that, so the rollout continues only when the record says that it
+// does.
 func (x *facts) takingBack() bool {
 	b, p, tree := x.rec.Rollback, x.rec.Progress, x.s.Running.Tree
-	return b != nil && b.Continues != "" && p != nil && p.Tree == b.FromTree && (tree == b.FromTree || tree == b.Continues)
+	return b != nil && b.Continues != "" && p != nil && p.Tree == b.FromTree &&
+		(tree == b.FromTree || tree == b.Continues)
 }
 
 // takenBack applies the decision that workspaces go back alone. The record has it before the branches have.
@@ -309,25 +322,28 @@ func (r *Record) takenBack(e Event) error {
 		return errors.New("a rollback is under way")
 	}
 	r.Rollback = &Rollback{
-		To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
-		Continues: e.Tree, Later: sorted(e.Stopped), Reason: e.Reason, At: e.At,
+		To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Apps: sorted(e.Apps),
+		Workspaces: sorted(e.Workspaces),
+		Continues:  e.Tree, Later: sorted(e.Stopped), Reason: e.Reason, At: e.At,
 	}
 	return nil
 }
 
-// continued ends the return of workspaces: what they had is held, and the rollout continues. The clusters that it had reached must become
-// healthy again, and their waves bake again, because no cluster has run this combination before.
+// continued ends the return of workspaces: what they had is held, and the rollout continues. The clusters that it had
+// reached must become healthy again, and their waves bake again, because no cluster has run this combination before.
 func (r *Record) continued(e Event) error {
 	b, old := r.Rollback, r.Progress
 	if e.Tree != b.Continues || old == nil || old.Tree != b.FromTree {
 		return fmt.Errorf("the environment branch has the tree %s, and not %s", e.Tree, b.Continues)
 	}
-	e.Clusters = slices.Concat(old.Changed, b.Later) // a cluster that neither state changes has no say in the health of the rollout
+	// a cluster that neither state changes has no say in the health of the rollout
+	e.Clusters = slices.Concat(old.Changed, b.Later)
 	e.From, e.Restores, e.Now = old.From, false, false
 	r.moved(e)
 	r.Rollback = nil
 	r.Holds = withHolds(r.Holds, Hold{
-		Cause: CauseFailed, Source: b.From.WithoutGaps(), Tree: b.FromTree, Apps: b.Apps, Workspaces: b.Workspaces, Reason: b.Reason, Since: e.At,
+		Cause: CauseFailed, Source: b.From.WithoutGaps(), Tree: b.FromTree, Apps: b.Apps, Workspaces: b.Workspaces,
+		Reason: b.Reason, Since: e.At,
 	})
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// tenancy is an environment with a canary and another cluster, on which a rollout of c2 is under way. It has the apps of two workspaces, and the fleet's.
+// tenancy is an environment with a canary and another cluster, on which a rollout of c2 is under way. It has the apps
+// of two workspaces, and the fleet's.
 type tenancy struct {
 	t *testing.T
 	s rollout.Situation
@@ -26,15 +27,18 @@ const (
 func newTenancy(t *testing.T, before func(*rollout.Situation)) *tenancy {
 	t.Helper()
 	p := fleet.Promotion{
-		Mode: "auto", OnWorkspaceFailure: "rollback", Health: fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}},
-		Waves: []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
+		Mode: "auto", OnWorkspaceFailure: "rollback",
+		Health: fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}},
+		Waves:  []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
 	}
 	w := &tenancy{t, rollout.Situation{
-		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p}, Now: at(), Record: rollout.NewRecord("prod"),
-		Trunk: rollout.Trunk{"c1", "c2", "c3"},
+		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p}, Now: at(),
+		Record: rollout.NewRecord("prod"),
+		Trunk:  rollout.Trunk{"c1", "c2", "c3"},
 	}}
 	for _, name := range []string{"a", "b"} {
-		w.s.Clusters = append(w.s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Apps: []string{cart, till, dns}})
+		w.s.Clusters = append(w.s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name},
+			Apps: []string{cart, till, dns}})
 	}
 	w.branch("t1", rollout.Source{Commit: "c1"})
 	for i := range w.s.Clusters {
@@ -73,7 +77,8 @@ func (w *tenancy) post(state string, apps ...string) {
 		c := &w.s.Clusters[i]
 		for _, app := range apps {
 			name := "kustomization/" + rollout.ObjectName(app) + "/x"
-			c.Statuses = slices.DeleteFunc(slices.Clone(c.Statuses), func(s rollout.Status) bool { return s.Name == name })
+			c.Statuses = slices.DeleteFunc(slices.Clone(c.Statuses),
+				func(s rollout.Status) bool { return s.Name == name })
 			if state != "" && c.Tree == c.Desired {
 				c.Statuses = append(c.Statuses, rollout.Status{Name: name, State: state})
 			}
@@ -106,7 +111,8 @@ func (w *tenancy) look() rollout.Decision {
 	}
 	w.s.Without = nil
 	if red != nil {
-		w.s.Without = &rollout.Without{Workspaces: red.Names, Apps: []string{cart}, From: w.s.Running.Tree, Tree: without}
+		w.s.Without = &rollout.Without{Workspaces: red.Names, Apps: []string{cart}, From: w.s.Running.Tree,
+			Tree: without}
 	}
 	return w.decide()
 }
@@ -125,7 +131,8 @@ func (w *tenancy) takes(a rollout.Action, interrupted bool) {
 	if interrupted {
 		return
 	}
-	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without, Clusters: []string{"a"}})
+	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
+		Clusters: []string{"a"}})
 }
 
 func (w *tenancy) apply(e rollout.Event) {
@@ -145,8 +152,8 @@ func goesBack(d rollout.Decision) bool {
 	return d.Actions[0].Kind == rollout.DoRollback && d.Actions[0].Continues == without
 }
 
-// A workspace that alone is red goes back on the clusters that the rollout has reached, and does not come to the others. Everything else does, when the
-// reached clusters are healthy again and have baked.
+// A workspace that alone is red goes back on the clusters that the rollout has reached, and does not come to the
+// others. Everything else does, when the reached clusters are healthy again and have baked.
 func TestWorkspaceGoesBackAlone(t *testing.T) {
 	t.Parallel()
 	for _, interrupted := range []bool{false, true} {
@@ -177,7 +184,8 @@ func TestWorkspaceGoesBackAlone(t *testing.T) {
 			t.Fatalf("the rest does not go on: %s", d.WaitsFor)
 		}
 		hold := w.s.Record.Holds[0]
-		if hold.Tree != "t2" || hold.Source.Commit != "c2" || !slices.Equal(hold.Apps, []string{cart}) || !slices.Equal(hold.Workspaces, []string{"team-a"}) {
+		if hold.Tree != "t2" || hold.Source.Commit != "c2" || !slices.Equal(hold.Apps, []string{cart}) ||
+			!slices.Equal(hold.Workspaces, []string{"team-a"}) {
 			t.Errorf("the hold is %+v", hold)
 		}
 		if got := w.s.Running.Source.Of(cart) + w.s.Running.Source.Of(till); got != "c1c2" {
@@ -186,8 +194,8 @@ func TestWorkspaceGoesBackAlone(t *testing.T) {
 	}
 }
 
-// An app of a workspace can have a name that makes its red status one of another workspace, by a pattern that begins with a wildcard. Nobody else
-// goes back for it: the environment fails as a whole.
+// An app of a workspace can have a name that makes its red status one of another workspace, by a pattern that begins
+// with a wildcard. Nobody else goes back for it: the environment fails as a whole.
 func TestStatusOfTwoWorkspaces(t *testing.T) {
 	t.Parallel()
 	const trap, other = "team-a/team-b.till", "team-c/desk"
@@ -207,15 +215,18 @@ func TestStatusOfTwoWorkspaces(t *testing.T) {
 	}
 }
 
-// Whoever posts a status chooses its name. Whatever it is, the record that keeps it as a reason can be read again, and stays small.
+// Whoever posts a status chooses its name. Whatever it is, the record that keeps it as a reason can be read again, and
+// stays small.
 func TestNamesOfStatusesInTheRecord(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"\x00", "\x7f", "\ufffe", "\u2028", "\u0085", "\ufeff", "a\r\nb", "\U0010ffff", "\xff\xfe", "\n\n---\nx: y", " &a *a !!x", "\t", " # x", "%YAML", strings.Repeat("[{", 50), strings.Repeat("x", 1<<20),
+		"\x00", "\x7f", "\ufffe", "\u2028", "\u0085", "\ufeff", "a\r\nb", "\U0010ffff", "\xff\xfe", "\n\n---\nx: y",
+		" &a *a !!x", "\t", " # x", "%YAML", strings.Repeat("[{", 50), strings.Repeat("x", 1<<20),
 	} {
 		w := newTenancy(t, nil)
 		w.post("success", till, dns)
-		w.s.Clusters[0].Statuses = append(w.s.Clusters[0].Statuses, rollout.Status{Name: "kustomization/team-a.cart/" + name, State: "failure"})
+		w.s.Clusters[0].Statuses = append(w.s.Clusters[0].Statuses,
+			rollout.Status{Name: "kustomization/team-a.cart/" + name, State: "failure"})
 		d := w.look()
 		if !goesBack(d) {
 			t.Fatalf("%.20q: the result of look is %+v", name, d)
@@ -232,7 +243,8 @@ func TestNamesOfStatusesInTheRecord(t *testing.T) {
 	}
 }
 
-// A state that nobody asked about, or that a check refuses, is one of the whole environment: it halts, and nothing moves.
+// A state that nobody asked about, or that a check refuses, is one of the whole environment: it halts, and nothing
+// moves.
 func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 	t.Parallel()
 	set := func(change func(*rollout.Situation)) func(*tenancy) {
@@ -243,11 +255,12 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 		change func(*tenancy)
 		says   string
 	}{
-		"not asked for":          {change: set(func(s *rollout.Situation) { s.Environment.Promotion.OnWorkspaceFailure = "" })},
-		"approvals":              {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Approvers.Users = []string{"mia"} })},
-		"a second person":        {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Rights = []fleet.Rights{{SecondPerson: true}} })},
-		"every workspace is red": {says: "no other workspace is on the same cluster", change: func(w *tenancy) { w.post("failure", till) }},
-		"the fleet is red":       {says: "something else is red", change: func(w *tenancy) { w.post("failure", dns) }},
+		"not asked for":   {change: set(func(s *rollout.Situation) { s.Environment.Promotion.OnWorkspaceFailure = "" })},
+		"approvals":       {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Approvers.Users = []string{"mia"} })},
+		"a second person": {change: set(func(s *rollout.Situation) { s.Environment.Promotion.Rights = []fleet.Rights{{SecondPerson: true}} })},
+		"every workspace is red": {says: "no other workspace is on the same cluster",
+			change: func(w *tenancy) { w.post("failure", till) }},
+		"the fleet is red": {says: "something else is red", change: func(w *tenancy) { w.post("failure", dns) }},
 		"another pattern is red": {change: set(func(s *rollout.Situation) {
 			s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
 		})},
@@ -255,29 +268,38 @@ func TestNoWorkspaceGoesBackAlone(t *testing.T) {
 			s.Environment.Promotion.Checks = []fleet.Check{{Name: "web"}}
 			s.Checks = []rollout.CheckResult{{Name: "web", State: rollout.Red, At: s.Now}}
 		})},
-		"a cluster is frozen": {says: "cluster b is frozen", change: set(func(s *rollout.Situation) { s.Clusters[1].State = "frozen" })},
-		"a foreign commit":    {says: "Sluice may not move cluster b", change: set(func(s *rollout.Situation) { s.Clusters[1].Foreign = "somebody else's" })},
-		"a new cluster":       {says: "cluster b is new", change: set(func(s *rollout.Situation) { s.Clusters[1].Tree = "" })},
+		"a cluster is frozen": {says: "cluster b is frozen",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].State = "frozen" })},
+		"a foreign commit": {says: "Sluice may not move cluster b",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].Foreign = "somebody else's" })},
+		"a new cluster": {says: "cluster b is new",
+			change: set(func(s *rollout.Situation) { s.Clusters[1].Tree = "" })},
 		"somebody asked for more": {says: "somebody has asked for another promotion", change: func(w *tenancy) {
 			w.apply(rollout.Event{Kind: rollout.EventPromote, By: "mia", Source: rollout.Source{Commit: "c3"}})
 		}},
 		"no place for another hold": {change: set(func(s *rollout.Situation) {
-			s.Record.Holds = slices.Repeat([]rollout.Hold{{Cause: rollout.CauseFailed, Source: rollout.Source{Commit: "c3"}, Tree: "t0", Apps: []string{"x"}, Since: s.Now}}, 499)
+			s.Record.Holds = slices.Repeat([]rollout.Hold{{Cause: rollout.CauseFailed,
+				Source: rollout.Source{Commit: "c3"}, Tree: "t0", Apps: []string{"x"}, Since: s.Now}}, 499)
 		})},
-		"the state is refused": {change: func(w *tenancy) { w.refuse("policy says no") }, says: "no workspace goes back alone: policy says no"},
+		"the state is refused": {change: func(w *tenancy) { w.refuse("policy says no") },
+			says: "no workspace goes back alone: policy says no"},
 		"another tip was judged": {change: func(w *tenancy) {
-			w.s.Without = &rollout.Without{Workspaces: []string{"team-a"}, Apps: []string{cart}, From: "t9", Tree: without}
+			w.s.Without = &rollout.Without{Workspaces: []string{"team-a"}, Apps: []string{cart}, From: "t9",
+				Tree: without}
 		}},
 		"another workspace was judged": {change: func(w *tenancy) {
-			w.s.Without = &rollout.Without{Workspaces: []string{"team-b"}, Apps: []string{till}, From: "t2", Tree: without}
+			w.s.Without = &rollout.Without{Workspaces: []string{"team-b"}, Apps: []string{till}, From: "t2",
+				Tree: without}
 		}},
-		"another state was judged":   {change: func(w *tenancy) { w.s.Record.Progress.From = "t0" }},
-		"the earlier state is lost":  {change: func(w *tenancy) { w.s.Record.Ran = w.s.Record.Ran[1:] }},
-		"the record was lost":        {before: func(s *rollout.Situation) { s.Record = rollout.NewRecord("prod") }},
-		"before it was not complete": {says: "it is not known that every cluster ran the same state", before: func(s *rollout.Situation) { s.Record.Progress.Done = time.Time{} }},
-		"a cluster had to catch up":  {before: func(s *rollout.Situation) { s.Record.Progress.CatchUp = []string{"b"} }},
-		"somebody expedited it":      {says: "the rollout skips gates", change: func(w *tenancy) { w.s.Record.Progress.Now = true }},
-		"it overtook gates":          {before: func(s *rollout.Situation) { s.Running.Overtakes = true }},
+		"another state was judged":  {change: func(w *tenancy) { w.s.Record.Progress.From = "t0" }},
+		"the earlier state is lost": {change: func(w *tenancy) { w.s.Record.Ran = w.s.Record.Ran[1:] }},
+		"the record was lost":       {before: func(s *rollout.Situation) { s.Record = rollout.NewRecord("prod") }},
+		"before it was not complete": {says: "it is not known that every cluster ran the same state",
+			before: func(s *rollout.Situation) { s.Record.Progress.Done = time.Time{} }},
+		"a cluster had to catch up": {before: func(s *rollout.Situation) { s.Record.Progress.CatchUp = []string{"b"} }},
+		"somebody expedited it": {says: "the rollout skips gates",
+			change: func(w *tenancy) { w.s.Record.Progress.Now = true }},
+		"it overtook gates": {before: func(s *rollout.Situation) { s.Running.Overtakes = true }},
 		"no other workspace": {change: set(func(s *rollout.Situation) {
 			for i := range s.Clusters {
 				s.Clusters[i].Apps = []string{cart, dns}
@@ -352,18 +374,22 @@ func TestWorkspaceWaitsForTheOthers(t *testing.T) {
 			if w.s.Record.Rollback != nil || w.rest() != "bt1" {
 				t.Fatalf("it does not wait: %+v", d.Actions)
 			}
-			if state := name == "unreadable" || name == "unknown apps"; !state && (w.s.Record.Halt != nil || !strings.Contains(d.WaitsFor, "only workspace team-a is red so far") || d.Next.IsZero()) {
+			if state := name == "unreadable" || name == "unknown apps"; !state &&
+				(w.s.Record.Halt != nil || !strings.Contains(d.WaitsFor, "only workspace team-a is red so far") ||
+					d.Next.IsZero()) {
 				t.Fatalf("%s, halted: %+v, next %s", d.WaitsFor, w.s.Record.Halt, d.Next)
 			}
 			w.later(15 * time.Minute)
-			if d = w.look(); w.s.Record.Rollback != nil || len(w.s.Clusters[0].Apps) > 0 && name != "unreadable" && w.s.Record.Halt == nil {
+			if d = w.look(); w.s.Record.Rollback != nil || len(w.s.Clusters[0].Apps) > 0 && name != "unreadable" &&
+				w.s.Record.Halt == nil {
 				t.Fatalf("it waits for ever: %+v", d)
 			}
 		})
 	}
 }
 
-// If taking a workspace back does not help, the workspace was not the cause: the environment halts, and nothing has come to other clusters.
+// If taking a workspace back does not help, the workspace was not the cause: the environment halts, and nothing has
+// come to other clusters.
 func TestWorkspaceThatStaysRed(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t, nil)
@@ -379,9 +405,11 @@ func TestWorkspaceThatStaysRed(t *testing.T) {
 		t.Fatal(red, err)
 	}
 	read := func(tree, cluster string) (map[string]string, error) {
-		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree, dns: tree}, nil
+		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
+			dns: tree}, nil
 	}
-	if apps, refused, err := red.Changed("t1", "t2", []string{"a", "b"}, read); err != nil || refused != "" || !slices.Equal(apps, []string{cart}) {
+	if apps, refused, err := red.Changed("t1", "t2", []string{"a", "b"}, read); err != nil || refused != "" ||
+		!slices.Equal(apps, []string{cart}) {
 		t.Errorf("the apps are %v, the refused is %q, the error is %v", apps, refused, err)
 	}
 	_, refused, err := red.Changed("t1", without, []string{"a", "b"}, read)
@@ -419,7 +447,8 @@ func TestBranchMovesWhileAWorkspaceGoesBack(t *testing.T) {
 	w.look()
 	w.branch("t4", rollout.Source{Commit: "c3"})
 	w.look()
-	if h := w.s.Record.Halt; h == nil || !strings.Contains(h.Reason, "the environment branch moved meanwhile") || w.s.Record.Rollback != nil {
+	if h := w.s.Record.Halt; h == nil || !strings.Contains(h.Reason, "the environment branch moved meanwhile") ||
+		w.s.Record.Rollback != nil {
 		t.Fatalf("the record is %+v", w.s.Record)
 	}
 	if w.s.Record.Progress.Tree != "t4" || w.s.Record.Progress.From != "" {
@@ -462,8 +491,8 @@ func TestRecordOfManyRedWorkspaces(t *testing.T) {
 	}
 }
 
-// A rollout that continues without a workspace goes back to what the clusters ran before it, never to what the workspace failed in: not even after
-// somebody ended the hold.
+// A rollout that continues without a workspace goes back to what the clusters ran before it, never to what the
+// workspace failed in: not even after somebody ended the hold.
 func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t, nil)
@@ -471,9 +500,11 @@ func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 	w.post("success", till, dns)
 	w.post("failure", cart)
 	w.takes(w.look().Actions[0], true)
-	history := []rollout.PastState{{Source: w.s.Running.Source, Tree: without}, {Source: rollout.Source{Commit: "c2"}, Tree: "t2"}, {Source: rollout.Source{Commit: "c1"}, Tree: "t1"}}
+	history := []rollout.PastState{{Source: w.s.Running.Source, Tree: without},
+		{Source: rollout.Source{Commit: "c2"}, Tree: "t2"}, {Source: rollout.Source{Commit: "c1"}, Tree: "t1"}}
 	read := func(tree, cluster string) (map[string]string, error) {
-		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree, dns: tree}, nil
+		return map[string]string{cart: map[string]string{"t1": "1", "t2": "2", without: "1"}[tree], till: tree,
+			dns: tree}, nil
 	}
 	target := func(when string) {
 		t.Helper()
@@ -496,7 +527,8 @@ func TestRolloutWithoutAWorkspaceGoesBack(t *testing.T) {
 func TestClusterOutsideOfTheRollout(t *testing.T) {
 	t.Parallel()
 	w := newTenancy(t, func(s *rollout.Situation) {
-		s.Clusters = append(s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: "c"}, Tree: "same", Desired: "same", Apps: []string{dns}})
+		s.Clusters = append(s.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: "c"}, Tree: "same",
+			Desired: "same", Apps: []string{dns}})
 	})
 	same := func() { w.s.Clusters[2].Tree, w.s.Clusters[2].Desired = "same", "same" }
 	same()
@@ -510,7 +542,8 @@ func TestClusterOutsideOfTheRollout(t *testing.T) {
 	}
 	w.takes(d.Actions[0], true)
 	same()
-	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without, Clusters: []string{"a", "c"}})
+	w.apply(rollout.Event{Kind: rollout.EventRolledBack, Source: w.s.Running.Source, Tree: without,
+		Clusters: []string{"a", "c"}})
 	if got := w.s.Record.Progress.Changed; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("the rollout changes %v", got)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// LeftOut lists the apps of workspaces that a promotion leaves out, because they are red in an environment before this one.
+// LeftOut lists the apps of workspaces that a promotion leaves out, because they are red in an environment before this
+// one.
 type LeftOut struct {
 	Whole      Source // what the environment would run with them
 	From       string // the tree of the environment branch
@@ -36,8 +37,9 @@ type upstreamHealth struct {
 	red []string // workspaces that alone are red, or that were and are not healthy yet
 }
 
-// health judges an upstream environment. Workspaces that alone are red do not matter for its state: everything else must be healthy by statuses
-// of its own, and another workspace must be healthy on each cluster on which one of them is not.
+// health judges an upstream environment. Workspaces that alone are red do not matter for its state: everything else
+// must be healthy by statuses of its own, and another workspace must be healthy on each cluster on which one of them is
+// not.
 func (x *upstreams) health(b Upstream) upstreamHealth {
 	key := strings.Join(append([]string{b.Name}, x.recordedRed(b.Name)...), " ")
 	h, known := x.judged[key]
@@ -81,7 +83,8 @@ func (x *upstreams) judge(b Upstream) upstreamHealth {
 	}
 }
 
-// red returns the workspaces that are red on some clusters, and those that were red and are not healthy on all of them again.
+// red returns the workspaces that are red on some clusters, and those that were red and are not healthy on all of them
+// again.
 func (x *upstreams) red(b Upstream, clusters []ClusterState) []string {
 	patterns := x.p.Health.CommitStatuses
 	var out []string
@@ -110,13 +113,15 @@ func (x *upstreams) recordedRed(environment string) []string {
 	return out
 }
 
-// ofWorkspace judges the apps of a workspace on a cluster, by the patterns that name ${app}. Without an app, it is green.
+// ofWorkspace judges the apps of a workspace on a cluster, by the patterns that name ${app}. Without an app, it is
+// green.
 func ofWorkspace(patterns []string, c ClusterState, workspace string) State {
 	if c.Apps == nil {
 		return Unknown
 	}
 	own := c
-	own.Apps = slices.DeleteFunc(slices.Clone(c.Apps), func(app string) bool { return fleet.WorkspaceOf(app) != workspace })
+	own.Apps = slices.DeleteFunc(slices.Clone(c.Apps),
+		func(app string) bool { return fleet.WorkspaceOf(app) != workspace })
 	state, _ := ofCluster(ofApps(patterns), own)
 	return state
 }
@@ -126,15 +131,17 @@ func ofApps(patterns []string) []string {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool { return !strings.Contains(p, AppReference) })
 }
 
-// passed reports whether a workspace that is not red any more has baked upstream, and the environment runs nothing of it that was red. Then the
-// record need not remember it.
+// passed reports whether a workspace that is not red any more has baked upstream, and the environment runs nothing of
+// it that was red. Then the record need not remember it.
 func (x *upstreams) passed(environment, workspace string, since time.Time) bool {
 	state, known := x.stateAt(environment, since)
-	return known && !x.remembers(environment, workspace, since) && !x.s.Now.Before(since.Add(x.bake)) && x.order.knows(x.s.Running.Source) && x.order.containsWorkspace(x.s.Running.Source, state, workspace)
+	return known && !x.remembers(environment, workspace, since) && !x.s.Now.Before(since.Add(x.bake)) &&
+		x.order.knows(x.s.Running.Source) && x.order.containsWorkspace(x.s.Running.Source, state, workspace)
 }
 
-// wentBack returns a state that an upstream environment ran before a time, whose part of a workspace went back until then, and that a source contains;
-// "" if there is none. What the environment ran later may contain it as well, and was judged then: a source that has that part is newer.
+// wentBack returns a state that an upstream environment ran before a time, whose part of a workspace went back until
+// then, and that a source contains; "" if there is none. What the environment ran later may contain it as well, and was
+// judged then: a source that has that part is newer.
 func (x *upstreams) wentBack(environment, workspace string, since time.Time, promoted Source) string {
 	state, known := x.stateAt(environment, since)
 	if !known {
@@ -164,7 +171,8 @@ func (x *upstreams) remembers(environment, workspace string, since time.Time) bo
 	state, known := x.stateAt(environment, since)
 	return known && slices.ContainsFunc(x.rec.Before[environment].Ran, func(r PastState) bool {
 		past := x.order.oldest(r.Source)
-		return !r.At.After(since) && !x.order.containsWorkspace(state, past, workspace) && !x.order.containsWorkspace(x.s.Running.Source, past, workspace)
+		return !r.At.After(since) && !x.order.containsWorkspace(state, past, workspace) &&
+			!x.order.containsWorkspace(x.s.Running.Source, past, workspace)
 	})
 }
 
@@ -192,8 +200,9 @@ type lateWorkspace struct {
 	since, until time.Time
 }
 
-// late returns the workspaces whose part of a source may not come from an upstream environment. A workspace that is not red any more must bake,
-// and only what it runs there since then, or newer commits, may come: what it ran before was red.
+// late returns the workspaces whose part of a source may not come from an upstream environment. A workspace that is not
+// red any more must bake, and only what it runs there since then, or newer commits, may come: what it ran before was
+// red.
 func (x *upstreams) late(environment string, promoted Source) []lateWorkspace {
 	watch := x.rec.Before[environment]
 	if watch == nil || !x.p.SeparatesWorkspaces() {
@@ -206,17 +215,22 @@ func (x *upstreams) late(environment string, promoted Source) []lateWorkspace {
 		state, known := x.stateAt(environment, h.Since)
 		switch until := h.Since.Add(x.bake); {
 		case h.Red:
-			one.state, one.reason = Red, fmt.Sprintf("workspace %s is red in %s since %s", name, environment, Stamp(h.Since))
+			one.state, one.reason = Red, fmt.Sprintf("workspace %s is red in %s since %s", name, environment,
+				Stamp(h.Since))
 		case x.s.Now.Before(until):
-			one.until, one.reason = until, fmt.Sprintf("workspace %s was red in %s, and bakes there until %s", name, environment, Stamp(until))
+			one.until, one.reason = until, fmt.Sprintf("workspace %s was red in %s, and bakes there until %s", name,
+				environment, Stamp(until))
 		case !known || !x.order.containsWorkspace(promoted, state, name):
-			one.older, one.reason = true, fmt.Sprintf("workspace %s was red in %s until it ran %s, which %s does not contain", name, environment, state, promoted)
+			one.older, one.reason = true,
+				fmt.Sprintf("workspace %s was red in %s until it ran %s, which %s does not contain", name, environment,
+					state, promoted)
 		default:
 			past := x.wentBack(environment, name, h.Since, promoted)
 			if past == "" {
 				continue
 			}
-			one.older, one.reason = true, fmt.Sprintf("workspace %s was red in %s with %s, and went back there", name, environment, past)
+			one.older, one.reason = true, fmt.Sprintf("workspace %s was red in %s with %s, and went back there", name,
+				environment, past)
 		}
 		out = append(out, one)
 	}
@@ -265,9 +279,9 @@ func (x *upstreams) differsOnlyIn(next Source, workspaces []string) bool {
 	})
 }
 
-// arrivedWithout reports whether the environment runs what was requested, without workspaces that are red upstream, since a rollout that began after
-// the request, or without those whose requested commits were red and will not come any more. Such a request is done: automatic promotions bring the
-// rest, or another request does.
+// arrivedWithout reports whether the environment runs what was requested, without workspaces that are red upstream,
+// since a rollout that began after the request, or without those whose requested commits were red and will not come any
+// more. Such a request is done: automatic promotions bring the rest, or another request does.
 func (x *upstreams) arrivedWithout(q *Request) bool {
 	p := x.rec.Progress
 	if q == nil || q.Now || len(q.Apps) > 0 {
@@ -284,7 +298,8 @@ func (x *upstreams) arrivedWithout(q *Request) bool {
 	return len(late) > 0 && x.differsOnlyIn(x.order.compose(x.s.Running.Source, q.Source, nil), late)
 }
 
-// leaveOut keeps the workspaces of w.Without at the commits that the environment runs. If that is not possible, w.Refused says why.
+// leaveOut keeps the workspaces of w.Without at the commits that the environment runs. If that is not possible,
+// w.Refused says why.
 func (x *upstreams) leaveOut(w *Proposal) {
 	runs, names, l := x.s.Running.Source, x.names(), x.s.LeftOut
 	switch {
@@ -317,7 +332,8 @@ func (x *upstreams) leaveOut(w *Proposal) {
 // gate is the gate of an upstream environment that is green but for workspaces that are red there, or were.
 func (x *upstreams) gate(w Proposal, environment string, g Gate) Gate {
 	if until := x.bakesUntil(environment, w.Apps); !x.p.SeparatesWorkspaces() && x.s.Now.Before(until) {
-		g.State, g.Until, g.Reason = Waiting, until, "a workspace that was red alone bakes in "+environment+" until "+Stamp(until)
+		g.State, g.Until, g.Reason = Waiting, until, "a workspace that was red alone bakes in "+environment+" until "+
+			Stamp(until)
 		return g
 	}
 	var left []lateWorkspace
@@ -340,8 +356,9 @@ func (x *upstreams) gate(w Proposal, environment string, g Gate) Gate {
 	return g
 }
 
-// bakesUntil returns when the last workspace of some apps that was red alone in an upstream environment has baked there; zero if there is none. It
-// counts after onWorkspaceFailure is removed: the health of the whole environment has not been red meanwhile, so its own time is older.
+// bakesUntil returns when the last workspace of some apps that was red alone in an upstream environment has baked
+// there; zero if there is none. It counts after onWorkspaceFailure is removed: the health of the whole environment has
+// not been red meanwhile, so its own time is older.
 func (x *upstreams) bakesUntil(environment string, apps []string) time.Time {
 	var out time.Time
 	if watch := x.rec.Before[environment]; watch != nil {

@@ -26,7 +26,8 @@ func TestRemovedWhileAWorkspaceBakes(t *testing.T) {
 		t.Errorf("after 10 of 30 minutes: %+v proposes %s", gate, next.Source)
 	}
 	w.later(20 * time.Minute)
-	if next, gate = w.proposes(""); next == nil || gate.State != rollout.Green || !next.Source.Equal(rollout.Source{Commit: "c2"}) {
+	if next, gate = w.proposes(""); next == nil || gate.State != rollout.Green ||
+		!next.Source.Equal(rollout.Source{Commit: "c2"}) {
 		t.Errorf("after the bake: %+v %+v", next, gate)
 	}
 }

@@ -32,7 +32,8 @@ func newUpstream(t *testing.T) *upstream {
 func (w *upstream) runs(commit string) {
 	up := rollout.Upstream{Name: "staging", Source: rollout.Source{Commit: commit}, Complete: true}
 	for _, name := range []string{"s", "p"} {
-		up.Clusters = append(up.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "x", Desired: "x", Apps: []string{cart, till, dns}})
+		up.Clusters = append(up.Clusters, rollout.ClusterState{Cluster: rollout.Cluster{Name: name}, Tree: "x",
+			Desired: "x", Apps: []string{cart, till, dns}})
 	}
 	w.s.Before = []rollout.Upstream{up}
 }
@@ -43,7 +44,8 @@ func (w *upstream) says(states ...string) {
 		c.Statuses = nil
 		for i, app := range []string{cart, till, dns} {
 			if states[i] != "" {
-				c.Statuses = append(c.Statuses, rollout.Status{Name: "kustomization/" + rollout.ObjectName(app) + "/x", State: states[i]})
+				c.Statuses = append(c.Statuses, rollout.Status{Name: "kustomization/" + rollout.ObjectName(app) + "/x",
+					State: states[i]})
 			}
 		}
 	}
@@ -60,14 +62,18 @@ func (w *upstream) proposes(refused string) (*rollout.Proposal, rollout.Gate) {
 		w.t.Fatal(err)
 	}
 	if next != nil && next.Refused != "" {
-		w.s.LeftOut = &rollout.LeftOut{Whole: next.Whole, From: w.s.Running.Tree, Workspaces: next.Without, Apps: []string{cart, "team-a/new"}, Refused: refused}
+		w.s.LeftOut = &rollout.LeftOut{Whole: next.Whole, From: w.s.Running.Tree, Workspaces: next.Without,
+			Apps: []string{cart, "team-a/new"}, Refused: refused}
 	}
 	d, err := rollout.Decide(w.s)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.s.Record = d.Record
-	if i := slices.IndexFunc(d.Gates, func(g rollout.Gate) bool { return g.Name == rollout.GateBefore+"staging" }); i >= 0 {
+	if i := slices.IndexFunc(d.Gates, func(g rollout.Gate) bool {
+		return g.Name == rollout.GateBefore+
+			"staging"
+	}); i >= 0 {
 		return d.Proposal, d.Gates[i]
 	}
 	return d.Proposal, rollout.Gate{}
@@ -85,24 +91,34 @@ func TestRedWorkspaceUpstream(t *testing.T) {
 		without bool
 		says    string
 	}{
-		"all green":                    {states: []string{good, good, good}, state: rollout.Green},
-		"one workspace red":            {states: []string{red, good, good}, state: rollout.Green, without: true, says: "left out: workspace team-a is red in staging since"},
-		"not asked for":                {states: []string{red, good, good}, state: rollout.Red, change: func(w *upstream) { w.s.Environment.Promotion.OnWorkspaceFailure = "" }},
-		"the fleet red, too":           {states: []string{red, good, red}, state: rollout.Red, says: "no workspace is left out: something else is red, too"},
-		"both workspaces red":          {states: []string{red, red, good}, state: rollout.Red, says: "no other workspace is on the same cluster"},
-		"the fleet red alone":          {states: []string{good, good, red}, state: rollout.Red},
-		"the rest pending":             {states: []string{red, good, late}, state: rollout.Waiting, without: true, says: "without workspace team-a"},
-		"the rest without a status":    {states: []string{red, "", good}, state: rollout.Unknown, without: true},
-		"the workspace pending":        {states: []string{late, good, good}, state: rollout.Waiting},
-		"the workspace silent":         {states: []string{"", good, good}, state: rollout.Unknown},
-		"refused":                      {states: []string{red, good, good}, refused: "an object moves", state: rollout.Red, says: "it is not left out: an object moves"},
-		"nobody knows what runs there": {states: []string{red, good, good}, state: rollout.Unknown, without: true, change: func(w *upstream) { w.s.Before[0].Clusters[1].StatusesUnknown = "the forge is away" }},
-		"apps unknown":                 {states: []string{red, good, good}, state: rollout.Unknown, without: true, change: func(w *upstream) { w.s.Before[0].Clusters[1].Apps = nil }},
+		"all green": {states: []string{good, good, good}, state: rollout.Green},
+		"one workspace red": {states: []string{red, good, good}, state: rollout.Green, without: true,
+			says: "left out: workspace team-a is red in staging since"},
+		"not asked for": {states: []string{red, good, good}, state: rollout.Red,
+			change: func(w *upstream) { w.s.Environment.Promotion.OnWorkspaceFailure = "" }},
+		"the fleet red, too": {states: []string{red, good, red}, state: rollout.Red,
+			says: "no workspace is left out: something else is red, too"},
+		"both workspaces red": {states: []string{red, red, good}, state: rollout.Red,
+			says: "no other workspace is on the same cluster"},
+		"the fleet red alone": {states: []string{good, good, red}, state: rollout.Red},
+		"the rest pending": {states: []string{red, good, late}, state: rollout.Waiting, without: true,
+			says: "without workspace team-a"},
+		"the rest without a status": {states: []string{red, "", good}, state: rollout.Unknown, without: true},
+		"the workspace pending":     {states: []string{late, good, good}, state: rollout.Waiting},
+		"the workspace silent":      {states: []string{"", good, good}, state: rollout.Unknown},
+		"refused": {states: []string{red, good, good}, refused: "an object moves",
+			state: rollout.Red, says: "it is not left out: an object moves"},
+		"nobody knows what runs there": {states: []string{red, good, good}, state: rollout.Unknown, without: true,
+			change: func(w *upstream) { w.s.Before[0].Clusters[1].StatusesUnknown = "the forge is away" }},
+		"apps unknown": {states: []string{red, good, good}, state: rollout.Unknown, without: true,
+			change: func(w *upstream) { w.s.Before[0].Clusters[1].Apps = nil }},
 		"a pattern of both": {states: []string{red, good, good}, state: rollout.Red, change: func(w *upstream) {
 			w.s.Environment.Promotion.Health.CommitStatuses = []string{"kustomization/${app}/*", "kust*"}
 		}},
-		"a share is green": {states: []string{red, good, good}, state: rollout.Green, change: func(w *upstream) { w.s.Environment.Promotion.Health.Healthy = "50%" }},
-		"a frozen cluster": {states: []string{red, good, good}, state: rollout.Green, change: func(w *upstream) { w.s.Before[0].Clusters[0].State = "frozen" }},
+		"a share is green": {states: []string{red, good, good}, state: rollout.Green,
+			change: func(w *upstream) { w.s.Environment.Promotion.Health.Healthy = "50%" }},
+		"a frozen cluster": {states: []string{red, good, good}, state: rollout.Green,
+			change: func(w *upstream) { w.s.Before[0].Clusters[0].State = "frozen" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +163,8 @@ func TestWorkspaceFollows(t *testing.T) {
 	}
 	w.runs("c2")
 	w.says("failure", "success", "success")
-	if next, gate = w.proposes(""); next != nil || gate.State != rollout.Waiting || !strings.Contains(gate.Reason, "everything else of c2 runs: workspace team-a is red in staging") {
+	if next, gate = w.proposes(""); next != nil || gate.State != rollout.Waiting ||
+		!strings.Contains(gate.Reason, "everything else of c2 runs: workspace team-a is red in staging") {
 		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 	w.runs("c3")
@@ -199,7 +216,8 @@ func TestRedCommitOfAWorkspaceStaysOut(t *testing.T) {
 	w.proposes("")
 	w.later(10 * time.Minute) // team-a has baked in c3, and the rest has not
 	next, gate := w.proposes("")
-	if next == nil || next.Promoted.Commit != "c2" || next.Source.Of(cart) != "c1" || gate.State != rollout.Green || !strings.Contains(gate.Reason, "was red in staging until it ran c3, which c2 does not contain") {
+	if next == nil || next.Promoted.Commit != "c2" || next.Source.Of(cart) != "c1" || gate.State != rollout.Green ||
+		!strings.Contains(gate.Reason, "was red in staging until it ran c3, which c2 does not contain") {
 		t.Fatalf("the next is %+v, the gate is %+v", next, gate)
 	}
 }
@@ -224,7 +242,8 @@ func TestRedWorkspaceOnFrozenClusters(t *testing.T) {
 func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
 	t.Parallel()
 	const record = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nbefore:\n  staging:\n    ran: []\n    workspaces:\n      team-a: {red: true}\n"
-	if _, err := rollout.DecodeRecord("prod", []byte(record)); err == nil || !strings.Contains(err.Error(), "before.staging.workspaces.team-a: since is missing") {
+	if _, err := rollout.DecodeRecord("prod", []byte(record)); err == nil ||
+		!strings.Contains(err.Error(), "before.staging.workspaces.team-a: since is missing") {
 		t.Error(err)
 	}
 }
@@ -232,7 +251,8 @@ func TestRecordOfARedWorkspaceWithoutATime(t *testing.T) {
 // A commit that was red and went back does not come, not even on request, after a newer one has repaired it.
 func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 	t.Parallel()
-	for name, prodFollows := range map[string]bool{"prod runs what went back upstream": true, "prod runs what it ran": false} {
+	for name, prodFollows := range map[string]bool{"prod runs what went back upstream": true,
+		"prod runs what it ran": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newUpstream(t)
@@ -263,9 +283,12 @@ func TestRedCommitThatWentBackStaysOut(t *testing.T) {
 			w.proposes("")
 			for _, commit := range []string{"c2", "c3"} {
 				asked := &upstream{&tenancy{w.t, w.s}}
-				asked.s.Record.Request = &rollout.Request{Source: rollout.Source{Commit: commit}, By: "kim", At: w.s.Now}
-				next, gate := asked.proposes("") // the request is done, because nothing more of it can come: the automatic promotion is next
-				if next == nil || gate.State != rollout.Green || next.Source.Of(cart) == "c2" || next.Promoted.Commit == "c3" && next.Source.Of(cart) != "c3" {
+				asked.s.Record.Request = &rollout.Request{Source: rollout.Source{Commit: commit}, By: "kim",
+					At: w.s.Now}
+				// the request is done, because nothing more of it can come: the automatic promotion is next
+				next, gate := asked.proposes("")
+				if next == nil || gate.State != rollout.Green || next.Source.Of(cart) == "c2" ||
+					next.Promoted.Commit == "c3" && next.Source.Of(cart) != "c3" {
 					t.Errorf("%s: the next is %+v, the gate is %+v", commit, next, gate)
 				}
 			}

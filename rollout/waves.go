@@ -31,9 +31,10 @@ func (w Wave) Clusters() []string {
 	return out
 }
 
-// Waves assigns every cluster of an environment to exactly one wave, or returns an error that names a cluster in none or in two.
-// Waves that select by labels alone get all clusters that they match; the others take from the rest, in order and by name. A frozen cluster
-// belongs to its wave, so that unfreezing it changes no other wave; a retired one belongs to none.
+// Waves assigns every cluster of an environment to exactly one wave, or returns an error that names a cluster in none
+// or in two. Waves that select by labels alone get all clusters that they match; the others take from the rest, in
+// order and by name. A frozen cluster belongs to its wave, so that unfreezing it changes no other wave; a retired one
+// belongs to none.
 func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 	active := slices.DeleteFunc(slices.Clone(clusters), func(c Cluster) bool { return c.State == "retired" })
 	slices.SortStableFunc(active, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -57,7 +58,8 @@ func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 			return nil, fmt.Errorf("environment %s, wave %s: bake: %w", env.Name, spec.Name, err)
 		}
 		mine := take(i, spec, active, owner)
-		waves = append(waves, Wave{Name: spec.Name, Bake: bake, Steps: steps(mine, spec.MaxParallel, env.Promotion.AvoidTogether)})
+		waves = append(waves, Wave{Name: spec.Name, Bake: bake, Steps: steps(mine, spec.MaxParallel,
+			env.Promotion.AvoidTogether)})
 	}
 	var left []string
 	for _, c := range active {
@@ -111,7 +113,8 @@ func take(i int, spec fleet.Wave, clusters []Cluster, owner map[string]int) []Cl
 	return out
 }
 
-// steps cuts a wave so that no step has more than maxParallel clusters, nor two with the same value of a label in avoid.
+// steps cuts a wave so that no step has more than maxParallel clusters, nor two with the same value of a label in
+// avoid.
 func steps(clusters []Cluster, maxParallel int, avoid []string) [][]string {
 	var out [][]string
 	var used []map[string]bool
@@ -124,7 +127,8 @@ func steps(clusters []Cluster, maxParallel int, avoid []string) [][]string {
 			}
 		}
 		i := first
-		for i < len(out) && (maxParallel > 0 && len(out[i]) >= maxParallel || slices.ContainsFunc(values, func(v string) bool { return used[i][v] })) {
+		for i < len(out) && (maxParallel > 0 && len(out[i]) >= maxParallel ||
+			slices.ContainsFunc(values, func(v string) bool { return used[i][v] })) {
 			i++
 		}
 		if i == len(out) {

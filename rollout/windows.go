@@ -16,11 +16,13 @@ type Freeze struct {
 	Until  time.Time `yaml:"until,omitempty"` // zero: until it is lifted
 	Reason string    `yaml:"reason"`
 	By     string    `yaml:"by,omitempty"`
-	// Said is the forge's time of the comment. It is set only if the forge's clock is ahead, and From is Sluice's time then.
+	// Said is the forge's time of the comment. It is set only if the forge's clock is ahead, and From is Sluice's time
+	// then.
 	Said time.Time `yaml:"said,omitempty"`
 }
 
-// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of comments.
+// Asked returns when the person wrote it, by the forge's clock if there was a comment. Compare it with times of
+// comments.
 func (f Freeze) Asked() time.Time { return later(f.From, f.Said) }
 
 // later returns the later of two times.
@@ -31,7 +33,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// said returns when a command was written, by the forge's clock, if that is ahead of the time at which it took effect; zero otherwise.
+// said returns when a command was written, by the forge's clock, if that is ahead of the time at which it took effect;
+// zero otherwise.
 func (e Event) said() time.Time {
 	if said := e.Said.UTC().Truncate(time.Second); said.After(e.At) {
 		return said
@@ -76,9 +79,9 @@ func Planned(p fleet.Promotion) ([]Freeze, error) {
 	return out, nil
 }
 
-// Open reports whether promotions may land at a time, the reason if not, and when that changes next (zero: not within the
-// searched time). A freeze or a window that denies wins over every window that allows; without a window that allows, all times
-// are open.
+// Open reports whether promotions may land at a time, the reason if not, and when that changes next (zero: not within
+// the searched time). A freeze or a window that denies wins over every window that allows; without a window that
+// allows, all times are open.
 func Open(windows []fleet.Window, freezes []Freeze, at time.Time) (open bool, reason string, next time.Time) {
 	spans, err := compileWindows(windows)
 	if err != nil {
@@ -107,7 +110,8 @@ func compileWindows(windows []fleet.Window) ([]window, error) {
 		if w.TimeZone != "" {
 			var err error
 			if zone, err = time.LoadLocation(w.TimeZone); err != nil {
-				return nil, fmt.Errorf("unknown time zone %q of a window: use an IANA name such as Europe/Berlin", w.TimeZone)
+				return nil, fmt.Errorf("unknown time zone %q of a window: use an IANA name such as Europe/Berlin",
+					w.TimeZone)
 			}
 		}
 		from, err := minutes(w.From)
@@ -147,11 +151,13 @@ func minutes(s string) (int, error) {
 
 // on reports whether the window opens on a day.
 func (w window) on(day time.Time) bool {
-	return len(w.spec.Days)+len(w.dates) == 0 || slices.Contains(w.spec.Days, day.Format("Mon")) || w.dates[day.Format(time.DateOnly)]
+	return len(w.spec.Days)+len(w.dates) == 0 || slices.Contains(w.spec.Days, day.Format("Mon")) ||
+		w.dates[day.Format(time.DateOnly)]
 }
 
-// holds reports whether the zone's wall clock is inside the window. So a window that ends in an hour that daylight saving time skips ends when the
-// clock jumps, one that begins there begins then, and an hour that the clock repeats counts twice.
+// holds reports whether the zone's wall clock is inside the window. So a window that ends in an hour that daylight
+// saving time skips ends when the clock jumps, one that begins there begins then, and an hour that the clock repeats
+// counts twice.
 func (w window) holds(at time.Time) bool {
 	local := at.In(w.zone)
 	y, m, d := local.Date()
@@ -165,8 +171,8 @@ func (w window) holds(at time.Time) bool {
 	return false
 }
 
-// moments returns the instants at which the window of the day of at plus some days may open or close: where the wall clock shows its times, before
-// and after a change of the clock on that day, and the change itself.
+// moments returns the instants at which the window of the day of at plus some days may open or close: where the wall
+// clock shows its times, before and after a change of the clock on that day, and the change itself.
 func (w window) moments(at time.Time, days int) []time.Time {
 	y, m, d := at.In(w.zone).Date()
 	if !w.on(time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC)) {
@@ -215,8 +221,8 @@ func openAt(windows []window, freezes []Freeze, at time.Time) (bool, string) {
 	return true, ""
 }
 
-// boundaries returns the times after at when the result of Open may change, in order: those of freezes, those of windows in the
-// week after at and after each of them, and those of single dates.
+// boundaries returns the times after at when the result of Open may change, in order: those of freezes, those of
+// windows in the week after at and after each of them, and those of single dates.
 func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 	var out []time.Time
 	add := func(t time.Time) {

@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// On days when a clock changes, a window is open exactly when the wall clock shows a time inside it: what ends in an hour that
-// is skipped ends at the jump, and an hour that is repeated is open twice. What Open says about the next change is true, too.
+// On days when a clock changes, a window is open exactly when the wall clock shows a time inside it: what ends in an
+// hour that is skipped ends at the jump, and an hour that is repeated is open twice. What Open says about the next
+// change is true, too.
 func TestWindowsWhenClocksChange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -27,9 +28,11 @@ func TestWindowsWhenClocksChange(t *testing.T) {
 		// 2026-11-01 02:00 EDT becomes 01:00 EST, at 06:00 UTC.
 		{"America/New_York", utc(2026, 11, 1, 6, 0), "01:15", "01:45", "1 05:15–05:45, 1 06:15–06:45, 2 06:15–06:45"},
 		{"America/New_York", utc(2026, 11, 1, 6, 0), "00:30", "01:30", "1 04:30–05:30, 1 06:00–06:30, 2 05:30–06:30"},
-		// Lord Howe: half an hour. 2026-10-04 02:00 becomes 02:30, at 15:30 UTC of the day before; 2026-04-05 02:00 becomes 01:30, at 15:00 UTC.
+		// Lord Howe: half an hour. 2026-10-04 02:00 becomes 02:30, at 15:30 UTC of the day before; 2026-04-05 02:00
+		// becomes 01:30, at 15:00 UTC.
 		{"Australia/Lord_Howe", utc(2026, 10, 3, 15, 30), "01:00", "02:15", "3 14:30–15:30, 4 14:00–15:15"},
-		{"Australia/Lord_Howe", utc(2026, 4, 4, 15, 0), "01:40", "01:50", "4 14:40–14:50, 4 15:10–15:20, 5 15:10–15:20"},
+		{"Australia/Lord_Howe", utc(2026, 4, 4, 15, 0), "01:40", "01:50",
+			"4 14:40–14:50, 4 15:10–15:20, 5 15:10–15:20"},
 		// Berlin: 2026-03-29 02:00 becomes 03:00, and 2026-10-25 03:00 becomes 02:00, both at 01:00 UTC.
 		{"Europe/Berlin", utc(2026, 3, 29, 1, 0), "22:00", "02:30", "28 21:00–01:00, 29 20:00–00:30"},
 		{"Europe/Berlin", utc(2026, 10, 25, 1, 0), "22:00", "02:30", "24 20:00–00:30, 25 01:00–01:30, 25 21:00–01:30"},
@@ -46,7 +49,8 @@ func TestWindowsWhenClocksChange(t *testing.T) {
 				t.Fatalf("%s: at %s Open says that the next change is at %s, and nothing changes then", name, at, next)
 			}
 			if before, _, _ := rollout.Open(windows, nil, next.Add(-time.Nanosecond)); before != open {
-				t.Fatalf("%s: at %s Open says that the next change is at %s, and there is an earlier one", name, at, next)
+				t.Fatalf("%s: at %s Open says that the next change is at %s, and there is an earlier one", name, at,
+					next)
 			}
 			switch {
 			case open && !was:

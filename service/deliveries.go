@@ -33,7 +33,8 @@ const (
 )
 
 func newRedeliveries(log *slog.Logger, clock func() time.Time) *redeliveries {
-	return &redeliveries{log: log, clock: clock, began: clock(), since: map[string]time.Time{}, tries: map[string]map[string]*attempt{}}
+	return &redeliveries{log: log, clock: clock, began: clock(), since: map[string]time.Time{},
+		tries: map[string]map[string]*attempt{}}
 }
 
 // redeliver lists the failed deliveries of a forge and requests another attempt for each. The next call checks those
@@ -74,7 +75,8 @@ func (r *redeliveries) one(ctx context.Context, name string, d forge.Deliveries,
 	if t.count >= maxRedeliveries && !now.Before(t.next) {
 		if !t.next.IsZero() {
 			t.next = time.Time{}
-			r.log.Warn("a webhook delivery failed too often and is abandoned", "forge", name, "delivery", one.GUID, "times", t.count)
+			r.log.Warn("a webhook delivery failed too often and is abandoned", "forge", name, "delivery", one.GUID,
+				"times", t.count)
 		}
 		return false
 	}

@@ -100,13 +100,15 @@ type alerts struct {
 func TestMetricsInDocuments(t *testing.T) {
 	known := exported(t)
 	texts := pages(t)
-	for _, name := range []string{"deploy/alerts.yaml", "deploy/chart/sluice/values.yaml", "deploy/chart/sluice/ci/replicas-values.yaml"} {
+	for _, name := range []string{"deploy/alerts.yaml", "deploy/chart/sluice/values.yaml",
+		"deploy/chart/sluice/ci/replicas-values.yaml"} {
 		texts[name] = page(t, name)
 	}
 	named := map[string]bool{}
 	for name, text := range texts {
 		for _, metric := range regexp.MustCompile(`\bsluice_[a-z_]+[a-z]`).FindAllString(text, -1) {
-			if strings.HasPrefix(metric, "sluice_linux_") || strings.HasPrefix(metric, "sluice_darwin_") { // names of release archives
+			// names of release archives
+			if strings.HasPrefix(metric, "sluice_linux_") || strings.HasPrefix(metric, "sluice_darwin_") {
 				continue
 			}
 			named[metric] = true
@@ -152,7 +154,8 @@ func TestAlerts(t *testing.T) {
 			if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 				t.Errorf("%s has no time, severity or summary", r.Alert)
 			}
-			if want := "docs/runbook.md#" + strings.ToLower(r.Alert); !strings.HasSuffix(r.Annotations["runbook_url"], want) {
+			if want := "docs/runbook.md#" + strings.ToLower(r.Alert); !strings.HasSuffix(r.Annotations["runbook_url"],
+				want) {
 				t.Errorf("%s leads to %q, want …%s", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if !strings.Contains(runbook, "\n### "+r.Alert+"\n") {
@@ -160,7 +163,8 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	if sections := len(regexp.MustCompile(`(?m)^### Sluice[A-Z]`).FindAllString(runbook, -1)); sections != count || count < 6 {
+	if sections := len(regexp.MustCompile(`(?m)^### Sluice[A-Z]`).FindAllString(runbook, -1)); sections != count ||
+		count < 6 {
 		t.Errorf("%d alerts, %d sections", count, sections)
 	}
 }
@@ -184,7 +188,8 @@ func TestLogLines(t *testing.T) {
 		for _, m := range regexp.MustCompile(`msg=(?:"([^"]*)"|([a-z]+))`).FindAllStringSubmatch(text, -1) {
 			count++
 			line := m[1] + m[2]
-			if !regexp.MustCompile(`\.(Info|Warn|Error)\("` + regexp.QuoteMeta(line) + `"`).MatchString(source.String()) {
+			if !regexp.MustCompile(`\.(Info|Warn|Error)\("` + regexp.QuoteMeta(line) +
+				`"`).MatchString(source.String()) {
 				t.Errorf("%s quotes the line %q, which no code writes", name, line)
 			}
 		}
@@ -198,7 +203,8 @@ func TestLogLines(t *testing.T) {
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	anchor := func(heading string) string {
-		heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+		heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)),
+			"")
 		return strings.ReplaceAll(heading, " ", "-")
 	}
 	for name, text := range all {
@@ -217,13 +223,15 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			headings := regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(all[file], -1)
-			if section != "" && !slices.ContainsFunc(headings, func(h []string) bool { return anchor(h[1]) == section }) {
+			if section != "" && !slices.ContainsFunc(headings,
+				func(h []string) bool { return anchor(h[1]) == section }) {
 				t.Errorf("%s links to %s: there is no such heading", name, m[1])
 			}
 		}
 	}
 	for name := range all {
-		if in, _ := filepath.Match("docs/*.md", name); in && name != "docs/README.md" && !strings.Contains(all["docs/README.md"], "("+filepath.Base(name)) {
+		if in, _ := filepath.Match("docs/*.md", name); in && name != "docs/README.md" &&
+			!strings.Contains(all["docs/README.md"], "("+filepath.Base(name)) {
 			t.Errorf("docs/README.md does not link to %s", name)
 		}
 	}
@@ -242,21 +250,27 @@ type manifest struct {
 func needed() map[string]string {
 	const itself = "app"
 	return map[string]string{
-		"Apps.Get": itself, "Apps.FindRepositoryInstallation": itself, "Apps.ListInstallations": itself, "Apps.CreateInstallationToken": itself,
-		"Apps.ListHookDeliveries": itself, "Apps.RedeliverHookDelivery": itself,
-		"Checks.CreateCheckRun": "checks: write", "Checks.UpdateCheckRun": "checks: write", "Checks.ListCheckRunsForRef": "checks: read",
-		"Issues.ListComments": "issues: read", "Issues.GetComment": "issues: read", "Issues.CreateComment": "issues: write", "Issues.EditComment": "issues: write",
+		"Apps.Get": itself, "Apps.FindRepositoryInstallation": itself, "Apps.ListInstallations": itself,
+		"Apps.CreateInstallationToken": itself,
+		"Apps.ListHookDeliveries":      itself, "Apps.RedeliverHookDelivery": itself,
+		"Checks.CreateCheckRun": "checks: write", "Checks.UpdateCheckRun": "checks: write",
+		"Checks.ListCheckRunsForRef": "checks: read",
+		"Issues.ListComments":        "issues: read", "Issues.GetComment": "issues: read",
+		"Issues.CreateComment": "issues: write", "Issues.EditComment": "issues: write",
 		"Issues.DeleteComment": "issues: write", "Reactions.CreateIssueCommentReaction": "issues: write",
-		"PullRequests.Get": "pull_requests: read", "PullRequests.List": "pull_requests: read", "PullRequests.ListPullRequestsWithCommit": "pull_requests: read",
-		"PullRequests.Create": "pull_requests: write", "PullRequests.Edit": "pull_requests: write",
+		"PullRequests.Get": "pull_requests: read", "PullRequests.List": "pull_requests: read",
+		"PullRequests.ListPullRequestsWithCommit": "pull_requests: read",
+		"PullRequests.Create":                     "pull_requests: write", "PullRequests.Edit": "pull_requests: write",
 		"Repositories.CreateStatus": "statuses: write", "Repositories.ListStatuses": "statuses: read",
 		"Teams.GetTeamMembershipBySlug": "members: read", "Users.Get": "metadata: read",
 		"repos/%s/%s/collaborators/%s/permission": "metadata: read", "graphql": "metadata: read",
 		"Apps.ListRepos": "metadata: read", "Repositories.ListByAuthenticatedUser": "metadata: read",
 		// Not in the API: pushes, and the permissions that GitHub requires for events.
-		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read", "issue_comment": "issues: read",
-		"check_run": "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
-		"member": "members: read", "membership": "members: read", "organization": "members: read", "team": "members: read",
+		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read",
+		"issue_comment": "issues: read",
+		"check_run":     "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
+		"member": "members: read", "membership": "members: read", "organization": "members: read",
+		"team": "members: read",
 	}
 }
 
@@ -317,10 +331,15 @@ func TestManifest(t *testing.T) {
 	_, area, _ := strings.Cut(page(t, "docs/examples/github/create-app.html"), "<textarea")
 	_, area, _ = strings.Cut(area, ">")
 	area, _, _ = strings.Cut(area, "</textarea>")
-	if err := json.Unmarshal([]byte(area), &form); err != nil || strings.TrimSpace(area) != strings.TrimSpace(strings.ReplaceAll("\n"+block, "\n   ", "\n")) {
+	if err := json.Unmarshal([]byte(area), &form); err != nil ||
+		strings.TrimSpace(area) != strings.TrimSpace(strings.ReplaceAll("\n"+block, "\n   ", "\n")) {
 		t.Errorf("docs/examples/github/create-app.html has another manifest than docs/github-app.md: %v", err)
 	}
-	events := slices.DeleteFunc(webhook.Events("github"), func(e string) bool { return strings.HasPrefix(e, "installation") }) // every App gets these
+	// every App gets these
+	events := slices.DeleteFunc(webhook.Events("github"), func(e string) bool {
+		return strings.HasPrefix(e,
+			"installation")
+	})
 	if got := slices.Sorted(slices.Values(m.DefaultEvents)); !slices.Equal(got, slices.Sorted(slices.Values(events))) {
 		t.Errorf("the manifest's events are %v, those that are heard %v", got, events)
 	}
@@ -386,7 +405,8 @@ func rows(text, heading string) []string {
 	return out
 }
 
-// keys returns the YAML keys of a struct. Those of the structs that deep names have the name of their parent before them.
+// keys returns the YAML keys of a struct. Those of the structs that deep names have the name of their parent before
+// them.
 func keys(kind reflect.Type, deep ...string) []string {
 	var out []string
 	for field := range kind.Fields() {

@@ -81,7 +81,8 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 		return nil, err
 	}
 	return &bot.Workspace{
-		Commits: w, Fleets: repository.Fleets{Session: w}, Reviews: repository.Reviews{Session: w}, Branches: repository.Branches{Session: w}, Environments: w,
+		Commits: w, Fleets: repository.Fleets{Session: w}, Reviews: repository.Reviews{Session: w},
+		Branches: repository.Branches{Session: w}, Environments: w,
 		Questions: w, Follows: w.Follower(), Close: w.Close,
 	}, nil
 }
@@ -124,7 +125,8 @@ func (noProtection) Protected(context.Context, forge.Repository, string) (bool, 
 }
 
 // credential returns the credential of a forge, for pushing or for reading.
-func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
+func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth,
+	error) {
 	return func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
 		secret := f.GitToken
 		if push && f.PushToken.Set() {
@@ -168,7 +170,8 @@ func NewNotifier(list []config.Receiver, version string, transport http.RoundTri
 	client.Transport = transport
 	n := &notify.Notifier{Client: client, UserAgent: "sluice/" + version, Wait: time.Second}
 	for _, r := range list {
-		n.Receivers = append(n.Receivers, notify.Receiver{Kind: notify.Kind(r.Kind), URL: r.URL, Secret: r.Secret.Bytes(), Clusters: r.Clusters})
+		n.Receivers = append(n.Receivers, notify.Receiver{Kind: notify.Kind(r.Kind), URL: r.URL,
+			Secret: r.Secret.Bytes(), Clusters: r.Clusters})
 	}
 	return n
 }
@@ -181,7 +184,8 @@ func (s *Service) notify(ctx context.Context, n *notify.Notifier, repository str
 		err := n.Notify(ctx, repository, moves)
 		s.metrics.notified.WithLabelValues(resultOf(err)).Inc()
 		if err != nil {
-			s.log.Warn("some receivers were not notified: they see the new commits at their next poll", "repository", repository, "error", err)
+			s.log.Warn("some receivers were not notified: they see the new commits at their next poll", "repository",
+				repository, "error", err)
 		}
 	})
 }
@@ -203,7 +207,8 @@ func (s *Service) settings(p hint.Place) bot.Settings {
 		return *b
 	}
 	out := bot.Settings{
-		Context: c.Context, Drafts: or(c.Drafts, true), Labels: c.Labels, SkipLabels: c.SkipLabels, Previews: or(c.Previews, true),
+		Context: c.Context, Drafts: or(c.Drafts, true), Labels: c.Labels, SkipLabels: c.SkipLabels,
+		Previews:   or(c.Previews, true),
 		PreviewCap: c.PreviewCap, PerPush: c.PerPush, Checks: or(c.Checks, f.App.ID != 0),
 	}
 	if out.Context == "" {
@@ -229,8 +234,9 @@ func (f *connected) output(source forge.Repository, address string) (repo forge.
 		bot.ErrRefused, address, f.Name)
 }
 
-// addressed returns the repository of a configured forge that an address names, over HTTP or SSH. Forges ignore the case of paths; the place
-// has the spelling of the configuration as far as its patterns have one, and otherwise that of the address.
+// addressed returns the repository of a configured forge that an address names, over HTTP or SSH. Forges ignore the
+// case of paths; the place has the spelling of the configuration as far as its patterns have one, and otherwise that of
+// the address.
 func addressed(forges map[string]*connected, address string) (hint.Place, bool) {
 	for _, name := range slices.Sorted(maps.Keys(forges)) {
 		f := forges[name]
@@ -276,10 +282,12 @@ func pathBelow(base, address string) (string, bool) {
 		return "", false
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != b.Scheme || !strings.EqualFold(u.Host, b.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.RawPath != "" {
+	if err != nil || u.Scheme != b.Scheme || !strings.EqualFold(u.Host, b.Host) || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" || u.RawPath != "" {
 		return "", false
 	}
 	name, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(b.Path, "/")+"/")
 	name = strings.TrimSuffix(name, ".git")
-	return name, ok && name == path.Clean(name) && !strings.HasPrefix(name, "/") && name != "." && !strings.HasPrefix(name, "..")
+	return name, ok && name == path.Clean(name) && !strings.HasPrefix(name, "/") && name != "." &&
+		!strings.HasPrefix(name, "..")
 }

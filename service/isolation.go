@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// isolation starts the worker processes for untrusted content. Processes belong to one repository and trust level,
-// and repositories take turns using the slots. Each of several reviews of one repository leaves slots to the others. It is safe for
-// concurrent use.
+// isolation starts the worker processes for untrusted content. Processes belong to one repository and trust level, and
+// repositories take turns using the slots. Each of several reviews of one repository leaves slots to the others. It is
+// safe for concurrent use.
 type isolation struct {
 	host    *worker.Host // for renderings
 	size    int          // renderings at once
@@ -30,8 +30,8 @@ type isolation struct {
 	pools  map[worker.Owner]*renderer.Pool // kept, because they record which charts exceed their limits
 }
 
-// niceness gives the content of merge requests about a tenth of a busy processor beside the service itself and its trunks, so that a command
-// is quick while merge requests use every processor.
+// niceness gives the content of merge requests about a tenth of a busy processor beside the service itself and its
+// trunks, so that a command is quick while merge requests use every processor.
 const niceness = 10
 
 // isolationOptions configure the workers of a service.
@@ -49,10 +49,13 @@ type isolationOptions struct {
 func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	slots := max(o.jobs, 2)
 	reserved := max(slots/4, 1) // slots that merge requests never use
-	beside := o.reviews - 1     // one more for each further review of a repository, even if the first one uses all that it may
-	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, trunk: o.jobs + 1, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
+	// one more for each further review of a repository, even if the first one uses all that it may
+	beside := o.reviews - 1
+	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, trunk: o.jobs + 1,
+		latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	i.host = worker.NewHost(worker.Options{
-		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
+		// one more slot is for another repository
+		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside,
 		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory}, Nice: niceness,
 		Changed: func(_, now worker.Report) { i.changed(i.host, now) },
 	})
@@ -75,15 +78,17 @@ func (i *isolation) changed(host *worker.Host, now worker.Report) {
 	lost := now.Lost(i.report)
 	i.mu.Unlock()
 	if len(lost) > 0 || !now.Complete() {
-		i.log.Warn("worker processes are confined less than at the start", "lost", strings.Join(lost, ", "), "report", now.String())
+		i.log.Warn("worker processes are confined less than at the start", "lost", strings.Join(lost, ", "), "report",
+			now.String())
 		return
 	}
 	i.log.Info("worker processes are confined as at the start", "report", now.String())
 }
 
-// renderer returns the renderer for the content of a repository's trunk or of one of its merge requests, for one task. A trunk has one
-// process more than processors, so that a slow target does not stop the others; with all processes that other repositories leave, each would
-// get fewer targets in a call, and learn every chart: an eighth more processor time for a large hydration on one processor.
+// renderer returns the renderer for the content of a repository's trunk or of one of its merge requests, for one task.
+// A trunk has one process more than processors, so that a slow target does not stop the others; with all processes that
+// other repositories leave, each would get fewer targets in a call, and learn every chart: an eighth more processor
+// time for a large hydration on one processor.
 func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	n := i.trunk
 	if trust == worker.Untrusted {
@@ -99,7 +104,8 @@ func (i *isolation) pool(p hint.Place, trust worker.Trust) *renderer.Pool {
 	defer i.mu.Unlock()
 	pool := i.pools[owner]
 	if pool == nil {
-		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout, MemoryLimit: renderMemory})
+		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout,
+			MemoryLimit: renderMemory})
 		i.pools[owner] = pool
 	}
 	return pool
@@ -116,8 +122,8 @@ func (i *isolation) close() {
 	i.host.Close()
 }
 
-// missing returns the number of missing restrictions, and of mechanisms that the self-test at the start had and workers have
-// lost since.
+// missing returns the number of missing restrictions, and of mechanisms that the self-test at the start had and workers
+// have lost since.
 func (i *isolation) missing() int {
 	n, _ := i.state()
 	return n

@@ -91,7 +91,8 @@ func (l *listings) refresh(ctx context.Context, forges map[string]*connected) {
 		all, err := f.Adapter.Repositories(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				l.log.Warn("cannot list repositories: patterns match a repository only after its first webhook", "forge", name, "error", err)
+				l.log.Warn("cannot list repositories: patterns match a repository only after its first webhook",
+					"forge", name, "error", err)
 			}
 			continue
 		}
@@ -121,8 +122,8 @@ func (l *listings) last(name string) time.Time {
 	return l.forges[name].at
 }
 
-// placeOf returns the repository of a configured forge that an address names. It has the spelling of the listing if the configuration
-// matches that one.
+// placeOf returns the repository of a configured forge that an address names. It has the spelling of the listing if the
+// configuration matches that one.
 func (l *listings) placeOf(forges map[string]*connected, address string) (hint.Place, bool) {
 	p, ok := addressed(forges, address)
 	if !ok {
@@ -139,7 +140,10 @@ func (l *listings) spelled(p hint.Place) hint.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.forges[p.Forge()].places
-	if i := slices.IndexFunc(all, func(one hint.Place) bool { return strings.EqualFold(one.Repo().Path, p.Repo().Path) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(one hint.Place) bool {
+		return strings.EqualFold(one.Repo().Path,
+			p.Repo().Path)
+	}); i >= 0 {
 		return all[i]
 	}
 	return p

@@ -34,7 +34,8 @@ func (l *lister) Repositories(context.Context) ([]forge.Repository, error) {
 func TestListings(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := newListings(slog.New(slog.DiscardHandler), func() time.Time { return now })
-	hub, lab, named := &lister{paths: []string{"acme/a"}}, &lister{paths: []string{"acme/b"}}, &lister{paths: []string{"acme/c"}}
+	hub, lab, named := &lister{paths: []string{"acme/a"}}, &lister{paths: []string{"acme/b"}},
+		&lister{paths: []string{"acme/c"}}
 	forges := map[string]*connected{
 		"hub":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, Adapter: Adapter{Forge: hub}},
 		"lab":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, Adapter: Adapter{Forge: lab}},

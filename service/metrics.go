@@ -61,23 +61,28 @@ func newMetrics(s *Service) *metrics {
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
 	}, []string{"forge", "method", "status"})
 	m.limit = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "sluice_forge_rate_limit_remaining", Help: "Requests left in the rate limit of the forge, from its last answer.",
+		Name: "sluice_forge_rate_limit_remaining",
+		Help: "Requests left in the rate limit of the forge, from its last answer.",
 	}, []string{"forge"})
 	m.renders = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "sluice_render_seconds", Help: "Duration of renderings on this replica in seconds, with the wait for a worker, by result.",
+		Name:    "sluice_render_seconds",
+		Help:    "Duration of renderings on this replica in seconds, with the wait for a worker, by result.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
 	}, []string{"result"})
 	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or reused from a branch.",
 	}, []string{"how"})
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first.",
+		Name: "sluice_branch_moves_total",
+		Help: "Branch updates, by result; conflict means that another writer moved the branch first.",
 	}, []string{"result"})
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
+		Name: "sluice_notifications_total",
+		Help: "Notifications of Flux and Argo CD receivers, one for each push, by result.",
 	}, []string{"result"})
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sluice_isolation_missing_restrictions", Help: "Restrictions of worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
+		Name: "sluice_isolation_missing_restrictions",
+		Help: "Restrictions of worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
 	}, func() float64 {
 		if s.isolation == nil {
 			return 0
@@ -85,14 +90,17 @@ func newMetrics(s *Service) *metrics {
 		return float64(s.isolation.missing())
 	}))
 	m.stretch = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "sluice_sweep_stretch", Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low.",
+		Name: "sluice_sweep_stretch",
+		Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low.",
 	}, []string{"forge"})
 	m.registry.MustRegister(m.stretch)
-	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode", Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
+	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode",
+		Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
 	mode.WithLabelValues(string(s.initial.Isolation)).Set(1)
 	m.registry.MustRegister(mode)
 	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes)
-	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
+	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m
 }
 
@@ -107,7 +115,8 @@ func (m *metrics) task(what, result string, took time.Duration) {
 
 // transport measures the requests to a forge. It logs failed ones with the request ID that the operators of the forge
 // ask for.
-func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger, clock func() time.Time) http.RoundTripper {
+func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger,
+	clock func() time.Time) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
@@ -138,7 +147,8 @@ func (c observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		id := cmp.Or(resp.Header.Get("X-GitHub-Request-Id"), resp.Header.Get("X-Request-Id"))
-		c.log.DebugContext(r.Context(), "request to the forge failed", "forge", c.forge, "method", r.Method, "path", r.URL.Path, "status", status, "request", id)
+		c.log.DebugContext(r.Context(), "request to the forge failed", "forge", c.forge, "method", r.Method, "path",
+			r.URL.Path, "status", status, "request", id)
 	}
 	c.m.calls.WithLabelValues(c.forge, r.Method, status).Observe(c.clock().Sub(began).Seconds())
 	return resp, err
@@ -152,8 +162,11 @@ func (c *queueCollector) descs() map[string]*prometheus.Desc {
 		return prometheus.NewDesc("sluice_queue_"+name, help, nil, nil)
 	}
 	return map[string]*prometheus.Desc{
-		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Tasks that a worker works on."),
-		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "bytes": d("bytes", "Size of the hints in the queue in bytes."),
+		"depth":  d("depth", "Hints in the queue, waiting or being worked on."),
+		"age":    d("oldest_seconds", "Age of the oldest hint in seconds."),
+		"flight": d("in_flight", "Tasks that a worker works on."),
+		"parked": d("parked", "Hints that failed too often and wait for a retry command."),
+		"bytes":  d("bytes", "Size of the hints in the queue in bytes."),
 	}
 }
 
@@ -176,7 +189,8 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 		return // /readyz reports it
 	}
 	for name, value := range map[string]float64{
-		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "bytes": float64(st.Bytes),
+		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight),
+		"parked": float64(st.Parked), "bytes": float64(st.Bytes),
 	} {
 		out <- prometheus.MustNewConstMetric(c.descs()[name], prometheus.GaugeValue, value)
 	}
@@ -185,7 +199,8 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 // span traces a task.
 func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.Context, func(error)) {
 	ctx, span := m.tracer.Start(ctx, name, oteltrace.WithAttributes(
-		attribute.String("sluice.repository", h.Place.String()), attribute.Int("sluice.merge_request", h.Number), attribute.String("sluice.delivery", h.ID)))
+		attribute.String("sluice.repository", h.Place.String()), attribute.Int("sluice.merge_request", h.Number),
+		attribute.String("sluice.delivery", h.ID)))
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, "failed")
@@ -195,12 +210,15 @@ func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.C
 }
 
 // Trace sends spans to an OTLP receiver over HTTP until stop is called. getenv returns the variables of otlp.Config.
-func (s *Service) Trace(ctx context.Context, address string, getenv func(string) string) (stop func(context.Context) error, err error) {
+func (s *Service) Trace(ctx context.Context, address string,
+	getenv func(string) string) (stop func(context.Context) error, err error) {
 	exporter, err := otlp.New(ctx, otlp.Config{URL: address, Getenv: getenv})
 	if err != nil {
 		return nil, err
 	}
-	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(semconv.ServiceName("sluice"), semconv.ServiceVersion(s.o.Runtime.Version))))
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter),
+		trace.WithResource(resource.NewSchemaless(semconv.ServiceName("sluice"),
+			semconv.ServiceVersion(s.o.Runtime.Version))))
 	s.metrics.tracer = provider.Tracer("sluice")
 	return provider.Shutdown, nil
 }

@@ -48,7 +48,8 @@ func (s *Service) pagesAccess(c config.Pages) (server.Access, error) {
 	case c.Auth.OIDC.Issuer != "":
 		o := c.Auth.OIDC
 		signIn = server.OIDC{
-			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret.Bytes()), Redirect: callback, Claim: o.Claim, Groups: o.Groups, Client: client,
+			Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret.Bytes()), Redirect: callback,
+			Claim: o.Claim, Groups: o.Groups, Client: client,
 		}.SignIn()
 	case c.Auth.Forge.Name != "":
 		signIn = s.forgeSignIn(c.Auth.Forge, callback, client)
@@ -66,9 +67,11 @@ func (s *Service) forgeSignIn(c config.PagesForge, callback string, client *http
 	}
 	secret := string(c.ClientSecret.Bytes())
 	if f.Kind == "github" {
-		return server.GitHub{Web: web, API: f.API, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback, Client: client}
+		return server.GitHub{Web: web, API: f.API, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
+			Client: client}
 	}
-	return server.OIDC{Issuer: web, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback, Claim: "preferred_username", Rights: true, Client: client}.SignIn()
+	return server.OIDC{Issuer: web, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback,
+		Claim: "preferred_username", Rights: true, Client: client}.SignIn()
 }
 
 // mayRead asks the forge whether a person may read a repository. People of one forge see no repository of another.

@@ -21,7 +21,8 @@ func (silentForge) Access(context.Context, forge.Repository, string) (forge.Acce
 	return forge.AccessAdmin, errors.New("502 Bad Gateway")
 }
 
-// TestWhoMayRead: who signed in with one forge sees the repositories that this forge lets the person read, and none of another forge.
+// TestWhoMayRead: who signed in with one forge sees the repositories that this forge lets the person read, and none of
+// another forge.
 func TestWhoMayRead(t *testing.T) {
 	t.Parallel()
 	hub, onHub := hubApp(t, time.Now)
@@ -29,7 +30,8 @@ func TestWhoMayRead(t *testing.T) {
 	at := httptest.NewServer(lab)
 	t.Cleanup(at.Close)
 	lab.AddUser("bot", "token", true)
-	onLab, err := gitlab.New(gitlab.Config{URL: at.URL + "/api/v4", Token: "token", Clock: time.Now, Transport: http.DefaultTransport})
+	onLab, err := gitlab.New(gitlab.Config{URL: at.URL + "/api/v4", Token: "token", Clock: time.Now,
+		Transport: http.DefaultTransport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,8 @@ func TestWhoMayRead(t *testing.T) {
 		hub.AddUser(login)
 		hub.Grant("acme/fleet", login, role)
 	}
-	for login, level := range map[string]int{"ada": fakegitlab.Reporter, "wim": fakegitlab.Developer, "guest": fakegitlab.Guest, "nora": 0} {
+	for login, level := range map[string]int{"ada": fakegitlab.Reporter, "wim": fakegitlab.Developer,
+		"guest": fakegitlab.Guest, "nora": 0} {
 		lab.AddUser(login, "", false)
 		lab.Grant("acme/fleet", login, level)
 	}
@@ -53,7 +56,8 @@ func TestWhoMayRead(t *testing.T) {
 			hubForge, labForge = silentForge{onHub}, silentForge{onLab}
 		}
 		s := &Service{initial: &config.Config{Pages: config.Pages{Auth: config.PagesAuth{Forge: config.PagesForge{Name: signedIn}}}}}
-		s.current.Store(&reloadable{forges: map[string]*connected{"hub": {Adapter: Adapter{Forge: hubForge}}, "lab": {Adapter: Adapter{Forge: labForge}}}})
+		s.current.Store(&reloadable{forges: map[string]*connected{"hub": {Adapter: Adapter{Forge: hubForge}},
+			"lab": {Adapter: Adapter{Forge: labForge}}}})
 		return s.mayRead(t.Context(), person, repository)
 	}
 	for _, c := range []struct {
@@ -85,7 +89,8 @@ func TestWhoMayRead(t *testing.T) {
 		{"lab", "ada", "hub/acme/fleet", false},
 	} {
 		if got, err := ask(c.forge, false, c.person, c.repository); err != nil || got != c.want {
-			t.Errorf("%s signed in with %s may read %q: %t, not %t: %v", c.person, c.forge, c.repository, got, c.want, err)
+			t.Errorf("%s signed in with %s may read %q: %t, not %t: %v", c.person, c.forge, c.repository, got, c.want,
+				err)
 		}
 	}
 	for _, name := range []string{"../../orgs/acme", "ada/../wim", "a b", "ada?x", "", "ada%2f.."} {

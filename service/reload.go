@@ -22,7 +22,8 @@ type reloadable struct {
 
 func (s *Service) state() *reloadable { return s.current.Load() }
 
-// Check reads the configuration and connects the forges as New does, but opens no queue and sends no request. The error lists every mistake.
+// Check reads the configuration and connects the forges as New does, but opens no queue and sends no request. The error
+// lists every mistake.
 func Check(o Options) (*config.Config, error) {
 	c, err := o.Load()
 	if err != nil {
@@ -54,7 +55,8 @@ func (s *Service) apply(c *config.Config) error {
 		}
 		next.signer = &serialSigner{signer: signer}
 	}
-	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log, Observe: s.metrics.webhook})
+	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log,
+		Observe: s.metrics.webhook})
 	if err = errors.Join(append(problems, err)...); err != nil {
 		return err
 	}

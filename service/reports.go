@@ -22,7 +22,8 @@ func newReports(s *Service) bot.Reports {
 	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/"), s.initial.Pages.Auth.Forge.Name}
 }
 
-// shareReports has the replicas of the service share reports, unless the configuration keeps content out of the NATS cluster.
+// shareReports has the replicas of the service share reports, unless the configuration keeps content out of the NATS
+// cluster.
 func shareReports(s *Service) {
 	if share := s.initial.Queue.Reports; s.reviews != nil && (share == nil || *share) {
 		s.reviews.Share(queue.NewReports(s.queue))
@@ -43,7 +44,8 @@ func followReports(ctx context.Context, s *Service) error {
 type reportKeeper struct {
 	*reviews.Store
 	address string // of the pages; "" if people elsewhere cannot open them
-	forge   string // where people sign in, who see only its repositories; "" if people see the repositories of all forges
+	// where people sign in, who see only its repositories; "" if people see the repositories of all forges
+	forge string
 }
 
 // Keep implements bot.Reports.

@@ -24,12 +24,15 @@ func TestReportAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := reportKeeper{store, "https://sluice.example.com", "hub"}
-		got, err := k.Keep("hub:acme/fleet", "hub:acme/fleet", &forge.MergeRequest{Number: 7, State: forge.Open}, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}})
+		got, err := k.Keep("hub:acme/fleet", "hub:acme/fleet", &forge.MergeRequest{Number: 7, State: forge.Open},
+			&report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}})
 		if err != nil || got != want {
 			t.Errorf("a limit of %d bytes: address %q, %v", limit, got, err)
 		}
 		k.forge = "lab"
-		if got, err := k.Keep("hub:acme/fleet", "hub:acme/fleet", &forge.MergeRequest{Number: 8, State: forge.Open}, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}); err != nil || got != "" {
+		if got, err := k.Keep("hub:acme/fleet", "hub:acme/fleet", &forge.MergeRequest{Number: 8, State: forge.Open},
+			&report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}); err != nil ||
+			got != "" {
 			t.Errorf("the address of a page that nobody of another forge may open: %q, %v", got, err)
 		}
 	}

@@ -92,7 +92,8 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	clock := o.Runtime.Clock
-	s := &Service{o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock), listings: newListings(o.Log, clock)}
+	s := &Service{o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock),
+		listings: newListings(o.Log, clock)}
 	s.sweeps = newSweepTimes(c.Sweep, clock)
 	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
 		o.Runtime.Fingerprint = []byte(rand.Text())
@@ -101,7 +102,10 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if o.Runtime.Guard, err = fetch.NewGuard(c.Network.Allow...); err != nil {
 		return nil, fmt.Errorf("network.allow: %w", err)
 	}
-	o.Runtime.Crashed = func(err error) { s.log.Warn("the process of a review ended; the review runs again", "error", err) }
+	o.Runtime.Crashed = func(err error) {
+		s.log.Warn("the process of a review ended; the review runs again", "error",
+			err)
+	}
 	if s.jobs == 0 {
 		s.jobs = runtime.GOMAXPROCS(0)
 	}
@@ -113,7 +117,8 @@ func New(ctx context.Context, o Options) (*Service, error) {
 		return nil, fmt.Errorf("data: %w", err)
 	}
 	if c.Pages.Listen != "" {
-		if s.reviews, err = reviews.Open(filepath.Join(c.Data, "reports"), reviews.Limits{Bytes: int64(c.Pages.Reports)}, clock); err != nil {
+		if s.reviews, err = reviews.Open(filepath.Join(c.Data, "reports"),
+			reviews.Limits{Bytes: int64(c.Pages.Reports)}, clock); err != nil {
 			return nil, err
 		}
 	}
@@ -133,7 +138,8 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 		host = "" // the queue has a default name
 	}
 	s.queue, err = queue.Open(ctx, queue.Config{
-		URL: c.Queue.URL, Dir: filepath.Join(c.Data, "queue"), Replicas: c.Queue.Replicas, Credentials: c.Queue.Credentials, Name: host, Clock: s.clock,
+		URL: c.Queue.URL, Dir: filepath.Join(c.Data, "queue"), Replicas: c.Queue.Replicas,
+		Credentials: c.Queue.Credentials, Name: host, Clock: s.clock,
 		Log: s.log, Reviews: c.Reviews, Grace: c.Drain, Backoff: s.o.Retry, OnPark: s.parked,
 	})
 	if err != nil {
@@ -147,12 +153,14 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 	s.mirrors = mirrors.New(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
 	s.sessions = repository.Config{
 		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: s.jobs, Mirrors: s.mirrors,
-		Verdicts: review.NewCache(), Authors: promotions.NewAuthors(), Protections: repository.NewProtections(), Outputs: new(repository.Outputs), Statuses: new(repository.Statuses),
+		Verdicts: review.NewCache(), Authors: promotions.NewAuthors(), Protections: repository.NewProtections(),
+		Outputs: new(repository.Outputs), Statuses: new(repository.Statuses),
 		Checked: lru.New[hydrate.EnvironmentResult](4096), Candidates: promote.NewCandidates(),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.sessions(),
 	}
 	shared := bot.Config{}
-	if c.Queue.URL != "" { // other replicas may review merge requests of the same head, and write comments on the same merge request
+	// other replicas may review merge requests of the same head, and write comments on the same merge request
+	if c.Queue.URL != "" {
 		shared.Verdicts, shared.Claims = queue.NewVerdicts(s.queue), queue.NewClaims(s.queue)
 		shareReports(s)
 	}
@@ -160,14 +168,16 @@ func (s *Service) wire(c *config.Config, r session.Runtime) {
 		Verdicts: shared.Verdicts, Claims: shared.Claims, Outcomes: queue.NewOutcomes(s.queue),
 		Forges: s.forge, Open: s.open, Settings: s.settings,
 		PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) },
-		Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log,
+		Observe: s.metrics.task,
 	})
 }
 
 // isolate starts the workers and logs their confinement.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
-	if s.isolation, err = newIsolation(ctx, isolationOptions{command, c.Isolation, s.jobs, c.Workers, c.Reviews, s.log}); err != nil {
+	if s.isolation, err = newIsolation(ctx, isolationOptions{command, c.Isolation, s.jobs, c.Workers, c.Reviews,
+		s.log}); err != nil {
 		return err
 	}
 	if missing, text := s.isolation.state(); missing > 0 {

@@ -42,12 +42,14 @@ func (s *Service) do(ctx context.Context, h hint.Hint) error {
 		if damaged(err) {
 			s.mirrors.Discard(h.Place) // the next task clones it again
 		}
-		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error", err)
+		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error",
+			err)
 	}
 	return err
 }
 
-// damaged reports whether an error may come from a damaged clone: a local file is corrupt, or an object that the remote has is missing.
+// damaged reports whether an error may come from a damaged clone: a local file is corrupt, or an object that the remote
+// has is missing.
 func damaged(err error) bool {
 	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
 		return false
@@ -58,11 +60,13 @@ func damaged(err error) bool {
 // parked reports a hint that failed too often. If it has a merge request, the report appears there.
 func (s *Service) parked(h hint.Hint, why error) {
 	incident := newIncident()
-	s.log.Error("a task failed too often and is parked", "incident", incident, "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
+	s.log.Error("a task failed too often and is parked", "incident", incident, "repository", h.Place, "kind", h.Kind,
+		"number", h.Number, "error", why)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.bot.Parked(ctx, h, incident, why); err != nil {
-		s.log.Warn("cannot report a parked task on its merge request", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", err)
+		s.log.Warn("cannot report a parked task on its merge request", "repository", h.Place, "kind", h.Kind, "number",
+			h.Number, "error", err)
 	}
 }
 
@@ -159,9 +163,9 @@ func (k sink) Note(ctx context.Context, id string) error {
 	return err
 }
 
-// interrupt makes room for a comment whose author has the right to what it asks for: it interrupts the running review that the comment
-// cancels, or the hydration of its repository for a command that stops a rollout. A freeze or a halt also goes before other commands. It does
-// not delay the answer to the webhook.
+// interrupt makes room for a comment whose author has the right to what it asks for: it interrupts the running review
+// that the comment cancels, or the hydration of its repository for a command that stops a rollout. A freeze or a halt
+// also goes before other commands. It does not delay the answer to the webhook.
 func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 	const limit = 30 * time.Second
 	s.background.Go(func() {
@@ -175,7 +179,8 @@ func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 			err = queue.Prefer(s.queue, h, urgency.First)
 		}
 		if err != nil {
-			s.log.Warn("cannot let an urgent comment go first", "repository", h.Place.String(), "number", h.Number, "error", err)
+			s.log.Warn("cannot let an urgent comment go first", "repository", h.Place.String(), "number", h.Number,
+				"error", err)
 		}
 	})
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// TestAudit: the history says of each decision who took it, what it was, and why: approvals, freezes, halts, promotions that skip gates,
-// rollbacks, exceptions of the policy, commits that were not merged. An app's page says how long its changes take to each environment.
+// TestAudit: the history says of each decision who took it, what it was, and why: approvals, freezes, halts, promotions
+// that skip gates, rollbacks, exceptions of the policy, commits that were not merged. An app's page says how long its
+// changes take to each environment.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -26,7 +27,8 @@ func TestAudit(t *testing.T) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
 		for range 6 { // carries out what it decides
-			list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: commands, CommandPrefix: "sluice"})
+			list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: commands,
+				CommandPrefix: "sluice"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,41 +43,53 @@ func TestAudit(t *testing.T) {
 	order := func(environment string, kind rollout.EventKind, by, reason string, change func(*promote.Command)) {
 		t.Helper()
 		now = now.Add(time.Hour)
-		c := promote.Command{Event: rollout.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now}, Environment: environment, CLI: true, Verb: string(kind)}
+		c := promote.Command{Event: rollout.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now},
+			Environment: environment, CLI: true, Verb: string(kind)}
 		if change != nil {
 			change(&c)
 		}
 		look(environment, reason, c)
 	}
 	order("staging", rollout.EventPromote, "bob", "the shop is down", func(c *promote.Command) { c.Now = true })
-	order("staging", rollout.EventRollback, "dan", "the prices are wrong", func(c *promote.Command) { c.Revision = d.repo.Git("rev-parse", "env/staging~1") })
-	order("prod", rollout.EventFreeze, "ada", "the fair", func(c *promote.Command) { c.Until = now.Add(20 * time.Hour) })
+	order("staging", rollout.EventRollback, "dan", "the prices are wrong",
+		func(c *promote.Command) { c.Revision = d.repo.Git("rev-parse", "env/staging~1") })
+	order("prod", rollout.EventFreeze, "ada", "the fair",
+		func(c *promote.Command) { c.Until = now.Add(20 * time.Hour) })
 	order("prod", rollout.EventUnfreeze, "ada", "the fair is over", nil)
 	order("prod", rollout.EventHalt, "eve", "errors", nil)
 	order("prod", rollout.EventResume, "eve", "fixed", nil)
-	exception := d.repo.Git("commit-tree", "env/dev^{tree}", "-p", "env/dev", "-m", "Restart the shop\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Policy-Exception: latest-tag: the fix is late")
-	unmerged := d.repo.Git("commit-tree", "env/dev~1^{tree}", "-p", exception, "-m", "Try a fix\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Unmerged: "+d.tip.Hash.String())
+	exception := d.repo.Git("commit-tree", "env/dev^{tree}", "-p", "env/dev", "-m",
+		"Restart the shop\n\nSluice-Source: "+d.tip.Hash.String()+
+			"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Policy-Exception: latest-tag: the fix is late")
+	unmerged := d.repo.Git("commit-tree", "env/dev~1^{tree}", "-p", exception, "-m", "Try a fix\n\nSluice-Source: "+
+		d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Unmerged: "+d.tip.Hash.String())
 	d.repo.Git("update-ref", "refs/heads/env/dev", unmerged)
 	f := d.read(t)
 	got := text(pagesOf(t, f)["history.html"])
 	for _, want := range []string{
-		"override Promote", "skipped its gates: the shop is down", "bob", "rollback: the prices are wrong", "dan", "freeze until", "reason: the fair", "unfreeze", "reason: the fair is over",
-		"halt; reason: errors eve", "resume; reason: fixed eve", "policy exception: latest-tag: the fix is late", "override Try a fix not merged; the trunk was at " + d.tip.Hash.String(),
+		"override Promote", "skipped its gates: the shop is down", "bob", "rollback: the prices are wrong", "dan",
+		"freeze until", "reason: the fair", "unfreeze", "reason: the fair is over",
+		"halt; reason: errors eve", "resume; reason: fixed eve", "policy exception: latest-tag: the fix is late",
+		"override Try a fix not merged; the trunk was at " + d.tip.Hash.String(),
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the history lacks %q: %s", want, got)
 		}
 	}
-	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 || staging.Lead < 3*time.Hour {
+	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 ||
+		staging.Lead < 3*time.Hour {
 		t.Errorf("lead time of dev %d × %s, of staging %d × %s", dev.LeadOf, dev.Lead, staging.LeadOf, staging.Lead)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits How old the oldest change was when it reached the environment") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app,
+		"Age of promoted commits How old the oldest change was when it reached the environment") ||
+		!strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
 		t.Errorf("the app: %s", app)
 	}
 }
 
-// TestAgeOfPartialPromotions: the figures of a promotion of one app measure the commits that it brings to that app, and not the commit of the
-// other apps of the environment. A promotion whose source commit is newer than it is counted, not hidden.
+// TestAgeOfPartialPromotions: the figures of a promotion of one app measure the commits that it brings to that app, and
+// not the commit of the other apps of the environment. A promotion whose source commit is newer than it is counted, not
+// hidden.
 func TestAgeOfPartialPromotions(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -95,8 +109,11 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	order := func(now time.Time) {
 		t.Helper()
 		d.h = d.repo.Hydrator(2)
-		c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
-		list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c}, CommandPrefix: "sluice"})
+		c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now",
+			ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true,
+			Verb: "promote"}
+		list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now,
+			Commands: []promote.Command{c}, CommandPrefix: "sluice"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,10 +127,13 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	order(now)
 	f := d.read(t)
 	staging := f.Environments[1]
-	if age := now.Sub(first); staging.Figures.LeadOf != 2 || staging.Figures.Lead != age { // the commits that the app lacked
-		t.Errorf("staging: %d × %s, expected %s; the source is %s", staging.Figures.LeadOf, staging.Figures.Lead, age, staging.Source)
+	// the commits that the app lacked
+	if age := now.Sub(first); staging.Figures.LeadOf != 2 || staging.Figures.Lead != age {
+		t.Errorf("staging: %d × %s, expected %s; the source is %s", staging.Figures.LeadOf, staging.Figures.Lead, age,
+			staging.Source)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 2 hours (1 promotion) "+d.tip.Hash.String()[:10]+" 2 hours") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 2 hours (1 promotion) "+
+		d.tip.Hash.String()[:10]+" 2 hours") {
 		t.Errorf("the app: %s", app)
 	}
 	change(8, now.Add(300*time.Hour))
@@ -122,13 +142,14 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	if s := f.Environments[1].Figures; s.LeadOf != 2 || s.LeadLacks != 1 {
 		t.Errorf("staging: %d ages, %d unknown", s.LeadOf, s.LeadLacks)
 	}
-	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion and 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "4 days (without 1 promotion of unknown age)") {
+	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion and 1 of unknown age)") ||
+		!strings.Contains(text(all["history.html"]), "4 days (without 1 promotion of unknown age)") {
 		t.Error(text(all["apps/shop.html"]), text(all["history.html"]))
 	}
 }
 
-// TestAgeOfBatch: a promotion brings several commits. The figures of the environment count each of them, and the page of an app the oldest of
-// those that can change it.
+// TestAgeOfBatch: a promotion brings several commits. The figures of the environment count each of them, and the page
+// of an app the oldest of those that can change it.
 func TestAgeOfBatch(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -152,8 +173,10 @@ func TestAgeOfBatch(t *testing.T) {
 	f := d.read(t)
 	now := first.Add(44 * time.Hour)
 	d.h = d.repo.Hydrator(2)
-	c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: "1", At: now, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
-	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c}, CommandPrefix: "sluice"}); err != nil {
+	c := promote.Command{Event: rollout.Event{Kind: rollout.EventPromote, By: "bob", Reason: "now", ID: "1", At: now,
+		Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{c},
+		CommandPrefix: "sluice"}); err != nil {
 		t.Fatal(err)
 	}
 	earlier := f.Touched
@@ -165,7 +188,8 @@ func TestAgeOfBatch(t *testing.T) {
 	if s := staging.Figures; s.LeadOf != 5 || s.LeadLacks != 0 || s.Lead != 24*time.Hour { // 44, 34, 24, 14 and 4 hours
 		t.Errorf("staging: %d ages with the median %s, %d unknown", s.LeadOf, s.Lead, s.LeadLacks)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 24 hours (1 promotion) "+shop[:10]+" 24 hours") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 24 hours (1 promotion) "+shop[:10]+
+		" 24 hours") {
 		t.Errorf("the app: %s", app)
 	}
 }

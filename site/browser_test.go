@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// TestPagesInChromium opens every kind of page in Chromium: light and dark, three widths, axe, the keyboard alone, without a
-// script, hostile names. Errors of a page, among them violations of its content security policy, fail it. Pages and
-// screenshots stay in SLUICE_PAGES if that is set.
+// TestPagesInChromium opens every kind of page in Chromium: light and dark, three widths, axe, the keyboard alone,
+// without a script, hostile names. Errors of a page, among them violations of its content security policy, fail it.
+// Pages and screenshots stay in SLUICE_PAGES if that is set.
 func TestPagesInChromium(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -46,31 +46,38 @@ func TestPagesInChromium(t *testing.T) {
 		Errors, Requests, Axe, Wide []string
 		Pages                       int
 		Facts                       struct {
-			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked, Stamps, Freeze string
-			Sheet, Copied, Restored, NoscriptTools                                                                 bool
-			Hostile, Tabs, Pairs                                                                                   int
+			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked, Stamps,
+			Freeze string
+			Sheet, Copied, Restored, NoscriptTools bool
+			Hostile, Tabs, Pairs                   int
 		}
 	}
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe, "wider than its window": got.Wide} {
+	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe,
+		"wider than its window": got.Wide} {
 		for _, s := range list {
 			t.Errorf("%s: the state is %s", what, s)
 		}
 	}
 	f := got.Facts
 	for what, pair := range map[string][2]string{
-		"filter in the address": {f.Query, "?q=shop"}, "rows": {f.Rows, "shop"}, "theme": {f.Theme, "light"}, "fourth entry": {f.Fourth, "baseline"}, "opened": {f.Opened, "baseline"},
+		"filter in the address": {f.Query, "?q=shop"}, "rows": {f.Rows, "shop"}, "theme": {f.Theme, "light"},
+		"fourth entry": {f.Fourth, "baseline"}, "opened": {f.Opened, "baseline"},
 		"went": {f.Went, "Promotions"}, "kept theme": {f.Kept, "light"}, "local time": {f.Time, "2 Jan 2024, 12:04"},
-		"times in texts that stay in UTC": {f.Stamps, ""}, "the end of the freeze": {found(f.Freeze, "4 Jan 2024, 09:04"), "4 Jan 2024, 09:04"},
-		"the same state twice": {f.Same, "Choose two different states."}, "compared": {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"}, "without a script": {f.Linked, f.Compared},
+		"times in texts that stay in UTC": {f.Stamps, ""}, "the end of the freeze": {found(f.Freeze,
+			"4 Jan 2024, 09:04"), "4 Jan 2024, 09:04"},
+		"the same state twice": {f.Same, "Choose two different states."},
+		"compared":             {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"},
+		"without a script":     {f.Linked, f.Compared},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: the pair is %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Pairs != 6 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
+	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Pairs != 6 ||
+		f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
 		f.Noscript = ""
 		t.Errorf("%d pages, %+v", got.Pages, f)
 	}
@@ -89,20 +96,28 @@ func busy(t *testing.T) *site.Fleet {
 	r := &prod.Status.Decision.Record
 	r.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
 	r.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "the greeting confuses people", Since: at}}
-	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
-	prod.Status.Decision.Gates = []rollout.Gate{{Name: "health", State: rollout.Red, Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: rollout.Green}, {Name: "approvals", State: rollout.Waiting, Reason: "1 of 2", Since: at}, {Name: "check/slo", State: rollout.Unknown, Reason: "Prometheus does not answer"}}
+	r.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan",
+		Reason: "the greeting confuses people", Since: at}}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at,
+		Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Gates = []rollout.Gate{{Name: "health", State: rollout.Red,
+		Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: rollout.Green},
+		{Name: "approvals", State: rollout.Waiting, Reason: "1 of 2", Since: at},
+		{Name: "check/slo", State: rollout.Unknown, Reason: "Prometheus does not answer"}}
 	for i, c := range prod.Clusters {
 		posted := "success"
 		if i > 0 {
 			posted = "failure"
 		}
-		c.Health = &site.Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Green, Reason: "kustomization/shop/1 is " + posted, Apps: map[string]rollout.State{"shop": rollout.Green}}, Posted: []rollout.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
+		c.Health = &site.Health{ClusterHealth: rollout.ClusterHealth{State: rollout.Green,
+			Reason: "kustomization/shop/1 is " + posted, Apps: map[string]rollout.State{"shop": rollout.Green}},
+			Posted: []rollout.Status{{Name: "kustomization/shop/1", State: posted}}, Read: at}
 		if i > 0 {
 			c.Health.State, c.Health.Apps["shop"] = rollout.Red, rollout.Red
 		}
 	}
-	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"}, {Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}
+	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"},
+		{Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}
 	prod.Open, prod.OpenWhy, prod.OpenNext = false, "outside of every window", f.Made.Add(20*time.Hour)
 	return f
 }

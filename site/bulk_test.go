@@ -80,8 +80,8 @@ func gatedFleet(t *testing.T, clusters int) (*hydrate.Hydrator, gitstore.Commit)
 	return h, trunk
 }
 
-// TestHealthOfManyClusters: where one request reads the statuses of a hundred commits, a cycle over 5,000 clusters takes 50 requests and five
-// minutes, with at most ten requests in a minute.
+// TestHealthOfManyClusters: where one request reads the statuses of a hundred commits, a cycle over 5,000 clusters
+// takes 50 requests and five minutes, with at most ten requests in a minute.
 func TestHealthOfManyClusters(t *testing.T) {
 	t.Parallel()
 	clusters := 5000
@@ -125,7 +125,8 @@ const bulkClusters = 250
 func newBulkLooks(t *testing.T) *bulkLooks {
 	t.Helper()
 	h, trunk := gatedFleet(t, bulkClusters)
-	b := &bulkLooks{t: t, from: &bulkPoster{answered: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads, site.BulkReads), now: time.Unix(1_800_000_000, 0)}
+	b := &bulkLooks{t: t, from: &bulkPoster{answered: map[string]bool{}},
+		cache: site.NewStatuses(site.StatusReads, site.BulkReads), now: time.Unix(1_800_000_000, 0)}
 	b.look = func() (string, int, error) {
 		b.now = b.now.Add(time.Minute)
 		err := b.cache.Refresh(t.Context(), h, trunk.Tree, b.from, b.now)
@@ -137,18 +138,20 @@ func newBulkLooks(t *testing.T) *bulkLooks {
 	return b
 }
 
-// want looks, and compares the sizes of the requests for many commits, the number of requests for one, and the number of commits above the
-// limit.
+// want looks, and compares the sizes of the requests for many commits, the number of requests for one, and the number
+// of commits above the limit.
 func (b *bulkLooks) want(what, sizes string, alone, over int) {
 	b.t.Helper()
 	gotSizes, gotAlone, err := b.look()
 	if err != nil || gotSizes != sizes || gotAlone != alone || b.cache.Over() != over {
-		b.t.Errorf("%s: requests for %s commits, %d for one, %d above the limit, %v; want %s, %d, %d", what, gotSizes, gotAlone, b.cache.Over(), err, sizes, alone, over)
+		b.t.Errorf("%s: requests for %s commits, %d for one, %d above the limit, %v; want %s, %d, %d", what, gotSizes,
+			gotAlone, b.cache.Over(), err, sizes, alone, over)
 	}
 }
 
-// TestHealthByLimits: commits that a request for many lacks are read alone, within the limit of such requests. If the forge refuses it, every
-// commit is read alone, and the request is tried again later. A rate limit that runs low stretches both.
+// TestHealthByLimits: commits that a request for many lacks are read alone, within the limit of such requests. If the
+// forge refuses it, every commit is read alone, and the request is tried again later. A rate limit that runs low
+// stretches both.
 func TestHealthByLimits(t *testing.T) {
 	t.Parallel()
 	b := newBulkLooks(t)
@@ -161,7 +164,8 @@ func TestHealthByLimits(t *testing.T) {
 	b.from.lacks, b.from.stretch = nil, 16
 	b.want("a rate limit that runs low", "[62]", 0, bulkClusters-62)
 	b.from.stretch, b.from.err = 1, errors.ErrUnsupported
-	if _, alone, err := b.look(); err != nil || alone != site.StatusReads || b.cache.Over() != bulkClusters-site.StatusReads {
+	if _, alone, err := b.look(); err != nil || alone != site.StatusReads ||
+		b.cache.Over() != bulkClusters-site.StatusReads {
 		t.Errorf("refused: %d alone, %v", alone, err)
 	}
 	b.want("after a refusal", "[]", site.StatusReads, bulkClusters-site.StatusReads)

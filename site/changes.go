@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// Change is the difference between two states of an environment, or what its next promotion would do to it. It has a page of its own:
-// the report, as of a merge request.
+// Change is the difference between two states of an environment, or what its next promotion would do to it. It has a
+// page of its own: the report, as of a merge request.
 type Change struct {
 	Environment string
 	Before      string // commits of the branch; Before is "" if After is its first one
@@ -77,8 +77,8 @@ func (f *Fleet) change(path string) (Change, bool) {
 	return Change{}, false
 }
 
-// Between is the difference between two commits of the environment branch that the history lists. before may also be the commit before
-// the oldest of them, or "" if that is the first commit of the branch.
+// Between is the difference between two commits of the environment branch that the history lists. before may also be
+// the commit before the oldest of them, or "" if that is the first commit of the branch.
 func (e *Environment) Between(before, after string) (Change, bool) {
 	out := Change{Environment: e.Name, Before: before, After: after}
 	from, to := before == "", false
@@ -116,7 +116,8 @@ func (e *Environment) changeOf(h *Event) (Change, bool) {
 }
 
 // Report makes the report of a change. It reads the branches and renders nothing.
-func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, version string, key []byte) (*report.Review, error) {
+func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, version string,
+	key []byte) (*report.Review, error) {
 	if c.made != nil {
 		return c.made, nil
 	}
@@ -126,9 +127,11 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 	}
 	out := &report.Review{
 		Fleet: f.Name, Base: c.Before, Head: c.After, Version: version,
-		Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After), Back: back("History of ", "history.html", c.Environment)},
+		Links: report.Links{Command: "git diff " + strings.TrimSpace(c.Before+" "+c.After),
+			Back: back("History of ", "history.html", c.Environment)},
 	}
-	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: c.Environment, Before: c.trees[0], After: c.trees[1], Key: key})
+	changes, notes, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: c.Environment,
+		Before: c.trees[0], After: c.trees[1], Key: key})
 	switch {
 	case errors.Is(err, compare.ErrTooMany):
 		out.Errors, out.Verdict = []string{err.Error()}, report.VerdictError
@@ -146,11 +149,13 @@ func (c Change) Reads(ctx context.Context, h *hydrate.Hydrator, r *compare.Reads
 	return r.Digest(ctx, h.Store, c.Environment, c.trees[0], c.trees[1])
 }
 
-// Differ compares two trees of an environment branch, for the plan of a promotion. It returns nil if more pairs of renderings differ than
-// a limit.
+// Differ compares two trees of an environment branch, for the plan of a promotion. It returns nil if more pairs of
+// renderings differ than a limit.
 func Differ(h *hydrate.Hydrator, key []byte, most int) promote.Differ {
-	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet, error) {
-		changes, _, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: environment, Before: before, After: after, Key: key, Most: most})
+	return func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet,
+		error) {
+		changes, _, err := compare.States(ctx, h, compare.StatesRequest{Fleet: f, Environment: environment,
+			Before: before, After: after, Key: key, Most: most})
 		if errors.Is(err, compare.ErrTooMany) {
 			return nil, nil //nolint:nilnil // documented
 		}
@@ -171,8 +176,8 @@ func judged(r *report.Review, changes *diff.ChangeSet) {
 	}
 }
 
-// nextReport returns the report of the next promotion of an environment; nil if there is none, or it is too large to be read
-// with each look at the fleet.
+// nextReport returns the report of the next promotion of an environment; nil if there is none, or it is too large to be
+// read with each look at the fleet.
 func (b *reader) nextReport(e *Environment) *report.Review {
 	if e.Status == nil || e.Status.Plan == nil || e.Status.Plan.Changes == nil || e.Status.Decision.Proposal == nil {
 		return nil
@@ -180,7 +185,8 @@ func (b *reader) nextReport(e *Environment) *report.Review {
 	to := e.Status.Decision.Proposal.Source.Commit
 	out := &report.Review{
 		Fleet: b.fleet.Name, Base: e.Source.Commit, Head: to, Against: e.Branch, Version: b.request.Version,
-		Links: report.Links{Command: "sluice promote " + e.Name + " --dry-run", Back: back("Promotions of ", "promotions.html", e.Name)},
+		Links: report.Links{Command: "sluice promote " + e.Name + " --dry-run",
+			Back: back("Promotions of ", "promotions.html", e.Name)},
 	}
 	judged(out, e.Status.Plan.Changes)
 	return out
@@ -200,7 +206,8 @@ func statesOf(e *Environment) []Event {
 	return slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" })
 }
 
-// comparedStates lists the states of an environment of which any two have a report, newest first; nil if there are fewer than two.
+// comparedStates lists the states of an environment of which any two have a report, newest first; nil if there are
+// fewer than two.
 func (p *Pages) comparedStates(e *Environment) []Event {
 	list := statesOf(e)
 	if !p.live {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// TestChanges: each state of an environment and its next promotion have the report of a merge request, any two states can be compared,
-// and nothing else can.
+// TestChanges: each state of an environment and its next promotion have the report of a merge request, any two states
+// can be compared, and nothing else can.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -27,9 +27,12 @@ func TestChanges(t *testing.T) {
 	}
 	newest, first := dev.History[0].Commit, dev.History[1].Commit
 	for path, want := range map[string]string{
-		"changes/dev/" + first + ".." + newest + ".html": "", "changes/dev/" + newest + ".." + first + ".html": "", "changes/dev/first.." + first + ".html": "Deployment",
-		"changes/prod/" + first + ".." + newest + ".html": "none", "changes/dev/next.html": "none", "changes/dev/" + first + ".." + d.tip.Hash.String() + ".html": "none",
-		"changes/dev/first..": "none", "changes/../dev/next.html": "none", "changes/dev/" + first + ".html": "none", "changes/dev/...html": "none",
+		"changes/dev/" + first + ".." + newest + ".html": "", "changes/dev/" + newest + ".." + first + ".html": "",
+		"changes/dev/first.." + first + ".html":           "Deployment",
+		"changes/prod/" + first + ".." + newest + ".html": "none", "changes/dev/next.html": "none",
+		"changes/dev/" + first + ".." + d.tip.Hash.String() + ".html": "none",
+		"changes/dev/first..": "none", "changes/../dev/next.html": "none", "changes/dev/" + first + ".html": "none",
+		"changes/dev/...html": "none",
 	} {
 		c, ok := f.Change(path)
 		if ok != (want != "none") {
@@ -51,13 +54,15 @@ func TestChanges(t *testing.T) {
 				kinds = append(kinds, o.Title())
 			}
 		}
-		if !strings.Contains(strings.Join(kinds, " "), want) || r.Verdict != "" && r.Verdict != report.VerdictCaution || r.Fleet != "harbour" {
+		if !strings.Contains(strings.Join(kinds, " "), want) || r.Verdict != "" && r.Verdict != report.VerdictCaution ||
+			r.Fleet != "harbour" {
 			t.Errorf("%s: the verdict is %s, the kinds are %q", path, r.Verdict, kinds)
 		}
 	}
 }
 
-// TestNextPromotion: the page of promotions links to what the next promotion would do, which agrees with the numbers of the plan.
+// TestNextPromotion: the page of promotions links to what the next promotion would do, which agrees with the numbers of
+// the plan.
 func TestNextPromotion(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -71,11 +76,13 @@ func TestNextPromotion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(72 * time.Hour)
-	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true, Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true,
+		Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test", Key: []byte("k")})
+	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test",
+		Key: []byte("k")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +126,8 @@ func TestNextPromotion(t *testing.T) {
 	remadeForTheRegistry(t, d, dir)
 }
 
-// remadeForTheRegistry writes reports before and after changes of the trunk's registry: only one that a report reads has it made again.
+// remadeForTheRegistry writes reports before and after changes of the trunk's registry: only one that a report reads
+// has it made again.
 func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 	t.Helper()
 	var made []string
@@ -130,10 +138,11 @@ func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 			t.Fatal(err)
 		}
 		made = nil
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: "third", Key: []byte("k"), Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
-			made = append(made, c.Environment)
-			return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
-		}}); err != nil {
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: "third", Key: []byte("k"),
+			Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
+				made = append(made, c.Environment)
+				return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		return len(made)
@@ -172,22 +181,24 @@ func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 	}
 	_, digest, _ := strings.Cut(string(data), "\n<!-- made with ")
 	if len(digest) != len("01234567 -->\n") {
-		t.Errorf("the published digest %q is longer than a fingerprint, and lets people test guesses of the key", digest)
+		t.Errorf("the published digest %q is longer than a fingerprint, and lets people test guesses of the key",
+			digest)
 	}
 }
 
-// writtenOnce writes the reports of changes into a folder: a later run makes only the report of the next promotion, and removes those that
-// no page links to.
+// writtenOnce writes the reports of changes into a folder: a later run makes only the report of the next promotion, and
+// removes those that no page links to.
 func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	t.Helper()
 	made := 0
 	write := func(version string) int {
 		t.Helper()
 		made = 0
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: version, Key: []byte("k"), Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
-			made++
-			return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
-		}}); err != nil {
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: version, Key: []byte("k"),
+			Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
+				made++
+				return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		return made
@@ -198,7 +209,8 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 		t.Fatal(err)
 	}
 	if again := write("test"); all < 3 || again != 1 {
-		t.Errorf("%d reports are made, and %d by the second run, which needs only that of the next promotion", all, again)
+		t.Errorf("%d reports are made, and %d by the second run, which needs only that of the next promotion", all,
+			again)
 	}
 	if _, err := os.Stat(old); err == nil {
 		t.Error("a report that no page links to stays")
@@ -213,8 +225,10 @@ func fourStates(t *testing.T) (*demo, []string) {
 	t.Helper()
 	d := newDemo(t)
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
-	d.repo.Write("workspaces/team.yaml", base+"Workspace\nmetadata: {name: team}\nspec: {clusters: {}, namespaces: [team]}\n")
-	d.repo.Write("workspaces/team/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
+	d.repo.Write("workspaces/team.yaml", base+
+		"Workspace\nmetadata: {name: team}\nspec: {clusters: {}, namespaces: [team]}\n")
+	d.repo.Write("workspaces/team/apps/web/app.yaml", base+
+		"App\nmetadata: {name: web}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
 	d.repo.Write("workspaces/team/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-the-team}\n")
 	for _, currency := range []string{"MXN", "USD"} {
 		d.repo.Write("apps/shop/layers/environment/dev/values.yaml", "config: {currency: "+currency+"}\n")
@@ -279,7 +293,8 @@ func offers(t *testing.T, dir string, states []string) (pairs, options int) {
 			}
 			pairs++
 			text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
-			if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") || !strings.Contains(string(text), `src="../report.js"`) {
+			if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") ||
+				!strings.Contains(string(text), `src="../report.js"`) {
 				t.Errorf("%s: the error is %v", path, err)
 			}
 		}
@@ -289,8 +304,8 @@ func offers(t *testing.T, dir string, states []string) (pairs, options int) {
 	return pairs, strings.Count(dev, "<option")
 }
 
-// TestAnyTwoStates: static pages compare any two of the newest states of an environment. A limit reduces the number of these states, and a
-// later run continues.
+// TestAnyTwoStates: static pages compare any two of the newest states of an environment. A limit reduces the number of
+// these states, and a later run continues.
 func TestAnyTwoStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -309,7 +324,8 @@ func TestAnyTwoStates(t *testing.T) {
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "changes", "dev", states[2]+".."+states[0]+".html"))
-	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") || !strings.Contains(string(data), "of-the-team") {
+	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") ||
+		!strings.Contains(string(data), "of-the-team") {
 		t.Errorf("the report skips the state between: %v", err)
 	}
 	if !strings.Contains(string(data), "Policy not evaluated") {
@@ -322,7 +338,8 @@ func TestAnyTwoStates(t *testing.T) {
 		t.Errorf("a later run makes %d reports again", made)
 	}
 	dir = t.TempDir()
-	for run, want := range []int{3, 3, 6} { // four states have three comparisons that are no neighbours: one in the first run, two more later
+	// four states have three comparisons that are no neighbours: one in the first run, two more later
+	for run, want := range []int{3, 3, 6} {
 		d.writeSite(t, dir, site.Options{Reports: 1, Compare: 4}, site.Reports{MaxTargets: 1})
 		if pairs, _ := offered(); pairs != want {
 			t.Errorf("run %d compares %d pairs, want %d", run+1, pairs, want)
@@ -339,7 +356,8 @@ func TestAnyTwoStates(t *testing.T) {
 	}
 }
 
-// TestCommandsAreNoDeployments: a command that changed the record alone is listed with its verb, and counts in no figure.
+// TestCommandsAreNoDeployments: a command that changed the record alone is listed with its verb, and counts in no
+// figure.
 func TestCommandsAreNoDeployments(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
@@ -347,13 +365,16 @@ func TestCommandsAreNoDeployments(t *testing.T) {
 	d.h = d.repo.Hydrator(2)
 	now := d.tip.Committer.When.Add(time.Hour)
 	freeze := promote.Command{
-		Event: rollout.Event{Kind: rollout.EventFreeze, By: "ada", Reason: "the fair", At: now, Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
+		Event: rollout.Event{Kind: rollout.EventFreeze, By: "ada", Reason: "the fair", At: now,
+			Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
 	}
-	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, Commands: []promote.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
+	if _, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now,
+		Commands: []promote.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
 		t.Fatal(err)
 	}
 	prod := d.read(t).Environments[2]
-	if len(prod.History) != len(before.History)+1 || prod.History[0].Kind != "freeze" || prod.History[0].By != "ada" || prod.History[0].Commit != "" || len(prod.History[0].Apps) > 0 {
+	if len(prod.History) != len(before.History)+1 || prod.History[0].Kind != "freeze" || prod.History[0].By != "ada" ||
+		prod.History[0].Commit != "" || len(prod.History[0].Apps) > 0 {
 		t.Errorf("history %+v", prod.History)
 	}
 	if prod.Figures.Deployed != before.Figures.Deployed {

@@ -23,11 +23,12 @@ type Health struct {
 	Read   time.Time        // when; zero if they have not been read yet
 }
 
-// Synced reports whether a status of the tip matches a pattern of a health gate. Statuses of other systems do not count.
+// Synced reports whether a status of the tip matches a pattern of a health gate. Statuses of other systems do not
+// count.
 func (h *Health) Synced() bool { return len(h.Named) > 0 }
 
-// Forges limit requests. Live pages read this number of commits per minute and fleet: StatusReads with a request for each commit, and
-// BulkReads where one request reads up to a hundred of them.
+// Forges limit requests. Live pages read this number of commits per minute and fleet: StatusReads with a request for
+// each commit, and BulkReads where one request reads up to a hundred of them.
 const (
 	StatusReads = 30
 	BulkReads   = 1000
@@ -38,8 +39,8 @@ const (
 // BulkReader is a StatusReader that can read many commits with one request.
 type BulkReader interface {
 	promote.StatusReader
-	// Bulk returns the statuses by commit, with one request; commits that it does not have must be read alone. The error
-	// is errors.ErrUnsupported if all must, for now.
+	// Bulk returns the statuses by commit, with one request; commits that it does not have must be read alone. The
+	// error is errors.ErrUnsupported if all must, for now.
 	Bulk(ctx context.Context, commits []string) (map[string][]rollout.Status, error)
 	// MostBulk is the greatest number of commits of one request; 0 if there is no such request.
 	MostBulk() int
@@ -57,8 +58,8 @@ const (
 	validFor   = 2 * settledFor   // older statuses are unknown
 )
 
-// Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them. It is safe for
-// concurrent use.
+// Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them.
+// It is safe for concurrent use.
 type Statuses struct {
 	most, mostBulk int // commits per minute: with a request for each, and with one for many
 
@@ -73,7 +74,8 @@ type Statuses struct {
 	noBulk time.Time // when a request for many was last refused
 }
 
-// NewStatuses returns an empty cache that reads at most these numbers of commits in a minute: with a request for each, and with one for many.
+// NewStatuses returns an empty cache that reads at most these numbers of commits in a minute: with a request for each,
+// and with one for many.
 func NewStatuses(most, bulk int) *Statuses {
 	return &Statuses{most: most, mostBulk: bulk, of: map[gitstore.Hash]knownStatuses{}}
 }
@@ -132,8 +134,8 @@ func (s *Statuses) at(commit gitstore.Hash) knownStatuses {
 	return k
 }
 
-// Reader returns a reader of the cached statuses at a time. It sends no request: a commit that the cache lacks, or whose statuses are too
-// old, is an error of the type promotion.NotReadError.
+// Reader returns a reader of the cached statuses at a time. It sends no request: a commit that the cache lacks, or
+// whose statuses are too old, is an error of the type promotion.NotReadError.
 func (s *Statuses) Reader(now time.Time) promote.StatusReader { return cachedStatuses{s, now} }
 
 type cachedStatuses struct {
@@ -186,12 +188,14 @@ type healthGate struct {
 	fleet.Health
 }
 
-// gatesOf lists the health gates that judge the clusters of an environment: its own, and those of all environments after it.
+// gatesOf lists the health gates that judge the clusters of an environment: its own, and those of all environments
+// after it.
 func gatesOf(f *fleet.Fleet, environment string) []healthGate {
 	var out []healthGate
 	for i := range f.Spec.Environments {
 		e := &f.Spec.Environments[i]
-		if len(e.Promotion.Health.CommitStatuses) > 0 && (e.Name == environment || slices.Contains(e.After, environment)) {
+		if len(e.Promotion.Health.CommitStatuses) > 0 && (e.Name == environment ||
+			slices.Contains(e.After, environment)) {
 			out = append(out, healthGate{e.Name, e.Promotion.Health})
 		}
 	}
@@ -200,7 +204,8 @@ func gatesOf(f *fleet.Fleet, environment string) []healthGate {
 
 // judge judges a cluster by each gate. The worst state counts.
 func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *Health {
-	state := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name}, Statuses: have.list, StatusesUnknown: have.unknown(now), Apps: []string{}}
+	state := rollout.ClusterState{Cluster: rollout.Cluster{Name: c.Name}, Statuses: have.list,
+		StatusesUnknown: have.unknown(now), Apps: []string{}}
 	for _, p := range c.Apps {
 		if !p.Tree.IsZero() {
 			state.Apps = append(state.Apps, p.App.Name)

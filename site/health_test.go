@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// poster has the statuses of commits. It counts the requests. failing commits cannot be read, among them the first failFirst ones; with
-// down, none can.
+// poster has the statuses of commits. It counts the requests. failing commits cannot be read, among them the first
+// failFirst ones; with down, none can.
 type poster struct {
 	failFirst int
 
@@ -59,15 +59,17 @@ type watch struct {
 func newWatch(t *testing.T, h *hydrate.Hydrator, trunk gitstore.Commit) *watch {
 	t.Helper()
 	return &watch{
-		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]rollout.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads, site.BulkReads),
-		now: trunk.Committer.When.Add(time.Hour),
+		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]rollout.Status{}, failing: map[string]bool{}},
+		cache: site.NewStatuses(site.StatusReads, site.BulkReads),
+		now:   trunk.Committer.When.Add(time.Hour),
 	}
 }
 
 func (w *watch) look() (*site.Fleet, map[string]*site.Cluster) {
 	w.t.Helper()
 	w.failed = w.cache.Refresh(w.t.Context(), w.h, w.trunk.Tree, w.from, w.now)
-	f, err := site.Read(w.t.Context(), w.h, site.Request{Trunk: w.trunk, Now: w.now, Version: "test", Key: []byte("key"), Posted: w.cache})
+	f, err := site.Read(w.t.Context(), w.h, site.Request{Trunk: w.trunk, Now: w.now, Version: "test",
+		Key: []byte("key"), Posted: w.cache})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,7 +91,8 @@ func (w *watch) post(c *site.Cluster, state string, names ...string) {
 func gated(t *testing.T, prod string) *watch {
 	t.Helper()
 	d := newDemo(t)
-	d.repo.Write("sluice.yaml", strings.Replace(d.repo.Read("sluice.yaml"), "mode: manual\n", "mode: manual\n        health: {commitStatuses: ["+prod+"]}\n", 1))
+	d.repo.Write("sluice.yaml", strings.Replace(d.repo.Read("sluice.yaml"), "mode: manual\n",
+		"mode: manual\n        health: {commitStatuses: ["+prod+"]}\n", 1))
 	d.repo.Commit("Gate prod by health")
 	d.read(t) // opens the repository
 	return newWatch(t, d.h, d.tip)
@@ -102,8 +105,9 @@ func kustomizations(c *site.Cluster) (out []string) {
 	return out
 }
 
-// TestHealth: pages show the health of clusters and apps as the health gate judges it, and whether anything in a cluster posts statuses.
-// Unknown is not healthy. The service reads statuses of a healthy cluster again only after some minutes.
+// TestHealth: pages show the health of clusters and apps as the health gate judges it, and whether anything in a
+// cluster posts statuses. Unknown is not healthy. The service reads statuses of a healthy cluster again only after some
+// minutes.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	w := gated(t, `"kustomization/${app}/*"`)
@@ -125,7 +129,8 @@ func TestHealth(t *testing.T) {
 	if w.from.asked != 10 {
 		t.Errorf("two minutes later: %d requests", w.from.asked)
 	}
-	for name, want := range map[string]rollout.State{"prod-eu-1": rollout.Green, "prod-us-1": rollout.Red, "staging-1": rollout.Waiting, "prod-edge-1": rollout.Unknown} {
+	for name, want := range map[string]rollout.State{"prod-eu-1": rollout.Green, "prod-us-1": rollout.Red,
+		"staging-1": rollout.Waiting, "prod-edge-1": rollout.Unknown} {
 		if got := clusters[name].Health.State; got != want {
 			t.Errorf("%s is %s, expected %s", name, got, want)
 		}
@@ -162,10 +167,12 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	w.now = w.now.Add(20 * time.Minute)
 	f, clusters := w.look()
 	health := clusters["prod-eu-1"].Health
-	if health.State != rollout.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") || clusters["prod-eu-1"].Dot() == "unhealthy" {
+	if health.State != rollout.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") ||
+		clusters["prod-eu-1"].Dot() == "unhealthy" {
 		t.Errorf("after half an hour: %+v", health)
 	}
-	if got := text(pagesOf(t, f)["clusters/prod-eu-1.html"]); !strings.Contains(got, "Health unknown its statuses were last read at") {
+	if got := text(pagesOf(t, f)["clusters/prod-eu-1.html"]); !strings.Contains(got,
+		"Health unknown its statuses were last read at") {
 		t.Error(got)
 	}
 	w.from.down = false
@@ -175,7 +182,8 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	}
 	w.from.failing[green.Tip.Hash.String()] = true
 	w.now = w.now.Add(11 * time.Minute)
-	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != rollout.Unknown || clusters["prod-us-1"].Health.Reason == clusters["prod-eu-1"].Health.Reason {
+	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != rollout.Unknown ||
+		clusters["prod-us-1"].Health.Reason == clusters["prod-eu-1"].Health.Reason {
 		t.Errorf("after an error: %+v", clusters["prod-eu-1"].Health)
 	}
 }
@@ -228,15 +236,18 @@ func TestHealthByAllGates(t *testing.T) {
 	w.post(clusters["staging-1"], "failure", "smoke")
 	w.now = w.now.Add(2 * time.Minute)
 	_, clusters = w.look()
-	if h := clusters["staging-1"].Health; w.from.asked == asked || h.State != rollout.Red || h.Reason != "health gate of prod: smoke is failure" {
+	if h := clusters["staging-1"].Health; w.from.asked == asked || h.State != rollout.Red ||
+		h.Reason != "health gate of prod: smoke is failure" {
 		t.Errorf("the health is %+v", h)
 	}
 	c := clusters["staging-1"]
 	c.Trouble, c.Planned = "its wave has not started", true
-	if c.Dot() != "unhealthy" || c.Look() != "unhealthy: health gate of prod: smoke is failure; its wave has not started" {
+	if c.Dot() != "unhealthy" ||
+		c.Look() != "unhealthy: health gate of prod: smoke is failure; its wave has not started" {
 		t.Errorf("%s: Look is %s", c.Dot(), c.Look())
 	}
-	if c.Planned = false; c.Dot() != "odd" || !strings.HasSuffix(c.Look(), "; unhealthy: health gate of prod: smoke is failure") {
+	if c.Planned = false; c.Dot() != "odd" || !strings.HasSuffix(c.Look(),
+		"; unhealthy: health gate of prod: smoke is failure") {
 		t.Errorf("%s: Look is %s", c.Dot(), c.Look())
 	}
 	if h := clusters["dev-1"].Health; h == nil || h.State != rollout.Unknown {
@@ -244,12 +255,13 @@ func TestHealthByAllGates(t *testing.T) {
 	}
 }
 
-// TestHealthHasALimit: looks read the statuses of a limited number of commits in a minute, later those of others. A commit that cannot be
-// read delays no other, and the gates of promotions read the same cache, without requests.
+// TestHealthHasALimit: looks read the statuses of a limited number of commits in a minute, later those of others. A
+// commit that cannot be read delays no other, and the gates of promotions read the same cache, without requests.
 func TestHealthHasALimit(t *testing.T) {
 	t.Parallel()
 	r := generated(t, 70, 1)
-	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "after: [dev]}", "after: [dev], promotion: {health: {commitStatuses: [\"x\"]}}}", 1))
+	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "after: [dev]}",
+		"after: [dev], promotion: {health: {commitStatuses: [\"x\"]}}}", 1))
 	r.Commit("Gate prod by health")
 	h := r.Hydrator(1)
 	trunk, err := h.Store.Resolve(t.Context(), "main")
@@ -288,7 +300,8 @@ func TestHealthHasALimit(t *testing.T) {
 			t.Errorf("%s: the error is %v", c.Name, err)
 		}
 	}
-	if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: trunk, Now: w.now, DryRun: true, Adapters: promote.Adapters{Statuses: cached}}); err != nil {
+	if _, err := promote.Look(t.Context(), h, promote.Request{Trunk: trunk, Now: w.now, DryRun: true,
+		Adapters: promote.Adapters{Statuses: cached}}); err != nil {
 		t.Error(err)
 	}
 	if w.from.asked != 90 {
@@ -301,12 +314,16 @@ func healthPages(t *testing.T, f *site.Fleet, bad string) {
 	t.Helper()
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
-		"index.html":                {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" + bad + "/1 is failure", "1 in progress"},
-		"clusters.html":             {"prod-eu-1 prod core 4", "up to date healthy", "up to date unhealthy", "up to date unknown"},
-		"clusters/prod-us-1.html":   {"Health unhealthy kustomization/" + bad + "/1 is failure", "Sync 4 statuses of this commit for the health gate", "up to date unhealthy", "up to date healthy"},
-		"clusters/prod-eu-1.html":   {"Health healthy", "up to date healthy"},
-		"clusters/prod-edge-1.html": {"Health unknown no status", "no status of this commit", "matches the health gate, read", "sluice bootstrap flux --cluster prod-edge-1"},
-		"apps/" + bad + ".html":     {"1 unhealthy"},
+		"index.html": {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" +
+			bad + "/1 is failure", "1 in progress"},
+		"clusters.html": {"prod-eu-1 prod core 4", "up to date healthy", "up to date unhealthy",
+			"up to date unknown"},
+		"clusters/prod-us-1.html": {"Health unhealthy kustomization/" + bad + "/1 is failure",
+			"Sync 4 statuses of this commit for the health gate", "up to date unhealthy", "up to date healthy"},
+		"clusters/prod-eu-1.html": {"Health healthy", "up to date healthy"},
+		"clusters/prod-edge-1.html": {"Health unknown no status", "no status of this commit",
+			"matches the health gate, read", "sluice bootstrap flux --cluster prod-edge-1"},
+		"apps/" + bad + ".html": {"1 unhealthy"},
 	} {
 		for _, want := range wants {
 			if got := text(all[page]); !strings.Contains(got, want) {

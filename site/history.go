@@ -22,8 +22,8 @@ const (
 	kindForeign  = "foreign"
 )
 
-// changeBudget is the number of trees that are read to find the apps that an event changed. Later events, which are older, name
-// no apps then, and say so.
+// changeBudget is the number of trees that are read to find the apps that an event changed. Later events, which are
+// older, name no apps then, and say so.
 const changeBudget = 20_000
 
 // history reads the commits of an environment branch.
@@ -37,14 +37,18 @@ func (b *reader) history(e *Environment) error {
 	c := &changeFinder{reader: b, left: changeBudget}
 	for i, h := range list[:min(len(list), most)] {
 		if h.Command != nil {
-			e.History = append(e.History, Event{Environment: e.Name, At: h.At, By: h.By(), What: h.What(), Kind: string(h.Command.Verb)})
+			e.History = append(e.History, Event{Environment: e.Name, At: h.At, By: h.By(), What: h.What(),
+				Kind: string(h.Command.Verb)})
 			continue
 		}
-		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
+		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At,
+			By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
 		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, line: b.line}
-		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
-		if earlier := slices.IndexFunc(list[i+1:], func(h promote.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
+		event.promoted = slices.ContainsFunc(h.Trailers,
+			func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
+		if earlier := slices.IndexFunc(list[i+1:],
+			func(h promote.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
 			event.lead.before = list[i+1+earlier].Source
 		} else {
@@ -137,7 +141,8 @@ func (e *Environment) figures(now time.Time) {
 		f.Weeks = append(f.Weeks, Week{Start: start.Add(time.Duration(i) * week)})
 	}
 	var leads, restores []time.Duration
-	states := slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" }) // commands deploy nothing
+	// commands deploy nothing
+	states := slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" })
 	for i, h := range states {
 		at := int(h.At.Sub(start) / week)
 		inside := !h.At.Before(start) && at < len(f.Weeks)
@@ -223,9 +228,9 @@ func (p promotedSources) moves(app string) map[move]bool {
 	return out
 }
 
-// brought returns the commits of the trunk that a promotion brought for an app, or for any app if app is "", newest first: those after the
-// commit that ran before. The first promotion to an environment brings the commit that it names. It is false if a commit is not on the part
-// of the trunk that was read, or is newer than the promotion.
+// brought returns the commits of the trunk that a promotion brought for an app, or for any app if app is "", newest
+// first: those after the commit that ran before. The first promotion to an environment brings the commit that it names.
+// It is false if a commit is not on the part of the trunk that was read, or is newer than the promotion.
 func (h *Event) brought(app string) (list []Commit, ok bool) {
 	if !h.known { // the state before it
 		return nil, false

@@ -82,7 +82,8 @@ func (b *reader) layers() error {
 		x := &layerReader{reader: b, defaults: func(t fleet.Target, source string) fleet.Defaults {
 			d, err := view.Defaults(b.ctx, t, source)
 			if err != nil {
-				a.Layers.Note = "the defaults of the chart are not shown: " + safetext.Message(firstLine(err), 1, 2*valueWidth)
+				a.Layers.Note = "the defaults of the chart are not shown: " +
+					safetext.Message(firstLine(err), 1, 2*valueWidth)
 			}
 			return d
 		}, out: &Layers{}, values: map[string]*LayerValue{}}
@@ -125,7 +126,8 @@ func (x *layerReader) app(list []fleet.Target) {
 		}
 		groups[key] = len(first)
 		first = append(first, t)
-		x.out.Rows = append(x.out.Rows, LayerRow{Clusters: []string{t.Cluster.Name}, Cells: make([]LayerCell, len(x.out.Columns))})
+		x.out.Rows = append(x.out.Rows, LayerRow{Clusters: []string{t.Cluster.Name},
+			Cells: make([]LayerCell, len(x.out.Columns))})
 	}
 	for i, t := range first {
 		x.learn(t)
@@ -134,7 +136,8 @@ func (x *layerReader) app(list []fleet.Target) {
 	x.contested()
 }
 
-// filesKey returns a key that targets with equal files share, and imported ones with the same charts and values of one object.
+// filesKey returns a key that targets with equal files share, and imported ones with the same charts and values of one
+// object.
 func filesKey(f *fleet.Fleet, t fleet.Target) string {
 	var key strings.Builder
 	if i := t.Imported(); i != nil {
@@ -232,8 +235,8 @@ func (x *layerReader) count(row *LayerRow, chain fleet.Chain) {
 	}
 }
 
-// withoutParents leaves out mappings whose members are listed: mappings merge, so that no layer's mapping applies as a whole.
-// Chains are sorted by path.
+// withoutParents leaves out mappings whose members are listed: mappings merge, so that no layer's mapping applies as a
+// whole. Chains are sorted by path.
 func withoutParents(chains []fleet.Chain) []fleet.Chain {
 	parents := map[string]bool{}
 	for _, c := range chains {
@@ -259,12 +262,14 @@ func (x *layerReader) value(source string, chain fleet.Chain, clusters []string)
 		x.values[key] = v
 		x.order = append(x.order, key)
 	}
-	o := Outcome{Value: x.shown(chain.Path, last), Deleted: last.Deletes, Layer: layerName(last), Place: placeName(last), Clusters: clusters}
+	o := Outcome{Value: x.shown(chain.Path, last), Deleted: last.Deletes, Layer: layerName(last),
+		Place: placeName(last), Clusters: clusters}
 	for _, earlier := range chain.Origins[:len(chain.Origins)-1] {
 		o.Overridden = append(o.Overridden, layerName(earlier)+" "+x.shown(chain.Path, earlier))
 	}
 	for i := range v.Outcomes {
-		if have := &v.Outcomes[i]; have.Value == o.Value && have.Place == o.Place && slices.Equal(have.Overridden, o.Overridden) {
+		if have := &v.Outcomes[i]; have.Value == o.Value && have.Place == o.Place &&
+			slices.Equal(have.Overridden, o.Overridden) {
 			have.Clusters = append(slices.Clone(have.Clusters), clusters...)
 			return
 		}

@@ -26,8 +26,8 @@ type commitTree struct{ fstest.MapFS }
 
 func (c commitTree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(c.MapFS, name) }
 
-// Clusters whose imported objects give a chart other values are other rows, and a value that an object takes from elsewhere, such as a Secret,
-// is not shown.
+// Clusters whose imported objects give a chart other values are other rows, and a value that an object takes from
+// elsewhere, such as a Secret, is not shown.
 func TestLayersOfImports(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: x}\nspec:\n  environments: [{name: prod}]\n" +
@@ -35,10 +35,12 @@ func TestLayersOfImports(t *testing.T) {
 	files := commitTree{fstest.MapFS{"sluice.yaml": {Data: []byte(text)}}}
 	var all releases
 	for cluster, replicas := range map[string]string{"a": "3", "b": "5"} {
-		files.MapFS[cluster+".yaml"] = &fstest.MapFile{Data: []byte("kind: HelmRelease\nspec: {values: {replicas: " + replicas + "}}\n")}
+		files.MapFS[cluster+".yaml"] = &fstest.MapFile{Data: []byte("kind: HelmRelease\nspec: {values: {replicas: " +
+			replicas + "}}\n")}
 		all = append(all, fleet.Imported{
 			Cluster: cluster, App: "web", Kind: "HelmRelease", File: cluster + ".yaml", Line: 1,
-			Sources: []fleet.ImportedSource{{Helm: &fleet.HelmSource{Path: "chart"}, Values: map[string]any{"replicas": float64(replicas[0] - '0'), "license": "hunter2"}}},
+			Sources: []fleet.ImportedSource{{Helm: &fleet.HelmSource{Path: "chart"},
+				Values: map[string]any{"replicas": float64(replicas[0] - '0'), "license": "hunter2"}}},
 		})
 	}
 	f, problems := fleet.Loader{Importer: all}.Load(t.Context(), files)
@@ -46,8 +48,9 @@ func TestLayersOfImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &layerReader{
-		reader: &reader{ctx: t.Context(), fleet: f, mask: diff.NewMasker([]byte("k")), apps: map[string]*App{"web": {}}},
-		out:    &Layers{}, values: map[string]*LayerValue{},
+		reader: &reader{ctx: t.Context(), fleet: f, mask: diff.NewMasker([]byte("k")),
+			apps: map[string]*App{"web": {}}},
+		out: &Layers{}, values: map[string]*LayerValue{},
 		defaults: func(fleet.Target, string) fleet.Defaults {
 			return fleet.Defaults{File: "chart/values.yaml", Data: []byte("replicas: 1\nlicense: none\n")}
 		},

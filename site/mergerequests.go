@@ -79,7 +79,8 @@ func newMergeRequests(f *Fleet) *mergeRequests {
 		}
 	}
 	slices.SortStableFunc(out.Open, func(a, b MergeRequest) int {
-		return cmp.Or(cmp.Compare(gravity(&a), gravity(&b)), b.Updated.Compare(a.Updated), cmp.Compare(b.Number, a.Number))
+		return cmp.Or(cmp.Compare(gravity(&a), gravity(&b)), b.Updated.Compare(a.Updated),
+			cmp.Compare(b.Number, a.Number))
 	})
 	slices.SortStableFunc(out.Done, func(a, b MergeRequest) int {
 		return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(b.Number, a.Number))

@@ -208,11 +208,13 @@ type AppChange struct {
 
 // Figures are DORA's four figures of an environment, from its history.
 type Figures struct {
-	Weeks     []Week
-	Lead      time.Duration // median time from the trunk to the environment branch, of all commits that promotions brought
-	LeadOf    int           // number of commits that Lead is the median of
-	LeadLacks int           // promotions without a lead time, because a source commit is unknown or newer than the promotion
-	PerWeek   float64       // deployments
+	Weeks []Week
+	// median time from the trunk to the environment branch, of all commits that promotions brought
+	Lead   time.Duration
+	LeadOf int // number of commits that Lead is the median of
+	// promotions without a lead time, because a source commit is unknown or newer than the promotion
+	LeadLacks int
+	PerWeek   float64 // deployments
 	Deployed  int
 	Failed    int           // deployments that were rolled back
 	Restore   time.Duration // median time from a deployment to its rollback

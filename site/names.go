@@ -11,10 +11,11 @@ const (
 	hashDigits = 10
 )
 
-// fileName turns any name into one that is safe as a single path element on every file system, without the extension. A plain
-// lower-case name stays as it is; others get a hash, so that two names never share a file.
+// fileName turns any name into one that is safe as a single path element on every file system, without the extension. A
+// plain lower-case name stays as it is; others get a hash, so that two names never share a file.
 func fileName(name string) string {
-	plain := name != "" && len(name) <= maxFile && name[0] != '.' && name[0] != '-' && !strings.HasSuffix(name, ".") && !strings.Contains(name, "..") && !reserved(name)
+	plain := name != "" && len(name) <= maxFile && name[0] != '.' && name[0] != '-' && !strings.HasSuffix(name, ".") &&
+		!strings.Contains(name, "..") && !reserved(name)
 	safe := []byte(name)
 	for i, c := range safe {
 		if keep := c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.'; !keep {
@@ -36,6 +37,7 @@ func reserved(name string) bool {
 	case "con", "prn", "aux", "nul", "index":
 		return true
 	}
-	device := len(stem) == 4 && (strings.HasPrefix(stem, "com") || strings.HasPrefix(stem, "lpt")) && stem[3] >= '0' && stem[3] <= '9'
+	device := len(stem) == 4 && (strings.HasPrefix(stem, "com") || strings.HasPrefix(stem, "lpt")) && stem[3] >= '0' &&
+		stem[3] <= '9'
 	return device || strings.HasPrefix(name, "x-")
 }

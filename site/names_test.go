@@ -19,7 +19,8 @@ func TestFileName(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, name := range []string{
-		"", ".", "..", "../etc/passwd", "..\\x", "a/b", "a-b", "A-B", "con", "con.x", "com1", "index", "x-a", "-rf", "a..b", "a.", ".hidden", "a\x00b", "ä", "a b", strings.Repeat("a", 300),
+		"", ".", "..", "../etc/passwd", "..\\x", "a/b", "a-b", "A-B", "con", "con.x", "com1", "index", "x-a", "-rf",
+		"a..b", "a.", ".hidden", "a\x00b", "ä", "a b", strings.Repeat("a", 300),
 		strings.Repeat("a", 301), "<script>", "a?b#c", "%2e%2e", "a:b",
 	} {
 		got := fileName(name)
@@ -33,7 +34,8 @@ func TestFileName(t *testing.T) {
 
 func checkFileName(t *testing.T, name, got string) {
 	t.Helper()
-	if got == "" || len(got) > maxFile+hashDigits+3 || path.Clean("/"+got) != "/"+got || strings.Contains(got, "..") || strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" ||
+	if got == "" || len(got) > maxFile+hashDigits+3 || path.Clean("/"+got) != "/"+got || strings.Contains(got, "..") ||
+		strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" ||
 		strings.HasPrefix(got, ".") || strings.HasPrefix(got, "-") {
 		t.Errorf("%q becomes the unsafe file name %q", name, got)
 	}
@@ -61,12 +63,15 @@ func TestPieces(t *testing.T) {
 		"it`s one":                     {{Text: "it`s one"}},
 		"`a` and `b":                   {{}, {Text: "a", Code: true}, {Text: " and `b"}},
 		"until 2024-01-04 00:04 UTC":   {{Text: "until "}, {At: at}},
-		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`":                               {{At: at}, {At: at}, {Text: ": "}, {Text: "a", Code: true}, {}},
-		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC":                                  {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
-		"its commit 0123456789abcdef0123456789abcdef01234567 at 2024-01-04 00:04 UTC": {{Text: "its commit "}, {Text: "0123456789abcdef0123456789abcdef01234567", Hash: true}, {Text: " at "}, {At: at}},
-		"`git show 0123456789abcdef0123456789abcdef01234567`":                         {{}, {Text: "git show 0123456789abcdef0123456789abcdef01234567", Code: true}, {}},
-		"sha256:0123456789abcdef0123456789abcdef0123456789abcdef":                     {{Text: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef"}},
-		"window 2024-01-04 00:04–23:59 UTC":                                           {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
+		"2024-01-04 00:04 UTC2024-01-04 00:04 UTC: `a`": {{At: at}, {At: at},
+			{Text: ": "}, {Text: "a", Code: true}, {}},
+		"2024-13-04 00:04 UTC or 24-01-04 00:04 UTC": {{Text: "2024-13-04 00:04 UTC or 24-01-04 00:04 UTC"}},
+		"its commit 0123456789abcdef0123456789abcdef01234567 at 2024-01-04 00:04 UTC": {{Text: "its commit "},
+			{Text: "0123456789abcdef0123456789abcdef01234567", Hash: true}, {Text: " at "}, {At: at}},
+		"`git show 0123456789abcdef0123456789abcdef01234567`": {{},
+			{Text: "git show 0123456789abcdef0123456789abcdef01234567", Code: true}, {}},
+		"sha256:0123456789abcdef0123456789abcdef0123456789abcdef": {{Text: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef"}},
+		"window 2024-01-04 00:04–23:59 UTC":                       {{Text: "window 2024-01-04 00:04–23:59 UTC"}},
 	} {
 		if got := pieces(text); !slices.Equal(got, want) {
 			t.Errorf("%q: the result of pieces is %+v", text, got)
@@ -77,8 +82,10 @@ func TestPieces(t *testing.T) {
 // A rendering that differs from the norm and was not compared is never shown as alike.
 func TestStateIn(t *testing.T) {
 	t.Parallel()
-	a := &conform.App{Norm: []string{"one"}, Missing: []string{"two"}, Variants: []conform.Variant{{Clusters: []string{"three"}}}, Unread: 1}
-	for cluster, want := range map[string]string{"one": "alike", "two": "missing", "three": "variant", "four": "unread"} {
+	a := &conform.App{Norm: []string{"one"}, Missing: []string{"two"},
+		Variants: []conform.Variant{{Clusters: []string{"three"}}}, Unread: 1}
+	for cluster, want := range map[string]string{"one": "alike", "two": "missing", "three": "variant",
+		"four": "unread"} {
 		if got := stateIn(a, cluster); got != want {
 			t.Errorf("%s is %s, want %s", cluster, got, want)
 		}

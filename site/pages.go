@@ -63,18 +63,22 @@ type Pages struct {
 type Options struct {
 	Live    bool // pages follow a server's events, search there, and compare any two states
 	Reports int  // static pages: states of each environment, from the newest, whose report is written; see WriteChanges
-	Compare int  // static pages: states of each environment, from the newest, of which any two are compared; see WriteChanges
+	// static pages: states of each environment, from the newest, of which any two are compared; see WriteChanges
+	Compare int
 }
 
 // NewPages prepares the pages of a fleet.
 func NewPages(f *Fleet, o Options) (*Pages, error) {
-	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live, reported: map[string]bool{}, compare: o.Compare, compared: map[string]int{}}
+	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live,
+		reported: map[string]bool{}, compare: o.Compare, compared: map[string]int{}}
 	p.written = p.changes(o.Reports)
 	for _, c := range p.written {
 		p.reported[c.Path()] = true
 	}
-	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history", "search", "merge-requests", "merge-request"} {
-		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
+	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history",
+		"search", "merge-requests", "merge-request"} {
+		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html",
+			"templates/parts.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("template of pages: %w", err)
 		}
@@ -87,7 +91,8 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
 	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: newSearch(f)})
 	if f.Reviews {
-		p.add(Page{Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests", data: newMergeRequests(f)})
+		p.add(Page{Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests",
+			data: newMergeRequests(f)})
 		for i := range f.MergeRequests {
 			m := &f.MergeRequests[i]
 			p.add(Page{Path: mergeRequestPath(m.Number), Title: m.Title, template: "merge-request", data: m})
@@ -141,7 +146,8 @@ func (p *Pages) Render(path string) ([]byte, bool, error) {
 		return nil, false, nil
 	}
 	var out bytes.Buffer
-	f := frame{Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")), Live: p.live, Data: one.data}
+	f := frame{Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")),
+		Live: p.live, Data: one.data}
 	if err := p.templates[one.template].Execute(&out, f); err != nil {
 		return nil, true, fmt.Errorf("page %s: %w", path, err)
 	}
@@ -288,7 +294,8 @@ func stateOf(e *Environment) verdict {
 	case unplanned > 1:
 		return verdict{"differs", "bad", count(unplanned, "cluster") + " do not hold what the environment branch holds"}
 	case behind > 0:
-		return verdict{"rolling out", "move", fmt.Sprintf("%d of %s up to date", len(e.Clusters)-behind, count(len(e.Clusters), "cluster"))}
+		return verdict{"rolling out", "move", fmt.Sprintf("%d of %s up to date", len(e.Clusters)-behind,
+			count(len(e.Clusters), "cluster"))}
 	case e.Status != nil && len(e.Status.Decision.Record.Holds) > 0:
 		return verdict{"held back", "warn", e.Status.Decision.Record.Holds[0].String()}
 	case e.Status != nil && e.Status.Decision.WaitsFor != "":

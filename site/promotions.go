@@ -87,7 +87,8 @@ func newStage(e *Environment) stage {
 		s.Waves = append(s.Waves, v)
 	}
 	if e.Status == nil {
-		s.Commands = []action{{"Update it to the trunk's tip", command{Terminal: "sluice hydrate --push --env " + shell(e.Name), Chat: ""}}}
+		s.Commands = []action{{"Update it to the trunk's tip", command{Terminal: "sluice hydrate --push --env " +
+			shell(e.Name), Chat: ""}}}
 		return s
 	}
 	d := &e.Status.Decision
@@ -141,7 +142,8 @@ func unsaid(reason string, at time.Time) time.Time {
 }
 
 func gateOrder(state string) int {
-	return slices.Index([]string{string(rollout.Red), string(rollout.Unknown), string(rollout.Waiting), string(rollout.Green)}, state)
+	return slices.Index([]string{string(rollout.Red), string(rollout.Unknown), string(rollout.Waiting),
+		string(rollout.Green)}, state)
 }
 
 // commands are the actions that make sense for an environment now.
@@ -160,7 +162,10 @@ func commands(e *Environment) []action {
 	}
 	add("Promote", "promote", e.Name)
 	add("Roll back to the state before", "rollback", e.Name, "--reason", "WHY")
-	if frozen := slices.ContainsFunc(d.Freezes, func(f rollout.Freeze) bool { return f.Target == "" && f.By != "" }); frozen {
+	if frozen := slices.ContainsFunc(d.Freezes, func(f rollout.Freeze) bool {
+		return f.Target == "" &&
+			f.By != ""
+	}); frozen {
 		add("End the freeze", "unfreeze", e.Name)
 	} else {
 		add("Freeze", "freeze", e.Name, "--until", "4h", "--reason", "WHY")
@@ -172,5 +177,8 @@ func commands(e *Environment) []action {
 }
 
 func waitsForApproval(list []rollout.Gate) bool {
-	return slices.ContainsFunc(list, func(g rollout.Gate) bool { return g.Name == rollout.GateApprovals && g.State != rollout.Green })
+	return slices.ContainsFunc(list, func(g rollout.Gate) bool {
+		return g.Name == rollout.GateApprovals &&
+			g.State != rollout.Green
+	})
 }

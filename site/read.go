@@ -39,17 +39,19 @@ const (
 	historyLine = 100  // commits of an environment branch
 )
 
-// Read reads a fleet. An environment or a cluster whose branches cannot be read fails the call: a page must not show less than
-// there is. What only adds detail, such as an old commit whose fleet is invalid, is named in Fleet.Problems.
+// Read reads a fleet. An environment or a cluster whose branches cannot be read fails the call: a page must not show
+// less than there is. What only adds detail, such as an old commit whose fleet is invalid, is named in Fleet.Problems.
 func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	f, warnings, err := h.Fleet(ctx, r.Trunk.Tree)
 	if err != nil {
 		return nil, err
 	}
 	b := &reader{
-		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{}, views: map[string]*source.View{},
+		ctx: ctx, h: h, fleet: f, request: r, apps: map[string]*App{}, commits: map[string]Commit{},
+		views:    map[string]*source.View{},
 		versions: map[string]string{}, mask: diff.NewMasker(r.Key), problem: map[string]bool{},
-		out: &Fleet{Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now, Problems: slices.Clone(r.Problems)},
+		out: &Fleet{Name: f.Name, Trunk: cmp.Or(f.Spec.Trunk, "main"), Version: r.Version, Made: r.Now,
+			Problems: slices.Clone(r.Problems)},
 	}
 	if n := len(warnings); n > 0 {
 		b.note("the fleet's files have %s: `sluice validate` lists them", hydrate.Count(n, "warning"))
@@ -181,7 +183,8 @@ func (b *reader) app(name string) *App {
 }
 
 func (b *reader) environment(spec *fleet.Environment) error {
-	e := &Environment{Name: spec.Name, Branch: b.fleet.EnvironmentBranch(spec.Name), After: spec.After, Mode: spec.Promotion.Mode}
+	e := &Environment{Name: spec.Name, Branch: b.fleet.EnvironmentBranch(spec.Name), After: spec.After,
+		Mode: spec.Promotion.Mode}
 	if len(spec.After) > 0 {
 		e.Mode = cmp.Or(e.Mode, "manual")
 	} else {
@@ -241,8 +244,8 @@ func (b *reader) gap(e *Environment, upstream string) Gap {
 	return g
 }
 
-// version describes the sources of an app on a cluster at a source commit: charts with their versions, or paths. It is empty if
-// that commit can no longer be read, which Problems names.
+// version describes the sources of an app on a cluster at a source commit: charts with their versions, or paths. It is
+// empty if that commit can no longer be read, which Problems names.
 func (b *reader) version(c *Cluster, app, commit string) string {
 	key := commit + "\x00" + c.Name + "\x00" + app
 	if v, ok := b.versions[key]; ok {

@@ -29,7 +29,8 @@ func (b *reader) clusters(e *Environment, st *branch.State) error {
 	}
 	for _, c := range members {
 		one := &Cluster{
-			Name: c.Name, Environment: e, Class: c.Class, Labels: c.Labels, KubeVersion: c.KubeVersion, State: cmp.Or(c.State, "active"), Branch: b.fleet.ClusterBranch(c),
+			Name: c.Name, Environment: e, Class: c.Class, Labels: c.Labels, KubeVersion: c.KubeVersion,
+			State: cmp.Or(c.State, "active"), Branch: b.fleet.ClusterBranch(c),
 			Desired: st.Clusters[c.Name], Runs: e.Source.On(c.Name), file: fileName(c.Name),
 		}
 		if err := b.cluster(one, c); err != nil {
@@ -62,7 +63,8 @@ func (b *reader) cluster(c *Cluster, registered *fleet.Cluster) error {
 	c.Commit = b.commit(c.Runs.Commit)
 	b.trouble(c, registered)
 	for _, name := range slices.Sorted(maps.Keys(union(has, wanted))) {
-		p := &Placed{App: b.app(name), Cluster: c, Tree: has[name], Desired: wanted[name], Commit: b.commit(c.Runs.Of(name))}
+		p := &Placed{App: b.app(name), Cluster: c, Tree: has[name], Desired: wanted[name],
+			Commit: b.commit(c.Runs.Of(name))}
 		p.Version = b.version(c, name, p.Commit.Hash)
 		p.App.Placed = append(p.App.Placed, p)
 		c.Apps = append(c.Apps, p)
@@ -99,7 +101,8 @@ func (b *reader) trouble(c *Cluster, registered *fleet.Cluster) {
 	}
 	if s := c.Environment.Status; s != nil {
 		record := s.Decision.Record
-		reason, ok := rollout.BehindAsPlanned(record, treeOf(b, c.Environment), rollout.Cluster{Name: c.Name, Labels: c.Labels, State: registered.State}, b.request.Now)
+		reason, ok := rollout.BehindAsPlanned(record, treeOf(b, c.Environment),
+			rollout.Cluster{Name: c.Name, Labels: c.Labels, State: registered.State}, b.request.Now)
 		if reason != "" {
 			c.Trouble = reason
 		}
@@ -120,8 +123,8 @@ func treeOf(b *reader, e *Environment) string {
 	return c.Tree.String()
 }
 
-// runsOf reads which source commits a cluster branch holds from the trailers of its tip. Without trailers it is what the
-// environment's record says.
+// runsOf reads which source commits a cluster branch holds from the trailers of its tip. Without trailers it is what
+// the environment's record says.
 func runsOf(tip gitstore.Commit, recorded rollout.ClusterSource) rollout.ClusterSource {
 	out := rollout.ClusterSource{}
 	for _, t := range gitstore.Trailers(tip.Message) {

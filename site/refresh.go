@@ -24,9 +24,11 @@ const (
 	lackedFor = time.Hour // a commit that a request for many did not return is read alone for this time
 )
 
-// Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
-// it asked for longest ago. It does not exceed the limits of commits in a minute. An error does not end it, unless the forge is not available.
-func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promote.StatusReader, now time.Time) error {
+// Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked
+// for, then those that it asked for longest ago. It does not exceed the limits of commits in a minute. An error does
+// not end it, unless the forge is not available.
+func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promote.StatusReader,
+	now time.Time) error {
 	f, _, err := h.Fleet(ctx, trunk)
 	if err != nil {
 		return err
@@ -83,9 +85,11 @@ func (s *Statuses) left(from promote.StatusReader, bulk bool, now time.Time) int
 	return max(s.most/stretch-s.asked, 0)
 }
 
-// batches divides the commits that may be read with requests for many, and counts the others. alone are those that such a request did not
-// return lately: they take no place of others in it. It returns no reader if this one has no such request, or refused one lately.
-func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader, batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
+// batches divides the commits that may be read with requests for many, and counts the others. alone are those that such
+// a request did not return lately: they take no place of others in it. It returns no reader if this one has no such
+// request, or refused one lately.
+func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, now time.Time) (reader BulkReader,
+	batches [][]gitstore.Hash, alone []gitstore.Hash, over int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reader, ok := from.(BulkReader)
@@ -106,9 +110,10 @@ func (s *Statuses) batches(from promote.StatusReader, missing []gitstore.Hash, n
 	return reader, slices.Collect(slices.Chunk(many[:ask], most)), alone, len(many) - ask
 }
 
-// readMany reads commits with requests for many of them. It returns the commits that have to be read alone, and how many it did not ask for
-// because of the limit.
-func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, missing []gitstore.Hash, now time.Time) (alone []gitstore.Hash, over int, err error) {
+// readMany reads commits with requests for many of them. It returns the commits that have to be read alone, and how
+// many it did not ask for because of the limit.
+func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, missing []gitstore.Hash,
+	now time.Time) (alone []gitstore.Hash, over int, err error) {
 	reader, batches, alone, over := s.batches(from, missing, now)
 	if reader == nil {
 		return missing, 0, nil
@@ -139,7 +144,8 @@ func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, miss
 				if s.batch == leastBatch { // single commits may still be answered
 					s.noBulk = now
 				}
-				s.batch = max(cmp.Or(s.batch, reader.MostBulk())/2, leastBatch) // GitHub gives up on queries that take too long
+				// GitHub gives up on queries that take too long
+				s.batch = max(cmp.Or(s.batch, reader.MostBulk())/2, leastBatch)
 				s.keep(batch, nil, now)
 				down.Store(true)
 			default:
@@ -156,8 +162,10 @@ func (s *Statuses) readMany(ctx context.Context, from promote.StatusReader, miss
 	return alone, over, err
 }
 
-// keep records the answers of a request for many commits, nil if it failed. It returns the commits that the answer lacks.
-func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]rollout.Status, now time.Time) (lacks []gitstore.Hash) {
+// keep records the answers of a request for many commits, nil if it failed. It returns the commits that the answer
+// lacks.
+func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]rollout.Status,
+	now time.Time) (lacks []gitstore.Hash) {
 	for _, commit := range batch {
 		list, ok := lists[commit.String()]
 		if lists != nil && !ok {
@@ -177,7 +185,8 @@ func (s *Statuses) keep(batch []gitstore.Hash, lists map[string][]rollout.Status
 	return lacks
 }
 
-// read reads the statuses of commits. If the forge is not available, it starts no further request. It keeps the answers so far.
+// read reads the statuses of commits. If the forge is not available, it starts no further request. It keeps the answers
+// so far.
 func (s *Statuses) read(ctx context.Context, from promote.StatusReader, commits []gitstore.Hash, now time.Time) error {
 	group := errgroup.Group{}
 	group.SetLimit(readersOnce)

@@ -54,14 +54,16 @@ func searched(t *testing.T, x *index.Index, want int, large bool, lap func(strin
 }
 
 // moved has one app of one cluster change, and updates the index: the update reads what changed.
-func moved(t *testing.T, r *hydratetest.Repo, h *hydrate.Hydrator, x *index.Index, trunk gitstore.Hash, lap func(string) time.Duration) {
+func moved(t *testing.T, r *hydratetest.Repo, h *hydrate.Hydrator, x *index.Index, trunk gitstore.Hash,
+	lap func(string) time.Duration) {
 	t.Helper()
 	const cluster = "cluster/c0007"
 	before := r.Git("rev-parse", cluster)
 	blob := r.Pipe("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: new\n", "hash-object", "-w", "--stdin")
 	app := r.Pipe("100644 blob "+blob+"\tconfigmap-new.yaml\n", "mktree")
 	tree := r.Pipe(r.Git("ls-tree", cluster)+"\n040000 tree "+app+"\tnew\n", "mktree")
-	r.Git("update-ref", "refs/heads/"+cluster, r.Pipe(r.Git("log", "-1", "--format=%B", cluster), "commit-tree", tree, "-p", before))
+	r.Git("update-ref", "refs/heads/"+cluster, r.Pipe(r.Git("log", "-1", "--format=%B", cluster), "commit-tree", tree,
+		"-p", before))
 	lap("move of a cluster")
 	_, stats, err := index.Fleet(t.Context(), x, h, trunk, true)
 	if want := (index.Stats{Clusters: 1, Trees: 1, Objects: 1}); err != nil || stats != want {
@@ -71,9 +73,10 @@ func moved(t *testing.T, r *hydratetest.Repo, h *hydrate.Hydrator, x *index.Inde
 	r.Git("update-ref", "refs/heads/"+cluster, before)
 }
 
-// TestScale measures the pages and the index of a generated fleet: SLUICE_SCALE=5000x50 is clusters × apps. Every target has an object
-// of its own. The branches are written without rendering. Sizes and memory are checked. In a large fleet, processor times are
-// checked too, that of the index beside one `git clone`, and the time to the first paint of the overview.
+// TestScale measures the pages and the index of a generated fleet: SLUICE_SCALE=5000x50 is clusters × apps. Every
+// target has an object of its own. The branches are written without rendering. Sizes and memory are checked. In a large
+// fleet, processor times are checked too, that of the index beside one `git clone`, and the time to the first paint of
+// the overview.
 func TestScale(t *testing.T) {
 	clusters, apps := scale(t)
 	r := generated(t, clusters, apps)
@@ -87,13 +90,15 @@ func TestScale(t *testing.T) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		took := processor(t, syscall.RUSAGE_SELF) - used
-		t.Logf("%s: %.2f s, %.2f s of processor time, heap %d MiB", what, time.Since(clock).Seconds(), took.Seconds(), m.HeapAlloc>>20)
+		t.Logf("%s: %.2f s, %.2f s of processor time, heap %d MiB", what, time.Since(clock).Seconds(), took.Seconds(),
+			m.HeapAlloc>>20)
 		clock, used = time.Now(), processor(t, syscall.RUSAGE_SELF)
 		return took
 	}
 	large := clusters*apps >= 100_000
 	clone, others := filepath.Join(t.TempDir(), "clone"), processor(t, syscall.RUSAGE_CHILDREN)
-	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-local", "--mirror", r.Dir, clone).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-local", "--mirror", r.Dir,
+		clone).CombinedOutput(); err != nil {
 		t.Fatalf("the error is %v, the output is %s", err, out)
 	}
 	cloned := processor(t, syscall.RUSAGE_CHILDREN) - others
@@ -103,7 +108,8 @@ func TestScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := lap(fmt.Sprintf("index of %d targets (%d objects read)", x.Targets(), stats.Objects)); large && took > 2*cloned {
+	if took := lap(fmt.Sprintf("index of %d targets (%d objects read)", x.Targets(), stats.Objects)); large &&
+		took > 2*cloned {
 		t.Errorf("the index takes %s of processor time, a clone %s", took, cloned)
 	}
 	if x.Targets() != clusters*apps {
@@ -112,7 +118,8 @@ func TestScale(t *testing.T) {
 	searched(t, x, (clusters+9)/10, large, lap)
 	moved(t, r, h, x, trunk.Tree, lap)
 	saved(t, x, lap)
-	f, err := site.Read(t.Context(), h, site.Request{Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"), Index: x})
+	f, err := site.Read(t.Context(), h, site.Request{Trunk: trunk, Now: time.Now(), Version: "test", Key: []byte("k"),
+		Index: x})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +154,8 @@ func TestScale(t *testing.T) {
 	lap("all pages")
 	t.Run("first paint", func(t *testing.T) {
 		var got struct{ Paint []float64 } // milliseconds
-		if err := json.Unmarshal(browsertest.Run(t, "testdata/browser/paint.js", filepath.Join(dir, "index.html")), &got); err != nil {
+		if err := json.Unmarshal(browsertest.Run(t, "testdata/browser/paint.js", filepath.Join(dir, "index.html")),
+			&got); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("the first paint of the overview after %v ms", got.Paint)
@@ -179,7 +187,8 @@ func scale(t *testing.T) (clusters, apps int) {
 	return clusters, apps
 }
 
-// peakMemory returns a function that returns the most memory that the process had since, in bytes; 0 where that is not known.
+// peakMemory returns a function that returns the most memory that the process had since, in bytes; 0 where that is not
+// known.
 func peakMemory() func() uint64 {
 	debug.FreeOSMemory() // what earlier steps have used
 	const reset = "5"    // see proc_pid_clear_refs(5)
@@ -217,9 +226,11 @@ func generated(t *testing.T, clusters, apps int) *hydratetest.Repo {
 		fmt.Fprintf(&all, "---\napiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c%04d, labels: {region: r%02d, ring: ring-%d}}\nspec: {environment: %s, kubeVersion: 1.33.2, class: edge}\n", i, i%20, i%3, environmentAt(i))
 	}
 	r.Write("clusters/all.yaml", strings.TrimPrefix(all.String(), "---\n"))
-	r.Write("clusters/class.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n")
+	r.Write("clusters/class.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n")
 	for a := range apps {
-		r.Write(fmt.Sprintf("apps/app%02d/app.yaml", a), fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: app%02d}\nspec:\n  namespace: n%02d\n  placement: {}\n  source: {manifests: {}}\n", a, a))
+		r.Write(fmt.Sprintf("apps/app%02d/app.yaml", a),
+			fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: app%02d}\nspec:\n  namespace: n%02d\n  placement: {}\n  source: {manifests: {}}\n", a, a))
 	}
 	r.Commit("A large fleet")
 	h := r.Hydrator(2)
@@ -275,11 +286,17 @@ func (g *generator) cluster(i, apps int) {
 			image = "registry.example.com/log4j:2.14.1"
 		}
 		files := []gitstore.Entry{
-			{Name: "configmap-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\n  namespace: n%02d\ndata:\n  cluster: %s\n", a, name)))},
-			{Name: "deployment-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil, "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: app\n  namespace: n%02d\nspec:\n  template:\n    spec:\n      containers:\n      - image: %s\n        name: app\n", a, image)))},
-			{Name: "service-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil, "apiVersion: v1\nkind: Service\nmetadata:\n  name: app\n  namespace: n%02d\n", a)))},
+			{Name: "configmap-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil,
+				"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app\n  namespace: n%02d\ndata:\n  cluster: %s\n",
+				a, name)))},
+			{Name: "deployment-app.yaml", Mode: gitstore.ModeFile,
+				Hash: g.must(g.w.Blob(fmt.Appendf(nil,
+					"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: app\n  namespace: n%02d\nspec:\n  template:\n    spec:\n      containers:\n      - image: %s\n        name: app\n", a, image)))},
+			{Name: "service-app.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(fmt.Appendf(nil,
+				"apiVersion: v1\nkind: Service\nmetadata:\n  name: app\n  namespace: n%02d\n", a)))},
 		}
-		entries = append(entries, gitstore.Entry{Name: fmt.Sprintf("app%02d", a), Mode: gitstore.ModeTree, Hash: g.must(g.w.Tree(files))})
+		entries = append(entries, gitstore.Entry{Name: fmt.Sprintf("app%02d", a), Mode: gitstore.ModeTree,
+			Hash: g.must(g.w.Tree(files))})
 	}
 	tree := g.must(g.w.Tree(entries))
 	environment := environmentAt(i)
@@ -289,12 +306,15 @@ func (g *generator) cluster(i, apps int) {
 
 func (g *generator) environments() {
 	for environment, entries := range g.roots {
-		record, err := branch.Record{Environment: environment, Source: g.source.Hash.String(), Renderer: "test"}.Encode()
+		record, err := branch.Record{Environment: environment, Source: g.source.Hash.String(),
+			Renderer: "test"}.Encode()
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		dir := g.must(g.w.Tree([]gitstore.Entry{{Name: "environment.yaml", Mode: gitstore.ModeFile, Hash: g.must(g.w.Blob(record))}}))
-		tree := g.must(g.w.Tree(append([]gitstore.Entry{{Name: branch.Dir, Mode: gitstore.ModeTree, Hash: dir}}, entries...)))
+		dir := g.must(g.w.Tree([]gitstore.Entry{{Name: "environment.yaml", Mode: gitstore.ModeFile,
+			Hash: g.must(g.w.Blob(record))}}))
+		tree := g.must(g.w.Tree(append([]gitstore.Entry{{Name: branch.Dir, Mode: gitstore.ModeTree, Hash: dir}},
+			entries...)))
 		g.commit("env/"+environment, environment, tree)
 	}
 }
@@ -302,7 +322,8 @@ func (g *generator) environments() {
 func (g *generator) commit(name, environment string, tree gitstore.Hash) {
 	hash := g.must(branch.Commit{
 		Tree: tree, Author: g.source.Author, Committer: g.source.Committer, Subject: "A large fleet", Version: "test",
-		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: g.source.Hash.String()}, {Key: branch.TrailerEnvironment, Value: environment}},
+		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: g.source.Hash.String()},
+			{Key: branch.TrailerEnvironment, Value: environment}},
 	}.Write(g.w))
 	g.moves = append(g.moves, gitstore.Move{Branch: name, New: hash})
 }

@@ -40,7 +40,8 @@ func newSearch(f *Fleet) *search {
 		return out
 	}
 	var list []index.Count
-	list, out.More = f.Index.Inventory(searchRows, index.Image, index.Chart, index.Type, index.Namespace, index.Value, index.Object)
+	list, out.More = f.Index.Inventory(searchRows, index.Image, index.Chart, index.Type, index.Namespace, index.Value,
+		index.Object)
 	for _, c := range list {
 		row := searchRow{Count: c, MoreApps: max(0, len(c.Apps)-searchApps)}
 		row.Apps = c.Apps[:len(c.Apps)-row.MoreApps]
@@ -66,7 +67,8 @@ func (p *Pages) Search(text string) ([]byte, error) {
 		page.data = found
 	}
 	var out bytes.Buffer
-	if err := p.templates[page.template].Execute(&out, frame{Page: page, Fleet: p.fleet, Policy: policy, Live: p.live, Data: page.data}); err != nil {
+	if err := p.templates[page.template].Execute(&out, frame{Page: page, Fleet: p.fleet, Policy: policy, Live: p.live,
+		Data: page.data}); err != nil {
 		return nil, fmt.Errorf("page %s: %w", page.Path, err)
 	}
 	return out.Bytes(), nil

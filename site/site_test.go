@@ -30,7 +30,8 @@ func newDemo(t *testing.T) *demo {
 	t.Helper()
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
-	r.Write("apps/shop/layers/region/us-east-1/values.yaml", strings.ReplaceAll(r.Read("apps/shop/layers/region/us-east-1/values.yaml"), "USD", "CAD"))
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml",
+		strings.ReplaceAll(r.Read("apps/shop/layers/region/us-east-1/values.yaml"), "USD", "CAD"))
 	r.Commit("Sell in Canadian dollars")
 	r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
 	return &demo{repo: r}
@@ -44,11 +45,13 @@ func (d *demo) read(t *testing.T) *site.Fleet {
 		t.Fatal(err)
 	}
 	now := d.tip.Committer.When.Add(time.Hour)
-	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true, CommandPrefix: "sluice"})
+	list, err := promote.Look(t.Context(), d.h, promote.Request{Trunk: d.tip, Now: now, DryRun: true,
+		CommandPrefix: "sluice"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test", Key: []byte("key")})
+	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test",
+		Key: []byte("key")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,21 +99,30 @@ func TestPagesOfTheDemo(t *testing.T) {
 	short := d.tip.Hash.String()[:10]
 	for page, wants := range map[string][]string{
 		"index.html": {
-			"7 clusters in 3 environments, 4 apps", "dev up to date", short + " tip", "staging waiting", "1 behind dev", "staging waits for before/dev", "web 1.4.0", "kustomize/monitor/overlays/prod", "core 4", "us-east-1 4",
+			"7 clusters in 3 environments, 4 apps", "dev up to date", short + " tip", "staging waiting", "1 behind dev",
+			"staging waits for before/dev", "web 1.4.0", "kustomize/monitor/overlays/prod", "core 4", "us-east-1 4",
 		},
 		"promotions.html": {
-			"follows the trunk", "after dev · auto", "after staging · manual", "before/dev waiting it bakes in dev until", "What would change", "canary", "rest", "sluice promote staging", "/sluice promote staging",
+			"follows the trunk", "after dev · auto", "after staging · manual",
+			"before/dev waiting it bakes in dev until", "What would change", "canary", "rest",
+			"sluice promote staging", "/sluice promote staging",
 			"sluice freeze prod --until 4h --reason WHY",
 		},
-		"clusters.html":           {"prod-edge-1", "7 clusters"},
-		"clusters/prod-eu-1.html": {"cluster/prod-eu-1", "holds what prod asks for", "region eu-west-1", "shop web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY"},
+		"clusters.html": {"prod-edge-1", "7 clusters"},
+		"clusters/prod-eu-1.html": {"cluster/prod-eu-1", "holds what prod asks for", "region eu-west-1",
+			"shop web 1.4.0", "sluice rollback prod --cluster prod-eu-1 --reason WHY"},
 		"apps/shop.html": {
-			"4 clusters · namespace shop", "config.currency \"CAD\" region=us-east-1", "global \"EUR\"", "replicas 6 cluster=prod-eu-1 apps/shop/layers/cluster/prod-eu-1/values.yaml:1", "environment=prod 4", "Sell in Canadian dollars",
+			"4 clusters · namespace shop", "config.currency \"CAD\" region=us-east-1", "global \"EUR\"",
+			"replicas 6 cluster=prod-eu-1 apps/shop/layers/cluster/prod-eu-1/values.yaml:1", "environment=prod 4",
+			"Sell in Canadian dollars",
 			"sluice promote prod --app shop",
 		},
-		"conformance.html": {"1 cluster differs from its siblings", "the norm is on prod-us-1", "Deployment shop/shop spec.replicas 4 6", "cluster=prod-eu-1 (apps/shop/layers/cluster/prod-eu-1/values.yaml)", "${cluster.vars.shortName}"},
-		"search.html":      {"web 1.4.0 chart 11 gateway 7 , shop 4", "registry.example.com/collector:1.9", "policy/v1 PodDisruptionBudget", "Deployment shop/shop", "config.currency", "sluice where --image"},
-		"history.html":     {"dev", "Sell in Canadian dollars", "hydrate", "baseline on 2", "Lead time"},
+		"conformance.html": {"1 cluster differs from its siblings", "the norm is on prod-us-1",
+			"Deployment shop/shop spec.replicas 4 6",
+			"cluster=prod-eu-1 (apps/shop/layers/cluster/prod-eu-1/values.yaml)", "${cluster.vars.shortName}"},
+		"search.html": {"web 1.4.0 chart 11 gateway 7 , shop 4", "registry.example.com/collector:1.9",
+			"policy/v1 PodDisruptionBudget", "Deployment shop/shop", "config.currency", "sluice where --image"},
+		"history.html": {"dev", "Sell in Canadian dollars", "hydrate", "baseline on 2", "Lead time"},
 	} {
 		got := text(all[page])
 		for _, want := range wants {
@@ -166,7 +178,8 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestNothingInline holds the pages to their content security policy: no inline script, style or handler, no other host.
+// TestNothingInline holds the pages to their content security policy: no inline script, style or handler, no other
+// host.
 func TestNothingInline(t *testing.T) {
 	t.Parallel()
 	for name, doc := range pagesOf(t, newDemo(t).read(t)) {
@@ -178,7 +191,8 @@ func TestNothingInline(t *testing.T) {
 				t.Errorf("%s has an inline %s", name, n.Data)
 			}
 			for _, a := range n.Attr {
-				if a.Key == "style" || strings.HasPrefix(a.Key, "on") || (a.Key == "href" || a.Key == "src") && strings.Contains(a.Val, "://") {
+				if a.Key == "style" || strings.HasPrefix(a.Key, "on") ||
+					(a.Key == "href" || a.Key == "src") && strings.Contains(a.Val, "://") {
 					t.Errorf("%s: %s has %s=%q", name, n.Data, a.Key, a.Val)
 				}
 			}
@@ -199,11 +213,13 @@ func TestBranchBehind(t *testing.T) {
 			states[c.Name] = c.Dot() + ": " + c.Trouble
 		}
 	}
-	if len(states) != 2 || states["dev-1"] != "odd: its branch holds other manifests than the environment branch" || !strings.Contains(states["staging-1"], ": ") {
+	if len(states) != 2 || states["dev-1"] != "odd: its branch holds other manifests than the environment branch" ||
+		!strings.Contains(states["staging-1"], ": ") {
 		t.Errorf("clusters in trouble: %q", states)
 	}
 	overview := text(pagesOf(t, f)["index.html"])
-	for _, want := range []string{"5 of 7 clusters hold what their environments ask for", "Clusters that need a look", "dev differs"} {
+	for _, want := range []string{"5 of 7 clusters hold what their environments ask for", "Clusters that need a look",
+		"dev differs"} {
 		if !strings.Contains(overview, want) {
 			t.Errorf("the overview lacks %q: %s", want, overview)
 		}
@@ -218,13 +234,16 @@ func TestRecordIsShown(t *testing.T) {
 	at := f.Made.Add(-time.Hour)
 	prod := f.Environments[2]
 	prod.Status.Decision.Record.Halt = &rollout.Halt{By: "ada", Reason: "error rate", At: at}
-	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Freezes = []rollout.Freeze{{Reason: "holidays", By: "bob", From: at,
+		Until: at.Add(48 * time.Hour)}}
 	prod.Status.Decision.Record.Approvals = []rollout.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
-	prod.Status.Decision.Record.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
+	prod.Status.Decision.Record.Holds = []rollout.Hold{{Cause: rollout.CauseRolledBack, Source: prod.Source,
+		Apps: []string{"shop"}, By: "dan", Reason: "slow", Since: at}}
 	all := pagesOf(t, f)
 	for page, wants := range map[string][]string{
-		"index.html":      {"prod halted", "by ada: error rate", "held back"},
-		"promotions.html": {"frozen until", "by bob: holidays", "carol tree 0123456789", "rolled back by dan: slow", "sluice resume prod", "sluice unfreeze prod"},
+		"index.html": {"prod halted", "by ada: error rate", "held back"},
+		"promotions.html": {"frozen until", "by bob: holidays", "carol tree 0123456789", "rolled back by dan: slow",
+			"sluice resume prod", "sluice unfreeze prod"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(text(all[page]), want) {
@@ -237,8 +256,12 @@ func TestRecordIsShown(t *testing.T) {
 func TestSecretsAreMasked(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t)
-	d.repo.Write("apps/shop/layers/environment/prod/values.yaml", d.repo.Read("apps/shop/layers/environment/prod/values.yaml")+"\nadminPassword: hunter2-prod\nenvFrom: {DB_TOKEN: tok-123456}\n")
-	d.repo.Write("apps/shop/layers/environment/dev/values.yaml", d.repo.Read("apps/shop/layers/environment/dev/values.yaml")+"\nadminPassword: hunter2-dev\nlist: [{password: hunter2-list}]\n")
+	d.repo.Write("apps/shop/layers/environment/prod/values.yaml",
+		d.repo.Read("apps/shop/layers/environment/prod/values.yaml")+
+			"\nadminPassword: hunter2-prod\nenvFrom: {DB_TOKEN: tok-123456}\n")
+	d.repo.Write("apps/shop/layers/environment/dev/values.yaml",
+		d.repo.Read("apps/shop/layers/environment/dev/values.yaml")+
+			"\nadminPassword: hunter2-dev\nlist: [{password: hunter2-list}]\n")
 	d.repo.Commit("Secrets in values")
 	found := 0
 	for name, doc := range pagesOf(t, d.read(t)) {
@@ -301,7 +324,8 @@ func TestLiveSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for q, want := range map[string]string{
-		"collector 1.9": "registry.example.com/collector:1.9", "<script>alert(1)</script>": "No target matches.", "Deployment shop": "4 targets Cluster App Environment Matches dev-1 shop dev Deployment shop/shop",
+		"collector 1.9": "registry.example.com/collector:1.9", "<script>alert(1)</script>": "No target matches.",
+		"Deployment shop": "4 targets Cluster App Environment Matches dev-1 shop dev Deployment shop/shop",
 	} {
 		data, err := p.Search(q)
 		if err != nil {

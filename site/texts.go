@@ -20,7 +20,8 @@ type piece struct {
 // commitWord is a full commit id, which pages shorten.
 var commitWord = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
 
-// pieces splits a text of Sluice at pairs of backticks, which enclose code, at times and at commits. Without a second one, a backtick is a character.
+// pieces splits a text of Sluice at pairs of backticks, which enclose code, at times and at commits. Without a second
+// one, a backtick is a character.
 func pieces(text string) []piece {
 	var out []piece
 	for {

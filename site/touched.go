@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
-// Touched holds which apps of which environments a commit of the trunk can change, by its hash. nil: the fleet of the commit, or of the one
-// before it, is invalid.
+// Touched holds which apps of which environments a commit of the trunk can change, by its hash. nil: the fleet of the
+// commit, or of the one before it, is invalid.
 type Touched map[string]map[appIn]bool
 
 type appIn struct{ environment, app string }
@@ -20,8 +20,9 @@ const (
 	touchedTargets = 2_000_000 // of the fleets that it reads for that
 )
 
-// touches finds which of the commits that one promotion brought can change the apps that it changed. It renders nothing. One call examines a
-// limited number of commits, so the age of older promotions can be unknown at first; the next call gets the result of this one, and examines more.
+// touches finds which of the commits that one promotion brought can change the apps that it changed. It renders
+// nothing. One call examines a limited number of commits, so the age of older promotions can be unknown at first; the
+// next call gets the result of this one, and examines more.
 func (b *reader) touches() error {
 	environments := map[string]string{}
 	targets := 1
@@ -53,8 +54,8 @@ func (b *reader) touches() error {
 	return nil
 }
 
-// together yields the commits that a promotion brought with others for an app that it changed, those of the newest promotions of each
-// environment first.
+// together yields the commits that a promotion brought with others for an app that it changed, those of the newest
+// promotions of each environment first.
 func (b *reader) together() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, e := range b.out.Environments {
@@ -118,8 +119,9 @@ func (b *reader) touchedBy(hash string, environments map[string]string) (map[app
 	return out, nil
 }
 
-// age returns the oldest commit of the trunk that a promotion brought and that can have changed an app, and its age at that time. If none of
-// them can, such as after an update of Sluice, it is the newest one. It is false if that is not known.
+// age returns the oldest commit of the trunk that a promotion brought and that can have changed an app, and its age at
+// that time. If none of them can, such as after an update of Sluice, it is the newest one. It is false if that is not
+// known.
 func (h *Event) age(app string) (c Commit, age time.Duration, ok bool) {
 	list, ok := h.brought(app)
 	if !ok {

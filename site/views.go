@@ -30,8 +30,9 @@ type lead struct {
 	Underway    bool
 }
 
-// newLead computes the ages of the commits that changed an app from the promotions to an environment that changed it, newest first; false if
-// there are none. An environment that follows the trunk has none: its commits have the dates of their source commits.
+// newLead computes the ages of the commits that changed an app from the promotions to an environment that changed it,
+// newest first; false if there are none. An environment that follows the trunk has none: its commits have the dates of
+// their source commits.
 func newLead(e *Environment, app string, changes []Event) (lead, bool) {
 	out := lead{Environment: e}
 	var all []time.Duration
@@ -89,7 +90,10 @@ func newAppView(f *Fleet, a *App) *appView {
 			}
 		}
 		if len(one.Variants) > 0 {
-			slices.SortStableFunc(one.Variants, func(a, b placedVariant) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
+			slices.SortStableFunc(one.Variants, func(a, b placedVariant) int {
+				return cmp.Compare(len(b.Clusters),
+					len(a.Clusters))
+			})
 			out.Places = append(out.Places, one)
 		}
 		var changes []Event
@@ -137,11 +141,13 @@ func newClusterView(c *Cluster) *clusterView {
 	slices.SortStableFunc(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
 	out.Commands = []action{
 		{"Show what the branch should hold", command{Terminal: "sluice render --cluster " + shell(c.Name)}},
-		{"Print the objects that sync the branch", command{Terminal: "sluice bootstrap flux --cluster " + shell(c.Name)}},
+		{"Print the objects that sync the branch", command{Terminal: "sluice bootstrap flux --cluster " +
+			shell(c.Name)}},
 		{"Freeze it", newCommand("freeze", c.Name, "--until", "4h", "--reason", "WHY")},
 	}
 	if c.Environment.Status != nil {
-		out.Commands = append(out.Commands, action{"Roll it back", newCommand("rollback", c.Environment.Name, "--cluster", c.Name, "--reason", "WHY")})
+		out.Commands = append(out.Commands, action{"Roll it back",
+			newCommand("rollback", c.Environment.Name, "--cluster", c.Name, "--reason", "WHY")})
 	}
 	return out
 }
@@ -199,7 +205,10 @@ func newConformance(f *Fleet) *conformance {
 		}
 		out.Groups = append(out.Groups, g)
 	}
-	slices.SortStableFunc(out.Groups, func(a, b conformGroup) int { return cmp.Compare(len(b.Deviate), len(a.Deviate)) })
+	slices.SortStableFunc(out.Groups, func(a, b conformGroup) int {
+		return cmp.Compare(len(b.Deviate),
+			len(a.Deviate))
+	})
 	return out
 }
 
@@ -273,7 +282,8 @@ func newHistory(f *Fleet) *history {
 			b.Height, b.Red = w.Deployed*plotHeight/most, w.RolledBck*plotHeight/most
 			b.Y = plotHeight - b.Height
 			b.RedY = b.Y - b.Red
-			b.Title = fmt.Sprintf("week of %s: %s, %s", w.Start.Format("2006-01-02"), count(w.Deployed, "deployment"), count(w.RolledBck, "rollback"))
+			b.Title = fmt.Sprintf("week of %s: %s, %s", w.Start.Format("2006-01-02"), count(w.Deployed, "deployment"),
+				count(w.RolledBck, "rollback"))
 			p.Bars = append(p.Bars, b)
 		}
 		p.texts()

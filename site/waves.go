@@ -28,7 +28,8 @@ func (b *reader) waves(e *Environment, spec *fleet.Environment) error {
 			one.Clusters = append(one.Clusters, byName[name])
 		}
 		if e.Status != nil {
-			if i := slices.IndexFunc(e.Status.Decision.Waves, func(p rollout.WaveProgress) bool { return p.Name == w.Name }); i >= 0 {
+			if i := slices.IndexFunc(e.Status.Decision.Waves,
+				func(p rollout.WaveProgress) bool { return p.Name == w.Name }); i >= 0 {
 				p := e.Status.Decision.Waves[i]
 				one.State, one.Reason, one.Since, one.Until = string(p.State), p.Reason, p.Since, p.Until
 			}

@@ -6,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Write writes all pages and the files that they share into a folder. Files of an earlier run that no longer belong to the pages
-// are removed only below apps/ and clusters/; other files of the folder stay. Each file is replaced as a whole.
+// Write writes all pages and the files that they share into a folder. Files of an earlier run that no longer belong to
+// the pages are removed only below apps/ and clusters/; other files of the folder stay. Each file is replaced as a
+// whole.
 func Write(dir string, p *Pages) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a web server reads the pages as another user
 		return fmt.Errorf("pages: %w", err)

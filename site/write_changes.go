@@ -21,13 +21,14 @@ type Reports struct {
 	Make func(Change) (*report.Review, error)
 	// Reads returns a digest of what Make reads of the trunk. A report is made again when that changes.
 	Reads func(Change) ([]byte, error)
-	// Fleet is the name of the fleet, and Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are
-	// made again.
+	// Fleet is the name of the fleet, and Version and Key are what Make works with; Key is nil if it is a random one.
+	// Reports of others are made again.
 	Fleet, Version string
 	Key            []byte
 	// MaxBytes limits the total size of an environment's comparisons of states that are not adjacent; 0 is 16 MiB.
 	MaxBytes int64
-	// MaxTargets limits the targets that one run compares for them, of all environments together; 0 is 3,000,000. A later run continues.
+	// MaxTargets limits the targets that one run compares for them, of all environments together; 0 is 3,000,000. A
+	// later run continues.
 	MaxTargets int
 }
 
@@ -37,12 +38,12 @@ const (
 	abandoned       = 250_000 // targets that count for a comparison that ends with ErrTooMany
 )
 
-// identities of a report are digests of everything except the two commits that determines its page. bare leaves out the trunk, of which a
-// report of too many changes shows nothing.
+// identities of a report are digests of everything except the two commits that determines its page. bare leaves out the
+// trunk, of which a report of too many changes shows nothing.
 type identities struct{ full, bare string }
 
-// identity returns the identities of the report of a change. They are as short as the fingerprints in reports, because they are published
-// and must help no more than these to guess the key.
+// identity returns the identities of the report of a change. They are as short as the fingerprints in reports, because
+// they are published and must help no more than these to guess the key.
 func (w *changeWriter) identity(c Change) (identities, error) {
 	reads, err := w.reports.Reads(c)
 	if err != nil {
@@ -60,8 +61,9 @@ func (w *changeWriter) identity(c Change) (identities, error) {
 // madeWith is the last line of a report, with its identity.
 func madeWith(identity string) string { return "\n<!-- made with " + identity + " -->\n" }
 
-// WriteChanges writes the reports of the changes that the pages link to, and removes others. The report of two commits that an earlier run
-// wrote stays if its identity is the same. Call it before Write: it decides which states the pages compare.
+// WriteChanges writes the reports of the changes that the pages link to, and removes others. The report of two commits
+// that an earlier run wrote stays if its identity is the same. Call it before Write: it decides which states the pages
+// compare.
 func WriteChanges(dir string, p *Pages, r Reports) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a web server reads the pages as another user
 		return fmt.Errorf("pages: %w", err)
@@ -79,7 +81,8 @@ func WriteChanges(dir string, p *Pages, r Reports) error {
 	if err != nil {
 		return err
 	}
-	w := &changeWriter{root: root, reports: r, policy: policy, keep: map[string]bool{}, left: cmp.Or(r.MaxTargets, comparedTargets)}
+	w := &changeWriter{root: root, reports: r, policy: policy, keep: map[string]bool{},
+		left: cmp.Or(r.MaxTargets, comparedTargets)}
 	for name, data := range files {
 		if err := w.file(changesFolder+"/"+name, data); err != nil {
 			return err
@@ -119,8 +122,8 @@ func (w *changeWriter) file(name string, data []byte) error {
 	return replace(w.root, name, data)
 }
 
-// change writes the report of a change, unless it is there already. It returns the size of the file and the number of compared targets,
-// which is 0 for a file that was there.
+// change writes the report of a change, unless it is there already. It returns the size of the file and the number of
+// compared targets, which is 0 for a file that was there.
 func (w *changeWriter) change(c Change) (size int64, targets int, err error) {
 	w.keep[c.Path()] = true
 	var id identities
@@ -169,9 +172,10 @@ func (w *changeWriter) have(c Change, id identities) (size int64, ok bool) {
 	return info.Size(), line == madeWith(id.full) || line == madeWith(id.bare)
 }
 
-// compare writes the reports between any two of the newest states of an environment, each from the older to the newer one, and returns the
-// states of which it has all of them. Above a limit these are fewer. The reports of the state at which the limit ends them stay in the folder,
-// so that a later run neither makes them again nor counts their targets again.
+// compare writes the reports between any two of the newest states of an environment, each from the older to the newer
+// one, and returns the states of which it has all of them. Above a limit these are fewer. The reports of the state at
+// which the limit ends them stay in the folder, so that a later run neither makes them again nor counts their targets
+// again.
 func (w *changeWriter) compare(e *Environment, most int) ([]Event, error) {
 	list := statesOf(e)
 	list = list[:min(len(list), most)]

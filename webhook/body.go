@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	firstBytes    = 1 << 10         // bytes that a sender must deliver within bodyWait
-	laterBytes    = 64 << 10        // bytes that it must deliver in each further bodyWait
-	bodyWait      = 5 * time.Second // forges send a payload at once
-	largeBody     = 1 << 20         // bodies above this size share one half of the memory, so that a few of them do not block others
-	maxPerSender  = 128             // bodies from one address at once
-	maxUnverified = 1024            // bodies at once from all addresses without a verified webhook
-	maxSenders    = 4096            // cached addresses with a verified webhook
+	firstBytes = 1 << 10         // bytes that a sender must deliver within bodyWait
+	laterBytes = 64 << 10        // bytes that it must deliver in each further bodyWait
+	bodyWait   = 5 * time.Second // forges send a payload at once
+	// bodies above this size share one half of the memory, so that a few of them do not block others
+	largeBody     = 1 << 20
+	maxPerSender  = 128  // bodies from one address at once
+	maxUnverified = 1024 // bodies at once from all addresses without a verified webhook
+	maxSenders    = 4096 // cached addresses with a verified webhook
 	verifiedFor   = 24 * time.Hour
 )
 
@@ -45,7 +46,8 @@ type bodies struct {
 }
 
 func newBodies(memory int64) *bodies {
-	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(), verified: lru.New[time.Time](maxSenders)}
+	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(),
+		verified: lru.New[time.Time](maxSenders)}
 }
 
 // body is a body that is being read. It holds memory until free.

@@ -48,7 +48,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		})
 		_, _ = to.Write(make([]byte, 300*kib))
 	}
-	if w := send(bytes.NewReader(make([]byte, 600*kib))); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := send(bytes.NewReader(make([]byte, 600*kib))); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("one more large body: %d %v", w.Code, w.Header())
 	}
 	w := httptest.NewRecorder()
@@ -69,7 +70,8 @@ func TestBodiesAreBounded(t *testing.T) {
 func TestBodySizes(t *testing.T) {
 	for _, size := range []int{0, 1, 64<<10 - 90, 64 << 10, 64<<10 + 1, 3 << 20} {
 		s := &sink{}
-		payload := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"1","repository":{"full_name":"a/b"},"pad":%q}`, strings.Repeat("x", size))
+		payload := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"1","repository":{"full_name":"a/b"},"pad":%q}`,
+			strings.Repeat("x", size))
 		w := httptest.NewRecorder()
 		handler(t, s, io.Discard).ServeHTTP(w, hub("push", payload))
 		if w.Code != http.StatusAccepted || len(s.got()) != 1 {

@@ -72,7 +72,8 @@ func npmFile(t *testing.T, spec, file string) []byte {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, spec).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir,
+		spec).CombinedOutput(); err != nil {
 		t.Fatalf("npm pack %s: %v\n%s", spec, err, out)
 	}
 	archives, _ := filepath.Glob(filepath.Join(dir, "*.tgz"))
@@ -117,11 +118,14 @@ type gitlabPayload struct {
 // and its successor, which GitLab maintains.
 func gitlabPayloads(t *testing.T) []gitlabPayload {
 	t.Helper()
-	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "tag_push": "Tag Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
+	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook",
+		"tag_push": "Tag Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
 	var out []gitlabPayload
 	for module, dir := range map[string]string{
-		"go-gitlab": goModule(t, "github.com/xanzy/go-gitlab@v0.115.0", "h1:6DmtItNcVe+At/liXSgfE/DZNZrGfalQmBRmOcJjOn8="),
-		"client-go": goModule(t, "gitlab.com/gitlab-org/api/client-go@v1.46.0", "h1:YxBWFZIFYKcGESCb9fpkwzouo+apyB9pr/XTWzNoL24="),
+		"go-gitlab": goModule(t, "github.com/xanzy/go-gitlab@v0.115.0",
+			"h1:6DmtItNcVe+At/liXSgfE/DZNZrGfalQmBRmOcJjOn8="),
+		"client-go": goModule(t, "gitlab.com/gitlab-org/api/client-go@v1.46.0",
+			"h1:YxBWFZIFYKcGESCb9fpkwzouo+apyB9pr/XTWzNoL24="),
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "testdata", "*hooks", "*.json"))
 		if err != nil || len(files) < 40 {
@@ -143,7 +147,8 @@ func gitlabPayloads(t *testing.T) []gitlabPayload {
 			if filepath.Base(filepath.Dir(file)) == "systemhooks" {
 				event = "System Hook"
 			}
-			out = append(out, gitlabPayload{module, filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file), event, body})
+			out = append(out, gitlabPayload{module, filepath.Base(filepath.Dir(file)) + "/" + filepath.Base(file),
+				event, body})
 		}
 	}
 	return out
@@ -169,15 +174,16 @@ func TestGitLabExamples(t *testing.T) {
 	want := map[string]string{
 		"webhooks/merge_request.json":         "lab review gitlabhq/gitlab-test #1 c0  false",
 		"webhooks/service_merge_request.json": "lab review test/woodpecker #2 c0  false",
-		"webhooks/group_merge_request.json":   "lab sweep exm-namespace/example-project #0 c0  false", // its keys end in a space
-		"webhooks/note_merge_request.json":    "lab comment gitlab-org/gitlab-test #1 c1244  false",
-		"webhooks/push.json":                  "lab trunk mike/diaspora #0 c0 master false",
-		"webhooks/pipeline.json":              "lab trunk gitlab-org/gitlab-test #0 c0  false",
-		"systemhooks/merge_request.json":      "lab review jsmith/example #1 c0  false",
-		"webhooks/member.json":                "lab members  #0 c0  false",
-		"systemhooks/push.json":               "lab trunk mike/diaspora #0 c0 master false",
-		"webhooks/tag_push.json":              "lab tag jsmith/example #0 c0  false",
-		"systemhooks/tag_push.json":           "lab tag jsmith/example #0 c0  false",
+		// its keys end in a space
+		"webhooks/group_merge_request.json": "lab sweep exm-namespace/example-project #0 c0  false",
+		"webhooks/note_merge_request.json":  "lab comment gitlab-org/gitlab-test #1 c1244  false",
+		"webhooks/push.json":                "lab trunk mike/diaspora #0 c0 master false",
+		"webhooks/pipeline.json":            "lab trunk gitlab-org/gitlab-test #0 c0  false",
+		"systemhooks/merge_request.json":    "lab review jsmith/example #1 c0  false",
+		"webhooks/member.json":              "lab members  #0 c0  false",
+		"systemhooks/push.json":             "lab trunk mike/diaspora #0 c0 master false",
+		"webhooks/tag_push.json":            "lab tag jsmith/example #0 c0  false",
+		"systemhooks/tag_push.json":         "lab tag jsmith/example #0 c0  false",
 	}
 	for _, change := range []string{"add_to", "remove_from", "update_for"} {
 		for _, of := range []string{"group", "team"} {

@@ -119,14 +119,16 @@ type githubCommentEvent struct {
 }
 
 func githubComment(p *githubCommentEvent) ([]hint.Hint, error) {
-	if p.Action != "created" || !mayCommand(p.Comment.Body) || len(p.Issue.PullRequest) == 0 || bytes.Equal(p.Issue.PullRequest, []byte("null")) {
+	if p.Action != "created" || !mayCommand(p.Comment.Body) || len(p.Issue.PullRequest) == 0 ||
+		bytes.Equal(p.Issue.PullRequest, []byte("null")) {
 		return nil, nil
 	}
 	if p.Issue.Number <= 0 || p.Comment.ID <= 0 {
 		return nil, errors.New("it has no issue.number or no comment.id")
 	}
 	c := p.Comment
-	return []hint.Hint{{Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID, Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
+	return []hint.Hint{{Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID,
+		Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
 }
 
 type githubMergeGroupEvent struct {

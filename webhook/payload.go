@@ -100,6 +100,6 @@ func mayCommand(text string) bool {
 	return !strings.HasPrefix(text, reviewMarker) || commandPattern.MatchString(text)
 }
 
-// urgent reports whether a comment may contain a command that does not wait for what runs in its repository. The bot later parses the
-// comment and checks the author's rights.
+// urgent reports whether a comment may contain a command that does not wait for what runs in its repository. The bot
+// later parses the comment and checks the author's rights.
 func urgent(text string) bool { return urgentPattern.MatchString(text) }

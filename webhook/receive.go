@@ -54,7 +54,8 @@ func (e *endpoint) receive(g *gin.Context) {
 	g.JSON(a.code, gin.H{"result": a.result})
 	took := e.Clock().Sub(began)
 	e.Observe(e.Forge, a.event, a.result, took)
-	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", a.size, "result", a.result, "status", a.code)
+	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", a.size, "result", a.result,
+		"status", a.code)
 }
 
 // answer reads, verifies and stores a webhook.
@@ -151,7 +152,8 @@ func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []hint
 	}
 	for _, name := range names {
 		if err := e.Sink.Note(ctx, name); err != nil {
-			e.Log.Warn("cannot record the delivery; a replay of it would be accepted again", "forge", e.Forge, "delivery", id, "error", err)
+			e.Log.Warn("cannot record the delivery; a replay of it would be accepted again", "forge", e.Forge,
+				"delivery", id, "error", err)
 		}
 	}
 	return http.StatusAccepted, ""

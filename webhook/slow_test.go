@@ -71,7 +71,8 @@ func (p *pipes) stall(address string, begin int) int {
 	conn := p.dial(address)
 	defer func() { _ = conn.Close() }()
 	go func() {
-		_, _ = fmt.Fprintf(conn, "POST /hooks/hub HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\nContent-Length: 9000000\r\n\r\n%s", strings.Repeat("x", begin))
+		_, _ = fmt.Fprintf(conn,
+			"POST /hooks/hub HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\nContent-Length: 9000000\r\n\r\n%s", strings.Repeat("x", begin))
 	}()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -89,32 +90,40 @@ func TestSlowBodies(t *testing.T) {
 		begin int                // bytes that it sends
 		known bool               // the forge sent a verified webhook before
 	}{
-		"one address":                    {func(int) string { return "203.0.113.7" }, 10, false},
-		"the forge's address":            {func(int) string { return forge }, 10, false},
-		"many addresses":                 {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 10, false},
-		"many networks of IPv6":          {func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 1000, false},
-		"one network of IPv6":            {func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }, 1000, false},
-		"more than a kilobyte each":      {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 2000, false},
-		"all the memory of unknown ones": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 60 << 10, true},
+		"one address":         {func(int) string { return "203.0.113.7" }, 10, false},
+		"the forge's address": {func(int) string { return forge }, 10, false},
+		"many addresses": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 10,
+			false},
+		"many networks of IPv6": {func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 1000,
+			false},
+		"one network of IPv6": {func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }, 1000, false},
+		"more than a kilobyte each": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) }, 2000,
+			false},
+		"all the memory of unknown ones": {func(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250) },
+			60 << 10, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &sink{}
 				h, err := webhook.New(webhook.Config{
-					Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub", Secrets: []string{secret}}},
-					Sink:      s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+					Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub",
+						Secrets: []string{secret}}},
+					Sink: s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				listener := &pipes{make(chan net.Conn), make(chan struct{})}
-				server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+				server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second,
+					ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 				var group sync.WaitGroup
 				group.Go(func() { _ = server.Serve(listener) })
 				delivery := 0
 				signed := func() int { // each delivery has its own id and body
 					delivery++
-					r := hub("push", fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"%d","repository":{"full_name":"a/b"},"pad":%q}`, delivery, strings.Repeat("x", 5000)))
+					r := hub("push", fmt.Appendf(nil,
+						`{"ref":"refs/heads/main","after":"%d","repository":{"full_name":"a/b"},"pad":%q}`, delivery,
+						strings.Repeat("x", 5000)))
 					r.Header.Set("X-GitHub-Delivery", fmt.Sprint(delivery))
 					return listener.deliver(t, forge, r)
 				}
@@ -145,7 +154,8 @@ func TestSlowBodies(t *testing.T) {
 				}
 				time.Sleep(11 * time.Second)
 				mu.Lock()
-				if n := codes[http.StatusRequestTimeout] + codes[http.StatusServiceUnavailable]; n != 1200 || codes[http.StatusRequestTimeout] < 128 {
+				if n := codes[http.StatusRequestTimeout] + codes[http.StatusServiceUnavailable]; n != 1200 ||
+					codes[http.StatusRequestTimeout] < 128 {
 					t.Errorf("answers to stalled bodies after 11 s: %v", codes)
 				}
 				mu.Unlock()
@@ -164,8 +174,9 @@ func TestSteadyBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}
 		h, err := webhook.New(webhook.Config{
-			Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub", Secrets: []string{secret}}},
-			Sink:      s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+			Endpoints: []webhook.Endpoint{{Forge: "hub", Kind: "github", Path: "/hooks/hub",
+				Secrets: []string{secret}}},
+			Sink: s, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +185,8 @@ func TestSteadyBody(t *testing.T) {
 		server := &http.Server{Handler: h}
 		var group sync.WaitGroup
 		group.Go(func() { _ = server.Serve(listener) })
-		body := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"1","repository":{"full_name":"a/b"},"pad":%q}`, strings.Repeat("x", 900<<10))
+		body := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"1","repository":{"full_name":"a/b"},"pad":%q}`,
+			strings.Repeat("x", 900<<10))
 		r := hub("push", body)
 		from, to := io.Pipe()
 		group.Go(func() {

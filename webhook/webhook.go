@@ -30,8 +30,10 @@ import (
 // events of installations to every App, subscribed or not.
 func Events(kind string) []string {
 	return map[string][]string{
-		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member", "membership", "organization", "team", "installation", "installation_repositories"},
-		"gitlab": {"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook", "System Hook"},
+		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member",
+			"membership", "organization", "team", "installation", "installation_repositories"},
+		"gitlab": {"Push Hook", "Tag Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook",
+			"System Hook"},
 	}[kind]
 }
 
@@ -60,8 +62,9 @@ type Config struct {
 	Sink      Sink
 	Clock     func() time.Time
 	Log       *slog.Logger
-	MaxBody   int64         // bytes of one body. Default: 25 MiB, GitHub's limit
-	Reading   int64         // bytes of all bodies that are being read. Default: 64 MiB, half of it for bodies above 1 MiB
+	MaxBody   int64 // bytes of one body. Default: 25 MiB, GitHub's limit
+	// bytes of all bodies that are being read. Default: 64 MiB, half of it for bodies above 1 MiB
+	Reading   int64
 	Tolerance time.Duration // greatest age of a signature's timestamp. Default: 5m
 	Within    time.Duration // deadline of the sink. Default: 900ms, because forges give up after some seconds
 	// Observe counts a webhook. The event is one of Events, "other", or "unverified"; the event name of an unverified
@@ -105,7 +108,10 @@ func New(c Config) (http.Handler, error) {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) { g.AbortWithStatus(http.StatusInternalServerError) }))
+	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context,
+		_ any) {
+		g.AbortWithStatus(http.StatusInternalServerError)
+	}))
 	seen := map[string]bool{}
 	bodies := newBodies(c.Reading)
 	var problems []error
@@ -127,7 +133,8 @@ func New(c Config) (http.Handler, error) {
 
 func (e *Endpoint) check() (decoder, error) {
 	if !strings.HasPrefix(e.Path, "/") || strings.ContainsAny(e.Path, ":*") {
-		return nil, fmt.Errorf("webhook: the path %q of the forge %s does not begin with / or contains : or *", e.Path, e.Forge)
+		return nil, fmt.Errorf("webhook: the path %q of the forge %s does not begin with / or contains : or *", e.Path,
+			e.Forge)
 	}
 	all := append(append([]string{}, e.Secrets...), e.Signing...)
 	if len(all) == 0 {

@@ -78,7 +78,8 @@ func (s *sink) got() []string {
 	defer s.mu.Unlock()
 	var out []string
 	for _, h := range s.hints {
-		out = append(out, fmt.Sprintf("%s %s %s #%d c%d %s %t", h.Place.Forge(), h.Kind, h.Place.Repo().Path, h.Number, h.Comment, h.Ref, h.Force))
+		out = append(out, fmt.Sprintf("%s %s %s #%d c%d %s %t", h.Place.Forge(), h.Kind, h.Place.Repo().Path, h.Number,
+			h.Comment, h.Ref, h.Force))
 	}
 	return out
 }
@@ -160,16 +161,24 @@ func TestHints(t *testing.T) {
 		code              int
 		want              string
 	}{
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub trunk acme/fleet #0 c0 main false"},
+		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub trunk acme/fleet #0 c0 main false"},
 		{"hub", "push", `{"ref":"refs/heads/gone","after":"0000000000000000000000000000000000000000","repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub tag acme/fleet #0 c0  false"},
-		{"lab", "Tag Push Hook", `{"object_kind":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
+		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub tag acme/fleet #0 c0  false"},
+		{"lab", "Tag Push Hook",
+			`{"object_kind":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
 		{"lab", "System Hook", `{"object_kind":"tag_push","event_name":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
-		{"lab", "Tag Push Hook", `{"object_kind":"tag_push","ref":"refs/notes/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{"lab", "Tag Push Hook",
+			`{"object_kind":"tag_push","ref":"refs/notes/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":7},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #7 c0  false"},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
-		{"hub", "issue_comment", `{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
+		{"hub", "issue_comment",
+			`{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200,
+			""},
 		{"hub", "check_run", `{"action":"rerequested","check_run":{"pull_requests":[{"number":3}]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #3 c0  true"},
 		{"hub", "check_suite", `{"action":"rerequested","check_suite":{"pull_requests":[]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  true"},
 		{"hub", "installation", `{"action":"created"}`, 202, "hub sweep  #0 c0  false"},
@@ -177,30 +186,42 @@ func TestHints(t *testing.T) {
 		{"hub", "membership", `{"action":"removed"}`, 202, "hub members  #0 c0  false"},
 		{"hub", "organization", `{"action":"member_removed"}`, 202, "hub members  #0 c0  false"},
 		{"lab", "Member Hook", `{"event_name":"user_remove_from_group"}`, 202, "lab members  #0 c0  false"},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
+		{"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","note":"<!-- sluice-review v1 -->\nLGTM"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/.github"}}`, 202, "hub trunk acme/.github #0 c0 main false"},
-		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 202, "hub sweep  #0 c0  false"},
-		{"hub", "push", `{"ref":["refs/heads/main"],"after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  false"},
+		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/.github"}}`, 202,
+			"hub trunk acme/.github #0 c0 main false"},
+		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 202,
+			"hub sweep  #0 c0  false"},
+		{"hub", "push", `{"ref":["refs/heads/main"],"after":"a","repository":{"full_name":"acme/fleet"}}`, 202,
+			"hub sweep acme/fleet #0 c0  false"},
 		{"hub", "push", `not json`, 202, "hub sweep  #0 c0  false"},
 		{"hub", "pull_request", `{"action":"opened","number":"x","pull_request":{"number":7,"base":"","head":4,"user":[]},"sender":1,"repository":{"full_name":"acme/fleet","owner":7}}`, 202, "hub review acme/fleet #7 c0  false"},
 		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":"7"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  false"},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":null},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment",
+			`{"action":"created","issue":{"number":7,"pull_request":null},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
 		{"lab", "Push Hook", `{"object_kind":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/sub/fleet"}}`, 202, "lab trunk acme/sub/fleet #0 c0 main false"},
 		{"lab", "System Hook", `{"event_name":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0 main false"},
 		{"lab", "System Hook", `{"event_name":"user_create"}`, 200, ""},
-		{"lab", "Merge Request Hook", `{"object_kind":"merge_request","object_attributes":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab review acme/fleet #4 c0  false"},
-		{"lab", "Merge Request Hook", `{"object_kind":7,"object_attributes":{"iid":4,"source":{"name":"x"},"target":[],"action":{}},"user":"x","changes":7,"project":{"path_with_namespace":"acme/fleet","id":"x"}}`, 202, "lab review acme/fleet #4 c0  false"},
-		{"lab", "Merge Request Hook", `{"object_kind":"merge_request","object_attributes":{"id":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab sweep acme/fleet #0 c0  false"},
-		{"lab", "Merge Request Hook", `{"object_kind":"merge_request","object_attributes":"x","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab sweep acme/fleet #0 c0  false"},
+		{"lab", "Merge Request Hook",
+			`{"object_kind":"merge_request","object_attributes":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab review acme/fleet #4 c0  false"},
+		{"lab", "Merge Request Hook",
+			`{"object_kind":7,"object_attributes":{"iid":4,"source":{"name":"x"},"target":[],"action":{}},"user":"x","changes":7,"project":{"path_with_namespace":"acme/fleet","id":"x"}}`, 202, "lab review acme/fleet #4 c0  false"},
+		{"lab", "Merge Request Hook",
+			`{"object_kind":"merge_request","object_attributes":{"id":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab sweep acme/fleet #0 c0  false"},
+		{"lab", "Merge Request Hook",
+			`{"object_kind":"merge_request","object_attributes":"x","project":{"path_with_namespace":"acme/fleet"}}`,
+			202, "lab sweep acme/fleet #0 c0  false"},
 		{"lab", "Note Hook", `{}`, 202, "lab sweep  #0 c0  false"},
 		{"lab", "System Hook", `[]`, 202, "lab sweep  #0 c0  false"},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"create"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab comment acme/fleet #4 c9  false"},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"update"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","system":true},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"Issue"},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
-		{"lab", "Pipeline Hook", `{"object_kind":"pipeline","object_attributes":{"id":1},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0  false"},
+		{"lab", "Pipeline Hook",
+			`{"object_kind":"pipeline","object_attributes":{"id":1},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0  false"},
 		{"lab", "Emoji Hook", `{"object_kind":"emoji"}`, 200, ""},
 	} {
 		s := &sink{}
@@ -210,7 +231,8 @@ func TestHints(t *testing.T) {
 			r = lab(c.event, []byte(c.body))
 		}
 		if code := send(h, r); code != c.code || strings.Join(s.got(), "|") != c.want {
-			t.Errorf("the event is %s, the body is %s: the status code is %d, got is %q, want %d, want %q", c.event, c.body, code, s.got(), c.code, c.want)
+			t.Errorf("the event is %s, the body is %s: the status code is %d, got is %q, want %d, want %q", c.event,
+				c.body, code, s.got(), c.code, c.want)
 		}
 	}
 }
@@ -239,28 +261,53 @@ func TestRefusedRequests(t *testing.T) {
 		r    *http.Request
 		code int
 	}{
-		"good":                 {hub("push", []byte(push)), 202},
-		"the other secret":     {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(other, []byte(push))) }), 202},
-		"signed by GitLab":     {signed(now().Unix(), signing), 202},
-		"another key":          {signed(now().Unix(), "whsec_"+base64.StdEncoding.EncodeToString([]byte("wrong wrong wrong"))), 401},
-		"old":                  {signed(now().Add(-6*time.Minute).Unix(), signing), 401},
-		"from tomorrow":        {signed(now().Add(24*time.Hour).Unix(), signing), 401},
-		"no signature":         {with(func(r *http.Request) { r.Header.Del("X-Hub-Signature-256") }), 401},
-		"SHA-1":                {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", "sha1=0000") }), 401},
-		"another body's":       {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(secret, []byte("x"))) }), 401},
-		"wrong secret":         {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("guess", []byte(push))) }), 401},
-		"no event":             {with(func(r *http.Request) { r.Header.Del("X-GitHub-Event") }), 400},
-		"a form":               {with(func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }), 415},
-		"another method":       {httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/hooks/hub", nil), 405},
-		"another path":         {httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/hub/", nil), 404},
-		"GitLab without token": {func() *http.Request { r := lab("Push Hook", []byte(push)); r.Header.Del("X-Gitlab-Token"); return r }(), 401},
+		"good": {hub("push", []byte(push)), 202},
+		"the other secret": {with(func(r *http.Request) {
+			r.Header.Set("X-Hub-Signature-256",
+				sign(other, []byte(push)))
+		}), 202},
+		"signed by GitLab": {signed(now().Unix(), signing), 202},
+		"another key": {signed(now().Unix(), "whsec_"+
+			base64.StdEncoding.EncodeToString([]byte("wrong wrong wrong"))), 401},
+		"old":           {signed(now().Add(-6*time.Minute).Unix(), signing), 401},
+		"from tomorrow": {signed(now().Add(24*time.Hour).Unix(), signing), 401},
+		"no signature":  {with(func(r *http.Request) { r.Header.Del("X-Hub-Signature-256") }), 401},
+		"SHA-1":         {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", "sha1=0000") }), 401},
+		"another body's": {with(func(r *http.Request) {
+			r.Header.Set("X-Hub-Signature-256",
+				sign(secret, []byte("x")))
+		}), 401},
+		"wrong secret": {with(func(r *http.Request) {
+			r.Header.Set("X-Hub-Signature-256",
+				sign("guess", []byte(push)))
+		}), 401},
+		"no event": {with(func(r *http.Request) { r.Header.Del("X-GitHub-Event") }), 400},
+		"a form": {with(func(r *http.Request) {
+			r.Header.Set("Content-Type",
+				"application/x-www-form-urlencoded")
+		}), 415},
+		"another method": {httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/hooks/hub",
+			nil), 405},
+		"another path": {httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/hub/",
+			nil), 404},
+		"GitLab without token": {func() *http.Request {
+			r := lab("Push Hook",
+				[]byte(push))
+			r.Header.Del("X-Gitlab-Token")
+			return r
+		}(), 401},
 		"GitLab's token wrong": {func() *http.Request {
 			r := lab("Push Hook", []byte(push))
 			r.Header.Set("X-Gitlab-Token", "x")
 			return r
 		}(), 401},
-		"GitHub's hook to GitLab": {func() *http.Request { r := hub("push", []byte(push)); r.URL.Path = "/hooks/lab"; return r }(), 400},
-		"too large":               {func() *http.Request { return hub("push", make([]byte, 26<<20)) }(), 413},
+		"GitHub's hook to GitLab": {func() *http.Request {
+			r := hub("push",
+				[]byte(push))
+			r.URL.Path = "/hooks/lab"
+			return r
+		}(), 400},
+		"too large": {func() *http.Request { return hub("push", make([]byte, 26<<20)) }(), 413},
 	} {
 		s := &sink{}
 		if code := send(handler(t, s, io.Discard), c.r); code != c.code || (code >= 300) == (len(s.hints) > 0) {
@@ -278,7 +325,8 @@ func TestEndpointsNeedSecrets(t *testing.T) {
 		"other kind": {Forge: "x", Kind: "gitea", Path: "/h", Secrets: []string{secret}},
 		"no path":    {Forge: "x", Kind: "github", Path: "h", Secrets: []string{secret}},
 	} {
-		if _, err := webhook.New(webhook.Config{Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now, Log: slog.New(slog.DiscardHandler)}); err == nil {
+		if _, err := webhook.New(webhook.Config{Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now,
+			Log: slog.New(slog.DiscardHandler)}); err == nil {
 			t.Errorf("%s: New returns no error", name)
 		}
 	}
@@ -306,7 +354,8 @@ func TestQueueFails(t *testing.T) {
 	}
 	s.fail = nil
 	if code := send(h, hub("push", []byte(push))); code != http.StatusAccepted || len(s.hints) != 1 {
-		t.Errorf("redelivered: %d, %d hints; want a hint, because the first delivery was not stored", code, len(s.hints))
+		t.Errorf("redelivered: %d, %d hints; want a hint, because the first delivery was not stored", code,
+			len(s.hints))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -325,7 +374,8 @@ func TestLog(t *testing.T) {
 	r.Header.Set("X-GitHub-Delivery", "evil\nline hunter2")
 	r.Header.Set("Authorization", "hunter2")
 	send(h, r)
-	if text := log.String(); strings.Contains(text, "hunter2") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "event=push") {
+	if text := log.String(); strings.Contains(text, "hunter2") || strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, "event=push") {
 		t.Errorf("log %q", text)
 	}
 }
@@ -347,7 +397,8 @@ func FuzzHandler(f *testing.F) {
 			t.Fatalf("the event is %q, the body is %q: the status code is %d", event, body, code)
 		}
 		for _, one := range s.hints {
-			if path := one.Place.Repo().Path; strings.Contains(path, "..") && strings.Contains(path, "/../") || strings.ContainsAny(one.Ref, "\n\x00") {
+			if path := one.Place.Repo().Path; strings.Contains(path, "..") && strings.Contains(path, "/../") ||
+				strings.ContainsAny(one.Ref, "\n\x00") {
 				t.Fatalf("the one is %+v", one)
 			}
 		}
@@ -371,7 +422,8 @@ func BenchmarkDeliveries(b *testing.B) {
 				for i := next.Add(1) - 1; i < deliveries; i = next.Add(1) - 1 {
 					body := []byte(strings.Replace(push, `"a"`, fmt.Sprintf(`"%d-%d"`, time.Now().UnixNano(), i), 1))
 					r := hub("push", body)
-					out, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+"/hooks/hub", bytes.NewReader(body))
+					out, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+"/hooks/hub",
+						bytes.NewReader(body))
 					if err != nil {
 						b.Error(err)
 						return
@@ -405,7 +457,8 @@ func TestTextOfComments(t *testing.T) {
 	for second, want := range map[string]string{"00": forge.TextDigest("/sluice help"), "01": ""} {
 		s := &sink{}
 		h := handler(t, s, io.Discard)
-		for _, r := range []*http.Request{hub("issue_comment", fmt.Appendf(nil, onHub, second)), lab("Note Hook", fmt.Appendf(nil, onLab, second))} {
+		for _, r := range []*http.Request{hub("issue_comment", fmt.Appendf(nil, onHub, second)),
+			lab("Note Hook", fmt.Appendf(nil, onLab, second))} {
 			if code := send(h, r); code != http.StatusAccepted {
 				t.Fatal(code)
 			}
@@ -421,8 +474,10 @@ func TestTextOfComments(t *testing.T) {
 func TestGroupsAndUrgentCommands(t *testing.T) {
 	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
 	for _, c := range []struct{ action, ref, want string }{
-		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03", "hub group acme/fleet #104 c0 gh-readonly-queue/main/pr-104-79fe1d03 false"},
-		{"checks_requested", "refs/heads/gh-readonly-queue/release/1.2/pr-7-79fe1d03", "hub group acme/fleet #7 c0 gh-readonly-queue/release/1.2/pr-7-79fe1d03 false"},
+		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03",
+			"hub group acme/fleet #104 c0 gh-readonly-queue/main/pr-104-79fe1d03 false"},
+		{"checks_requested", "refs/heads/gh-readonly-queue/release/1.2/pr-7-79fe1d03",
+			"hub group acme/fleet #7 c0 gh-readonly-queue/release/1.2/pr-7-79fe1d03 false"},
 		{"destroyed", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03", ""},
 		{"checks_requested", "refs/heads/main", "hub sweep acme/fleet #0 c0  false"},
 		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-x-79fe1d03", "hub sweep acme/fleet #0 c0  false"},
@@ -436,7 +491,9 @@ func TestGroupsAndUrgentCommands(t *testing.T) {
 	const comment = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":%q},"repository":{"full_name":"acme/fleet"}}`
 	for text, want := range map[string]bool{
 		"/sluice cancel": true, "Wrong branch!\n/sluice cancel": true, "/sluice cancel\r\n": true,
-		"/sluice halt prod": true, "/sluice freeze prod --reason fire": true, "/sluice rollback prod": true, "/sluice help": false, "/sluice unfreeze prod": false, "please /sluice cancel": false, "> /sluice cancel": false, "/sluice cancelled": false,
+		"/sluice halt prod": true, "/sluice freeze prod --reason fire": true, "/sluice rollback prod": true,
+		"/sluice help": false, "/sluice unfreeze prod": false, "please /sluice cancel": false,
+		"> /sluice cancel": false, "/sluice cancelled": false,
 	} {
 		s := &sink{}
 		send(handler(t, s, io.Discard), hub("issue_comment", fmt.Appendf(nil, comment, text)))

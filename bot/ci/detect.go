@@ -44,24 +44,25 @@ type Context struct {
 	APIURL       string // base of the forge's API
 	ServerURL    string // of the forge's pages
 	MergeRequest int    // 0 if it must be looked up by Head
-	HeadRef      string // ref of the merge request's head in the target repository: refs/pull/7/head; "" without MergeRequest
-	Head         string // commit
-	Base         string // commit of the target branch as the event has it; "" if the event has none
-	Target       string // branch that the merge request goes to, or the branch that was pushed
-	Fork         bool   // the head comes from another repository, so the job has no rights
-	Draft        bool
-	RunURL       string
-	SummaryFile  string // GITHUB_STEP_SUMMARY
-	OutputFile   string // GITHUB_OUTPUT
-	Workspace    string // folder of the checkout
-	Reason       string // why the job has nothing to do
+	// ref of the merge request's head in the target repository: refs/pull/7/head; "" without MergeRequest
+	HeadRef     string
+	Head        string // commit
+	Base        string // commit of the target branch as the event has it; "" if the event has none
+	Target      string // branch that the merge request goes to, or the branch that was pushed
+	Fork        bool   // the head comes from another repository, so the job has no rights
+	Draft       bool
+	RunURL      string
+	SummaryFile string // GITHUB_STEP_SUMMARY
+	OutputFile  string // GITHUB_OUTPUT
+	Workspace   string // folder of the checkout
+	Reason      string // why the job has nothing to do
 }
 
 // ErrNoCI means that the environment is not that of a supported CI system.
 var ErrNoCI = errors.New("this is neither GitHub Actions nor GitLab CI: GITHUB_ACTIONS or GITLAB_CI must be set. On a laptop, use `sluice diff` and `sluice check`")
 
-// Detect reads the environment. read reads the event's file. It returns ErrNoCI outside of a CI job. Other errors name the variable that is
-// missing or not valid.
+// Detect reads the environment. read reads the event's file. It returns ErrNoCI outside of a CI job. Other errors name
+// the variable that is missing or not valid.
 func Detect(getenv func(string) string, read func(name string) ([]byte, error)) (*Context, error) {
 	switch {
 	case getenv("GITHUB_ACTIONS") == "true":
@@ -105,7 +106,8 @@ type githubEventRepo struct {
 	FullName string `json:"full_name"`
 }
 
-// require returns an error if an event that Sluice reviews has no payload, as in a container that gets the event's name and not its file.
+// require returns an error if an event that Sluice reviews has no payload, as in a container that gets the event's name
+// and not its file.
 func (e *githubEvent) require(name string) error {
 	missing := map[string]bool{
 		"pull_request": e.PullRequest == nil, "pull_request_target": e.PullRequest == nil,
@@ -119,9 +121,11 @@ func (e *githubEvent) require(name string) error {
 
 func github(getenv func(string) string, read func(string) ([]byte, error)) (*Context, error) {
 	c := &Context{
-		System: GitHubActions, Repository: getenv("GITHUB_REPOSITORY"), APIURL: cmp.Or(getenv("GITHUB_API_URL"), "https://api.github.com"),
-		ServerURL: cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com"), SummaryFile: getenv("GITHUB_STEP_SUMMARY"),
-		OutputFile: getenv("GITHUB_OUTPUT"), Workspace: getenv("GITHUB_WORKSPACE"),
+		System: GitHubActions, Repository: getenv("GITHUB_REPOSITORY"),
+		APIURL:      cmp.Or(getenv("GITHUB_API_URL"), "https://api.github.com"),
+		ServerURL:   cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com"),
+		SummaryFile: getenv("GITHUB_STEP_SUMMARY"),
+		OutputFile:  getenv("GITHUB_OUTPUT"), Workspace: getenv("GITHUB_WORKSPACE"),
 	}
 	if run := getenv("GITHUB_RUN_ID"); run != "" {
 		c.RunURL = c.ServerURL + "/" + c.Repository + "/actions/runs/" + run
@@ -143,7 +147,8 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 	switch name {
 	case "pull_request", "pull_request_target":
 		p := event.PullRequest
-		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA, p.Base.Ref, p.Draft
+		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA,
+			p.Base.Ref, p.Draft
 		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository
 		c.HeadRef = fmt.Sprintf("refs/pull/%d/head", p.Number)
 	case "merge_group":
@@ -176,14 +181,17 @@ func (c *Context) branch(ref, commit string, deleted bool) {
 
 func gitlab(getenv func(string) string) (*Context, error) {
 	c := &Context{
-		System: GitLabCI, Repository: getenv("CI_PROJECT_PATH"), APIURL: cmp.Or(getenv("CI_API_V4_URL"), "https://gitlab.com/api/v4"),
-		ServerURL: cmp.Or(getenv("CI_SERVER_URL"), "https://gitlab.com"), RunURL: getenv("CI_JOB_URL"), Workspace: getenv("CI_PROJECT_DIR"),
+		System: GitLabCI, Repository: getenv("CI_PROJECT_PATH"),
+		APIURL:    cmp.Or(getenv("CI_API_V4_URL"), "https://gitlab.com/api/v4"),
+		ServerURL: cmp.Or(getenv("CI_SERVER_URL"), "https://gitlab.com"), RunURL: getenv("CI_JOB_URL"),
+		Workspace: getenv("CI_PROJECT_DIR"),
 	}
 	switch source := getenv("CI_PIPELINE_SOURCE"); {
 	case getenv("CI_MERGE_REQUEST_IID") != "":
 		number, err := strconv.Atoi(getenv("CI_MERGE_REQUEST_IID"))
 		if err != nil || number <= 0 {
-			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %q is not the number of a merge request", getenv("CI_MERGE_REQUEST_IID"))
+			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %q is not the number of a merge request",
+				getenv("CI_MERGE_REQUEST_IID"))
 		}
 		c.Kind, c.MergeRequest, c.Target = Review, number, getenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 		c.HeadRef = fmt.Sprintf("refs/merge-requests/%d/head", number)
@@ -213,7 +221,8 @@ func gitlab(getenv func(string) string) (*Context, error) {
 var (
 	pathPattern   = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
 	commitPattern = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	draftTitle    = regexp.MustCompile(`(?i)^(\[draft\]|\(draft\)|draft:)`) // https://docs.gitlab.com/user/project/merge_requests/drafts/
+	// https://docs.gitlab.com/user/project/merge_requests/drafts/
+	draftTitle = regexp.MustCompile(`(?i)^(\[draft\]|\(draft\)|draft:)`)
 )
 
 // check validates numbers, hashes and paths. repository and event name the variables that they come from.

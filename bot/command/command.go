@@ -72,7 +72,8 @@ func (c Command) Right() Right {
 // Stops reports whether the command stops a rollout or takes it back. Such a command waits for no hydration.
 func (c Command) Stops() bool { return c.Holds() || c.Verb == VerbRollback }
 
-// Holds reports whether the command only keeps an environment as it is, whatever other commands did before. Such a command may go before them.
+// Holds reports whether the command only keeps an environment as it is, whatever other commands did before. Such a
+// command may go before them.
 func (c Command) Holds() bool { return c.Verb == VerbFreeze || c.Verb == VerbHalt }
 
 // Overtakes reports whether the command skips gates, which needs a separate right.
@@ -138,7 +139,8 @@ func ParseUntil(s string, now time.Time) (time.Time, error) {
 	case !t.After(now):
 		return time.Time{}, fmt.Errorf("%s is in the past (write a time after %s)", s, now.UTC().Format(time.RFC3339))
 	case t.After(now.AddDate(10, 0, 0)):
-		return time.Time{}, fmt.Errorf("%s is more than ten years from now (omit --until for a freeze without an end)", s)
+		return time.Time{}, fmt.Errorf("%s is more than ten years from now (omit --until for a freeze without an end)",
+			s)
 	}
 	return t.UTC(), nil
 }
@@ -159,5 +161,6 @@ func until(s string) (time.Time, time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return time.Time{}, d, nil
 	}
-	return time.Time{}, 0, fmt.Errorf("%q is not a time (write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d)", s)
+	return time.Time{}, 0, fmt.Errorf("%q is not a time (write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d)",
+		s)
 }

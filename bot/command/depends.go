@@ -12,9 +12,10 @@ const (
 	maxDescribe = 1 << 20 // bytes of a description: GitLab's limit, which is the greatest. Longer ones have no address
 )
 
-// DependsOn returns the addresses in lines `Depends-On: URL` of a merge request's description, each once, in order. A line counts if it
-// begins at column 0 and is not part of code, a quotation, a formula or HTML. Text in <details> does not count either: tools copy the
-// descriptions of other projects there. The case of the key does not matter. An address may be empty.
+// DependsOn returns the addresses in lines `Depends-On: URL` of a merge request's description, each once, in order. A
+// line counts if it begins at column 0 and is not part of code, a quotation, a formula or HTML. Text in <details> does
+// not count either: tools copy the descriptions of other projects there. The case of the key does not matter. An
+// address may be empty.
 func DependsOn(description string) []string {
 	source := []byte(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(description))
 	if len(source) > maxDescribe || !bytes.Contains(bytes.ToLower(source), []byte(dependsKey)) {

@@ -37,7 +37,8 @@ func Parse(body string) ([]Command, []Problem) {
 	}
 	if len(body) > maxBody {
 		return nil, []Problem{{
-			Line: 1, Message: fmt.Sprintf("the comment has %d bytes, and commands are read from comments of at most %d", len(body), maxBody),
+			Line: 1, Message: fmt.Sprintf("the comment has %d bytes, and commands are read from comments of at most %d",
+				len(body), maxBody),
 			Hint: hintAlone,
 		}}
 	}
@@ -51,7 +52,8 @@ func Parse(body string) ([]Command, []Problem) {
 		switch {
 		case problem != nil:
 		case len(commands) == maxCommands:
-			problem = &Problem{Message: fmt.Sprintf("a comment can have at most %d commands", maxCommands), Hint: "write the rest in another comment"}
+			problem = &Problem{Message: fmt.Sprintf("a comment can have at most %d commands", maxCommands),
+				Hint: "write the rest in another comment"}
 		default:
 			c, problem = parseLine(l.text)
 		}
@@ -86,8 +88,9 @@ func parseLine(line string) (Command, *Problem) {
 	spec, ok := Find(Verb(words[0].text))
 	if !ok {
 		return Command{}, &Problem{
-			Message: fmt.Sprintf("no command %q%s", shorten(words[0].text), nearest.DidYouMean(words[0].text, verbNames())),
-			Hint:    prefix + " help lists them",
+			Message: fmt.Sprintf("no command %q%s", shorten(words[0].text),
+				nearest.DidYouMean(words[0].text, verbNames())),
+			Hint: prefix + " help lists them",
 		}
 	}
 	c := Command{Verb: spec.Verb}
@@ -103,14 +106,17 @@ func parseLine(line string) (Command, *Problem) {
 // readable refuses lines that look different from what they contain.
 func readable(line string) *Problem {
 	if len(line) > maxLine {
-		return &Problem{Message: fmt.Sprintf("the line has %d bytes, and at most %d are read", len(line), maxLine), Hint: "shorten it"}
+		return &Problem{Message: fmt.Sprintf("the line has %d bytes, and at most %d are read", len(line), maxLine),
+			Hint: "shorten it"}
 	}
 	if !utf8.ValidString(line) {
 		return &Problem{Message: "the line is not UTF-8", Hint: "type it again"}
 	}
 	for _, r := range line {
-		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029') {
-			return &Problem{Message: fmt.Sprintf("the line has the invisible character %U", r), Hint: "type it instead of copying it"}
+		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' ||
+			r == '\u2029') {
+			return &Problem{Message: fmt.Sprintf("the line has the invisible character %U", r),
+				Hint: "type it instead of copying it"}
 		}
 	}
 	return nil
@@ -205,8 +211,9 @@ func unknownFlag(text, name string, spec Spec) *Problem {
 		names = append(names, "--"+f.Name)
 	}
 	return &Problem{
-		Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text), nearest.DidYouMean("--"+strings.TrimLeft(name, "-–—"), names)),
-		Hint:    fmt.Sprintf("%s takes %s", spec.Verb, spec.flagNames()),
+		Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text),
+			nearest.DidYouMean("--"+strings.TrimLeft(name, "-–—"), names)),
+		Hint: fmt.Sprintf("%s takes %s", spec.Verb, spec.flagNames()),
 	}
 }
 
@@ -226,7 +233,8 @@ func check(k kind, name, v string) *Problem {
 			return bad("is not a name (such as shop, or team-a/shop for an app of a workspace)")
 		}
 	case kindRevision:
-		if len(v) > maxRevision || strings.Contains(v, "..") || !only(v, func(c byte) bool { return strings.IndexByte("-._/", c) >= 0 }) {
+		if len(v) > maxRevision || strings.Contains(v, "..") || !only(v,
+			func(c byte) bool { return strings.IndexByte("-._/", c) >= 0 }) {
 			return bad("is not a revision (write a commit id, a branch or a tag)")
 		}
 	case kindTime:

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	maxParagraph  = 4 << 10 // bytes of a paragraph that Markdown's parser reads, because its time grows with the square of the size
-	maxParagraphs = 20      // with lines that begin like a command
+	// bytes of a paragraph that Markdown's parser reads, because its time grows with the square of the size
+	maxParagraph  = 4 << 10
+	maxParagraphs = 20 // with lines that begin like a command
 )
 
 // line is a line that begins like a command. problem is the reason why it is not one.
@@ -39,7 +40,8 @@ func plainLines(body string) []line {
 			continue
 		}
 		if parsed++; parsed > maxParagraphs {
-			return append(out, d.line(starts[0], &Problem{Message: "the comment has too many paragraphs with commands", Hint: hintAlone}))
+			return append(out, d.line(starts[0], &Problem{Message: "the comment has too many paragraphs with commands",
+				Hint: hintAlone}))
 		}
 		var verdict func(at int) (bool, *Problem)
 		if p.to-p.from > maxParagraph {
@@ -77,7 +79,8 @@ func (d *document) swallowed() []line {
 		what = "HTML"
 	}
 	return []line{d.line(starts[0], &Problem{
-		Message: fmt.Sprintf("the line is part of %s that line %d opens and no line closes", what, opened), Hint: hintAlone,
+		Message: fmt.Sprintf("the line is part of %s that line %d opens and no line closes", what, opened),
+		Hint:    hintAlone,
 	})}
 }
 
@@ -90,7 +93,8 @@ const (
 // line returns the line that begins at an offset.
 func (d *document) line(at int, problem *Problem) line {
 	whole, _, _ := bytes.Cut(d.source[at:], []byte("\n"))
-	return line{number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"), problem: problem}
+	return line{number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"),
+		problem: problem}
 }
 
 // candidates returns the offsets of the paragraph's lines that begin like a command.
@@ -98,7 +102,8 @@ func (d *document) candidates(p span) []int {
 	var out []int
 	for at := p.from; at < p.to; {
 		rest := d.source[at:p.to]
-		if after, ok := bytes.CutPrefix(rest, []byte(prefix)); ok && (len(after) == 0 || strings.IndexByte(" \t\n", after[0]) >= 0) {
+		if after, ok := bytes.CutPrefix(rest, []byte(prefix)); ok &&
+			(len(after) == 0 || strings.IndexByte(" \t\n", after[0]) >= 0) {
 			out = append(out, at)
 		}
 		end := bytes.IndexByte(rest, '\n')
@@ -125,7 +130,8 @@ func (d *document) outside(at int) (bool, *Problem) {
 		if d.closed[h.inside] {
 			return false, nil
 		}
-		return false, &Problem{Message: "the line is inside the HTML element <" + h.inside + ">, which is not closed", Hint: hintAlone}
+		return false, &Problem{Message: "the line is inside the HTML element <" + h.inside + ">, which is not closed",
+			Hint: hintAlone}
 	}
 	return true, nil
 }
@@ -161,7 +167,8 @@ func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
 			return false, nil
 		}
 		if p.heading {
-			return true, &Problem{Message: "the line is a heading, because a line of - or = follows it", Hint: "leave an empty line between them"}
+			return true, &Problem{Message: "the line is a heading, because a line of - or = follows it",
+				Hint: "leave an empty line between them"}
 		}
 		if inlineFormula(source, at) {
 			return true, &Problem{Message: "the line is part of a formula between two $", Hint: hintBlankLine}

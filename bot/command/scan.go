@@ -12,8 +12,8 @@ import (
 // span is a part of a comment, in bytes; to is the first byte after it.
 type span struct{ from, to int }
 
-// within reports whether a position is in one of the spans, which are in order and do not overlap. A hostile text has a span for each few
-// bytes and a position for each line, so that looking at each span would take seconds.
+// within reports whether a position is in one of the spans, which are in order and do not overlap. A hostile text has a
+// span for each few bytes and a position for each line, so that looking at each span would take seconds.
 func within(spans []span, at int) bool {
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].to > at })
 	return i < len(spans) && spans[i].from <= at
@@ -25,7 +25,8 @@ type htmlState struct {
 	inside string
 }
 
-// document lists the structures of a comment that cross paragraphs. The spans of each list are in order and do not overlap.
+// document lists the structures of a comment that cross paragraphs. The spans of each list are in order and do not
+// overlap.
 type document struct {
 	source     []byte
 	paragraphs []span // runs of lines that are not blank, without code fences
@@ -144,7 +145,8 @@ func rawBlock(s string) []string {
 		return nil
 	}
 	for _, element := range []string{"pre", "script", "style", "textarea"} {
-		if after, ok := strings.CutPrefix(t[1:], element); ok && (after == "" || strings.IndexByte(" \t>", after[0]) >= 0) {
+		if after, ok := strings.CutPrefix(t[1:], element); ok &&
+			(after == "" || strings.IndexByte(" \t>", after[0]) >= 0) {
 			return []string{"</pre>", "</script>", "</style>", "</textarea>"}
 		}
 	}
@@ -327,7 +329,8 @@ func (d *document) tag(at int, rest []byte) {
 		name, end = name[1:], true
 	}
 	n := 0
-	for n < len(name) && n < maxTag && (name[n]|0x20 >= 'a' && name[n]|0x20 <= 'z' || n > 0 && (name[n] >= '0' && name[n] <= '9' || name[n] == '-')) {
+	for n < len(name) && n < maxTag && (name[n]|0x20 >= 'a' && name[n]|0x20 <= 'z' ||
+		n > 0 && (name[n] >= '0' && name[n] <= '9' || name[n] == '-')) {
 		n++
 	}
 	if n == 0 || n == len(name) || strings.IndexByte(" \t\n/>", name[n]) < 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// Declaration is how the trunk of a fleet declares a repository. One repository can have several, for example one for each of two branches.
+// Declaration is how the trunk of a fleet declares a repository. One repository can have several, for example one for
+// each of two branches.
 type Declaration struct {
 	Name    string // "" is the fleet itself
 	Place   hint.Place
@@ -29,7 +30,8 @@ func DeclarationOf(p hint.Place, r *fleet.Repository) Declaration {
 // Takes reports whether the fleet takes a branch of the repository.
 func (d Declaration) Takes(branch string) bool { return d.Branch == "" || d.Branch == branch }
 
-// known returns the place of a repository that a concerned fleet declares, as the configuration spells it; false if none declares it.
+// known returns the place of a repository that a concerned fleet declares, as the configuration spells it; false if
+// none declares it.
 func (d *Dependencies) known(p hint.Place) (hint.Place, bool) {
 	for _, all := range d.declared {
 		if as := all[p.Fold()]; len(as) > 0 {
@@ -55,8 +57,9 @@ func (d *Dependencies) taken(p hint.Place, branch string) (others string, ok boo
 	return strings.Join(all, " or "), false
 }
 
-// hidden returns why a review for a fleet does not take in an open merge request that others may; "" if it does. Who may read the repository
-// with the comment may be unable to read that of the companion, and the person who wrote the line decides neither.
+// hidden returns why a review for a fleet does not take in an open merge request that others may; "" if it does. Who
+// may read the repository with the comment may be unable to read that of the companion, and the person who wrote the
+// line decides neither.
 func (d *Dependencies) hidden(fleetPlace hint.Place, one *Dependency) string {
 	all := d.declared[fleetPlace.Fold()]
 	as := all[one.Place.Fold()]
@@ -70,7 +73,8 @@ func (d *Dependencies) hidden(fleetPlace hint.Place, one *Dependency) string {
 			branches[i] = each.Branch
 		}
 		return "this fleet takes " + strings.Join(branches, " and ") + " of its repository"
-	case as[0].Name == "", fleetPlace.Fold() == d.Place.Fold(), one.Place.Fold() == d.Place.Fold(), mayShow(all[d.Place.Fold()], as):
+	case as[0].Name == "", fleetPlace.Fold() == d.Place.Fold(), one.Place.Fold() == d.Place.Fold(),
+		mayShow(all[d.Place.Fold()], as):
 		return ""
 	}
 	return "add shownIn to the Repository " + as[0].Name + " on the trunk of the fleet"

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all of them, and
-// compares with the fleet without any of them. Its status waits until they are merged.
+// A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with
+// all of them, and compares with the fleet without any of them. Its status waits until they are merged.
 //
 // A companion never gets more rights by being named. The bot takes it in only
 //
@@ -73,7 +73,8 @@ type Dependencies struct {
 func (d *Dependencies) identify() {
 	var b strings.Builder
 	for _, one := range d.List {
-		fmt.Fprintf(&b, "%s %s %s %q %t %s\n", one.Key(), one.MR.State, one.MR.Head, one.MR.TargetBranch, one.Own, one.Alone)
+		fmt.Fprintf(&b, "%s %s %s %q %t %s\n", one.Key(), one.MR.State, one.MR.Head, one.MR.TargetBranch, one.Own,
+			one.Alone)
 	}
 	d.state = b.String() + strings.Join(d.Failures, "\n")
 }
@@ -149,8 +150,8 @@ func (d *Dependency) part() string {
 	return "open, rendered here"
 }
 
-// In returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether people with write access
-// made all of them.
+// In returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether
+// people with write access made all of them.
 func (d *Dependencies) In(place hint.Place) (pins []Pin, change *Change, own bool) {
 	own = true
 	if d == nil {

@@ -8,8 +8,8 @@ import (
 
 const maxDependents = 10_000 // merge requests that others depend on
 
-// Dependents remember which merge requests depend on others, so that a change of one starts the reviews that show it. After a restart and in
-// other replicas, the sweep finds such changes. Dependents is safe for concurrent use.
+// Dependents remember which merge requests depend on others, so that a change of one starts the reviews that show it.
+// After a restart and in other replicas, the sweep finds such changes. Dependents is safe for concurrent use.
 type Dependents struct {
 	mu sync.Mutex
 	of map[string]map[string]hint.Hint // merge request → reviews that show it

@@ -17,8 +17,8 @@ const (
 )
 
 // Memory has what merge requests depended on in their last reviews. A sweep compares it with the listings of open merge
-// requests: it sends at most one request for each repository that is named, whatever the number of merge requests and of
-// lines. It is safe for concurrent use.
+// requests: it sends at most one request for each repository that is named, whatever the number of merge requests and
+// of lines. It is safe for concurrent use.
 type Memory struct {
 	known *lru.Cache[*remembered] // by the key of the merge request
 }
@@ -41,7 +41,8 @@ func (m *Memory) Remember(key string, mr *forge.MergeRequest, d *Dependencies, n
 		m.known.Remove(key)
 		return
 	}
-	r := &remembered{at: now, lines: command.DependsOn(mr.Body), identity: d.Identity(), named: d.named, open: map[string]*forge.MergeRequest{}}
+	r := &remembered{at: now, lines: command.DependsOn(mr.Body), identity: d.Identity(), named: d.named,
+		open: map[string]*forge.MergeRequest{}}
 	for _, one := range d.List {
 		if one.MR.State == forge.Open {
 			r.open[one.Key()] = one.MR
@@ -59,7 +60,8 @@ func (m *Memory) SameLines(key string, mr *forge.MergeRequest) bool {
 // Identity returns the identity of what a merge request depends on; false if that may have changed since the last
 // review. open lists the open merge requests of a repository; if it fails, the dependencies count as changed, because
 // the review reports the error.
-func (m *Memory) Identity(ctx context.Context, key string, mr *forge.MergeRequest, now time.Time, open func(context.Context, hint.Place) ([]*forge.MergeRequest, error)) (string, bool) {
+func (m *Memory) Identity(ctx context.Context, key string, mr *forge.MergeRequest, now time.Time,
+	open func(context.Context, hint.Place) ([]*forge.MergeRequest, error)) (string, bool) {
 	if len(command.DependsOn(mr.Body)) == 0 {
 		return "", true
 	}
@@ -80,7 +82,8 @@ func (m *Memory) Identity(ctx context.Context, key string, mr *forge.MergeReques
 		if i >= 0 {
 			now = list[i]
 		}
-		if (before == nil) != (now == nil) || now != nil && (now.Head != before.Head || now.TargetBranch != before.TargetBranch || !now.Updated.Equal(before.Updated)) {
+		if (before == nil) != (now == nil) || now != nil && (now.Head != before.Head ||
+			now.TargetBranch != before.TargetBranch || !now.Updated.Equal(before.Updated)) {
 			return "", false
 		}
 	}

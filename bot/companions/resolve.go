@@ -41,7 +41,8 @@ type Request struct {
 	Place hint.Place // of the merge request
 	MR    *forge.MergeRequest
 	Own   bool // somebody with write access wrote its head
-	// Fleets are the concerned fleets, as their trunks declare them: that of the place, and those that take content from it.
+	// Fleets are the concerned fleets, as their trunks declare them: that of the place, and those that take content
+	// from it.
 	Fleets       map[hint.Place]*fleet.Fleet
 	Repositories Repositories
 	Dependents   *Dependents // learns which merge requests are named
@@ -62,7 +63,8 @@ type resolver struct {
 // followed is a failure of the result. An error means that the forge did not answer.
 func Resolve(ctx context.Context, q Request) (*Dependencies, error) {
 	out := &Dependencies{Place: q.Place, declared: declared(q.Fleets, q.Repositories.PlaceOf)}
-	r := &resolver{Request: q, fleet: out.declared[q.Place.Fold()], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
+	r := &resolver{Request: q, fleet: out.declared[q.Place.Fold()], out: out, seen: map[string]bool{},
+		readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
 	self := Reference{q.Place, q.MR.Number, "#"}
 	if strings.Contains(q.MR.URL, onGitLab) {
 		self.sign = "!"
@@ -76,7 +78,8 @@ func Resolve(ctx context.Context, q Request) (*Dependencies, error) {
 }
 
 // declared returns the repositories that fleets declare. A fleet is a repository of its own, without a name.
-func declared(fleets map[hint.Place]*fleet.Fleet, placeOf func(string) (hint.Place, bool)) map[hint.Place]map[hint.Place][]Declaration {
+func declared(fleets map[hint.Place]*fleet.Fleet, placeOf func(string) (hint.Place,
+	bool)) map[hint.Place]map[hint.Place][]Declaration {
 	out := map[hint.Place]map[hint.Place][]Declaration{}
 	for place, f := range fleets {
 		all := map[hint.Place][]Declaration{place.Fold(): {{Place: place, Branch: f.Spec.Trunk}}}
@@ -90,8 +93,8 @@ func declared(fleets map[hint.Place]*fleet.Fleet, placeOf func(string) (hint.Pla
 	return out
 }
 
-// addressed returns the configured repository of an address. A link that was copied from a browser has the host of the forge's pages, which
-// can differ from that of clones: the address of the merge request shows it.
+// addressed returns the configured repository of an address. A link that was copied from a browser has the host of the
+// forge's pages, which can differ from that of clones: the address of the merge request shows it.
 func (r *resolver) addressed(address string) (hint.Place, bool) {
 	if p, ok := r.Repositories.PlaceOf(address); ok {
 		return p, true
@@ -103,7 +106,8 @@ func (r *resolver) addressed(address string) (hint.Place, bool) {
 	}
 	pages, err := url.Parse(r.MR.URL[:i])
 	u, bad := url.Parse(address)
-	if err != nil || bad != nil || pages.Host == "" || !strings.EqualFold(pages.Host, u.Host) || u.Scheme != pages.Scheme {
+	if err != nil || bad != nil || pages.Host == "" || !strings.EqualFold(pages.Host, u.Host) ||
+		u.Scheme != pages.Scheme {
 		return "", false
 	}
 	path, ok := strings.CutPrefix(u.Path, pages.Path+"/")
@@ -113,14 +117,15 @@ func (r *resolver) addressed(address string) (hint.Place, bool) {
 	return r.out.known(hint.NewPlace(r.Place.Forge(), path))
 }
 
-// follow adds the merge requests that the lines name, and those that they name. The path leads from the first merge request to the one with
-// the lines.
+// follow adds the merge requests that the lines name, and those that they name. The path leads from the first merge
+// request to the one with the lines.
 func (r *resolver) follow(ctx context.Context, path []Reference, lines []string) error {
 	for _, line := range lines {
 		ref, ok := r.reference(line)
 		switch {
 		case !ok:
-			r.fail("`Depends-On: %s` does not name a merge request of a repository in the configuration of the service", line)
+			r.fail("`Depends-On: %s` does not name a merge request of a repository in the configuration of the service",
+				line)
 		case ref.Key() == path[0].Key():
 			r.cycle(path)
 		case r.seen[ref.Key()]:
@@ -149,7 +154,8 @@ func (r *resolver) cycle(path []Reference) {
 	for _, one := range path {
 		names = append(names, one.String())
 	}
-	r.fail("%s depend on each other, so none of them can be merged first: remove a Depends-On", strings.Join(append(names, path[0].String()), " → "))
+	r.fail("%s depend on each other, so none of them can be merged first: remove a Depends-On",
+		strings.Join(append(names, path[0].String()), " → "))
 }
 
 // reference parses the address of a merge request's page.
@@ -206,7 +212,8 @@ func (r *resolver) add(ctx context.Context, path []Reference, ref Reference) err
 	switch mr.State {
 	case forge.Merged:
 		if wanted, ok := r.out.taken(ref.Place, mr.TargetBranch); !ok {
-			r.fail("%s was merged into %s, and the fleet takes %s: merge it there too, and name that merge request", ref, mr.TargetBranch, wanted)
+			r.fail("%s was merged into %s, and the fleet takes %s: merge it there too, and name that merge request",
+				ref, mr.TargetBranch, wanted)
 		}
 		return nil
 	case forge.Closed:
@@ -230,8 +237,9 @@ func (r *resolver) add(ctx context.Context, path []Reference, ref Reference) err
 	return r.follow(ctx, append(slices.Clone(path), ref), command.DependsOn(mr.Body))
 }
 
-// mayRead reports whether the author of the merge request may read another repository. A fleet shows content of the repositories that it
-// declares to everybody who may write to it. In other repositories, the author needs access to the companion's.
+// mayRead reports whether the author of the merge request may read another repository. A fleet shows content of the
+// repositories that it declares to everybody who may write to it. In other repositories, the author needs access to the
+// companion's.
 func (r *resolver) mayRead(ctx context.Context, p hint.Place, repository Repository) (bool, error) {
 	if _, ok := r.fleet[p.Fold()]; ok && r.Own || p.Fold() == r.Place.Fold() {
 		return true, nil

@@ -21,7 +21,10 @@ type Use struct {
 
 func (u *Use) equal(v *Use) bool {
 	return u.Fleet == v.Fleet && u.Place == v.Place && u.Name == v.Name && u.Branch == v.Branch && u.Trunk == v.Trunk &&
-		slices.EqualFunc(u.More, v.More, func(a, b Declaration) bool { return a.Name == b.Name && a.Branch == b.Branch })
+		slices.EqualFunc(u.More, v.More, func(a, b Declaration) bool {
+			return a.Name == b.Name &&
+				a.Branch == b.Branch
+		})
 }
 
 // Names returns the names of the repository in the fleet that take a branch; the first name if none does.
@@ -41,12 +44,13 @@ func (u *Use) Names(branch string) []string {
 // maxUses bounds the fleets that review one merge request.
 const maxUses = 8
 
-// Uses maps each fleet to the repositories that it takes content from. The tasks of the fleets' trunks update it. It is safe for
-// concurrent use.
+// Uses maps each fleet to the repositories that it takes content from. The tasks of the fleets' trunks update it. It is
+// safe for concurrent use.
 type Uses struct {
 	mu      sync.Mutex
 	byFleet map[hint.Place]map[hint.Place]Use // fleet → repository → use; the keys are folded
-	ended   map[hint.Place]map[hint.Place]Use // repository → fleet → use that the fleet no longer asks for; the keys are folded
+	// repository → fleet → use that the fleet no longer asks for; the keys are folded
+	ended map[hint.Place]map[hint.Place]Use
 }
 
 // NewUses returns a Uses that knows no fleet.
@@ -68,9 +72,9 @@ func (u *Uses) Of(p hint.Place) []Use {
 	return out[:min(len(out), maxUses)]
 }
 
-// SweptWith returns the repositories to sweep with a fleet that takes content from them. It omits
-// repositories that are fleets with such content themselves. They have their own sweeps, and two fleets that take content from each
-// other would trigger each other's sweeps forever.
+// SweptWith returns the repositories to sweep with a fleet that takes content from them. It omits repositories that are
+// fleets with such content themselves. They have their own sweeps, and two fleets that take content from each other
+// would trigger each other's sweeps forever.
 func (u *Uses) SweptWith(fleetPlace hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,8 +88,8 @@ func (u *Uses) SweptWith(fleetPlace hint.Place) []hint.Place {
 	return out
 }
 
-// Set replaces the repositories of a fleet. It returns those that are new, that ended or whose entry changed; a new trunk changes all
-// entries.
+// Set replaces the repositories of a fleet. It returns those that are new, that ended or whose entry changed; a new
+// trunk changes all entries.
 func (u *Uses) Set(fleetPlace hint.Place, next map[hint.Place]Use) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -128,7 +132,8 @@ func (u *Uses) end(fleetPlace, p hint.Place, one Use) {
 	u.ended[p.Fold()][fleetPlace.Fold()] = one
 }
 
-// Over returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by name.
+// Over returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by
+// name.
 func (u *Uses) Over(p hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()

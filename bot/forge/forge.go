@@ -254,9 +254,10 @@ type Statuses interface {
 type BulkStatuses interface {
 	// BulkSize returns the greatest number of commits of one request; 0 if the credential cannot send such requests.
 	BulkSize() int
-	// StatusesOf returns by commit what Statuses returns, but only the fields Context, State, Updated and Check. It sends one request, for
-	// at most BulkSize commits. Commits that the forge does not know, or whose statuses do not fit into the answer, are missing in the
-	// result: Statuses reads them. The error is ErrUnsupported if the credential, or the forge's version, cannot read any of them in this way.
+	// StatusesOf returns by commit what Statuses returns, but only the fields Context, State, Updated and Check. It
+	// sends one request, for at most BulkSize commits. Commits that the forge does not know, or whose statuses do not
+	// fit into the answer, are missing in the result: Statuses reads them. The error is ErrUnsupported if the
+	// credential, or the forge's version, cannot read any of them in this way.
 	StatusesOf(ctx context.Context, repo Repository, commits []string) (map[string][]Status, error)
 	// BulkQuota returns the quota of these requests, as Budget does.
 	BulkQuota() (Quota, bool)
@@ -266,8 +267,8 @@ type BulkStatuses interface {
 // them.
 type Checks interface {
 	SetCheck(ctx context.Context, repo Repository, c Check) error
-	// CheckRuns returns the newest check run of each name, of all Apps. The error is ErrForbidden if the credential can read them, but
-	// not write them.
+	// CheckRuns returns the newest check run of each name, of all Apps. The error is ErrForbidden if the credential can
+	// read them, but not write them.
 	CheckRuns(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
@@ -325,7 +326,8 @@ func (q Quota) Share() float64 {
 	return min(max(float64(q.Remaining)/float64(q.Limit), 0), 1)
 }
 
-// Stretch returns the factor by which work that can wait is less frequent, so that the rest of the quota is left for reviews and commands.
+// Stretch returns the factor by which work that can wait is less frequent, so that the rest of the quota is left for
+// reviews and commands.
 func (q Quota) Stretch() int {
 	switch share := q.Share(); {
 	case share < 0.1:

@@ -34,7 +34,8 @@ const (
 	Members Kind = "members"
 	// Follow moves the pins of other repositories that the fleet follows.
 	Follow Kind = "follow"
-	// Tag reports that a tag of a repository was pushed. It is not enqueued: fleets that follow the repository get a Follow.
+	// Tag reports that a tag of a repository was pushed. It is not enqueued: fleets that follow the repository get a
+	// Follow.
 	Tag Kind = "tag"
 	// Question asks for the answers to the questions of a comment about the head of its merge request; never coalesced.
 	Question Kind = "question"
@@ -43,7 +44,8 @@ const (
 // Place names a repository on a configured forge: `forge:owner/name`.
 type Place string
 
-// NewPlace returns the place of the repository with a full path on a forge. An empty path means all repositories of the forge.
+// NewPlace returns the place of the repository with a full path on a forge. An empty path means all repositories of the
+// forge.
 func NewPlace(forgeName, path string) Place { return Place(forgeName + ":" + path) }
 
 // Forge returns the name that the configuration gives the forge.
@@ -73,20 +75,23 @@ func (p Place) String() string { return string(p) }
 
 // Hint asks for one task.
 type Hint struct {
-	Place   Place     `json:"place"`
-	Kind    Kind      `json:"kind"`
-	Number  int       `json:"number,omitempty"`  // of the merge request
-	Comment int64     `json:"comment,omitempty"` // ID of the comment, for Comment and Question
-	Text    string    `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
-	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for what runs
-	Ref     string    `json:"ref,omitempty"`     // branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
-	Unless  bool      `json:"-"`                 // store nothing if a hint of the same key waits or is worked on
-	Force   bool      `json:"force,omitempty"`   // do the task even if nothing changed; a newer hint without Force does not remove it
-	ID      string    `json:"id,omitempty"`      // of the webhook delivery, for the log
-	At      time.Time `json:"at"`
+	Place   Place  `json:"place"`
+	Kind    Kind   `json:"kind"`
+	Number  int    `json:"number,omitempty"`  // of the merge request
+	Comment int64  `json:"comment,omitempty"` // ID of the comment, for Comment and Question
+	Text    string `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
+	Urgent  bool   `json:"-"`                 // the comment may contain a command that must not wait for what runs
+	// branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
+	Ref    string `json:"ref,omitempty"`
+	Unless bool   `json:"-"` // store nothing if a hint of the same key waits or is worked on
+	// do the task even if nothing changed; a newer hint without Force does not remove it
+	Force bool      `json:"force,omitempty"`
+	ID    string    `json:"id,omitempty"` // of the webhook delivery, for the log
+	At    time.Time `json:"at"`
 }
 
-// Key identifies hints that coalesce: place, kind and number, and for kinds of a comment also the comment and the delivery.
+// Key identifies hints that coalesce: place, kind and number, and for kinds of a comment also the comment and the
+// delivery.
 func (h Hint) Key() string {
 	key := string(h.Place) + "\n" + string(h.Kind) + "\n" + strconv.Itoa(h.Number)
 	if h.Kind.OfComment() {
@@ -101,9 +106,10 @@ func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question
 // OfComment reports whether the hint is about one comment.
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
-// Partition returns the name of the queue that the hint waits in. A place has a partition for reviews, of which a few run at a time, one for the task
-// that looks at followed repositories, and one for its other tasks, which run one by one. So commands and the trunk never wait for a review or
-// for another repository. A command that stops a rollout interrupts a hydration, see Bot.Urgency.
+// Partition returns the name of the queue that the hint waits in. A place has a partition for reviews, of which a few
+// run at a time, one for the task that looks at followed repositories, and one for its other tasks, which run one by
+// one. So commands and the trunk never wait for a review or for another repository. A command that stops a rollout
+// interrupts a hydration, see Bot.Urgency.
 func (h Hint) Partition() string {
 	switch {
 	case h.Kind.Reviews():
@@ -124,7 +130,8 @@ func (h Hint) Check() error {
 	case strings.ContainsAny(string(h.Place), "\n\r\x00"):
 		return fmt.Errorf("the place %q of a hint contains a control character: %w", h.Place, ErrInvalid)
 	case !kindPattern.MatchString(string(h.Kind)):
-		return fmt.Errorf("the kind %.40q of a hint is not a lower-case word of at most 32 letters: %w", h.Kind, ErrInvalid)
+		return fmt.Errorf("the kind %.40q of a hint is not a lower-case word of at most 32 letters: %w", h.Kind,
+			ErrInvalid)
 	case h.Number < 0 || h.Comment < 0:
 		return fmt.Errorf("the number %d or the comment %d of a hint is negative: %w", h.Number, h.Comment, ErrInvalid)
 	case len(h.Ref) > 1024 || len(h.ID) > 256 || len(h.Text) > 256:

@@ -23,7 +23,8 @@ func TestPlace(t *testing.T) {
 // Pins the JSON form, because queues on disk contain it.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
-	data, err := json.Marshal(hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: 9, Urgent: true, Force: true, ID: "d"})
+	data, err := json.Marshal(hint.Hint{Place: "hub:acme/fleet", Kind: hint.Comment, Number: 7, Comment: 9,
+		Urgent: true, Force: true, ID: "d"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +56,12 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*hint.Hint){
-		"no place": func(h *hint.Hint) { h.Place = "" }, "long place": func(h *hint.Hint) { h.Place = hint.Place(strings.Repeat("a", 513)) },
+		"no place":   func(h *hint.Hint) { h.Place = "" },
+		"long place": func(h *hint.Hint) { h.Place = hint.Place(strings.Repeat("a", 513)) },
 		"line break": func(h *hint.Hint) { h.Place = "hub:a/b\nc" }, "kind": func(h *hint.Hint) { h.Kind = "Review.x" },
 		"number": func(h *hint.Hint) { h.Number = -1 }, "comment": func(h *hint.Hint) { h.Comment = -1 },
-		"ref": func(h *hint.Hint) { h.Ref = strings.Repeat("a", 1025) }, "delivery": func(h *hint.Hint) { h.ID = strings.Repeat("a", 257) },
+		"ref":      func(h *hint.Hint) { h.Ref = strings.Repeat("a", 1025) },
+		"delivery": func(h *hint.Hint) { h.ID = strings.Repeat("a", 257) },
 	} {
 		h := good
 		change(&h)

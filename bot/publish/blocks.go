@@ -49,7 +49,8 @@ func blocks(body string) string {
 	return out.String()
 }
 
-// withBlock replaces or adds a block. The body may have lost the whitespace at its end: GitLab removes it from every note.
+// withBlock replaces or adds a block. The body may have lost the whitespace at its end: GitLab removes it from every
+// note.
 func withBlock(body, name, text string) string {
 	body = strings.TrimRight(strings.ReplaceAll(body, "\r\n", "\n"), "\n") + "\n"
 	next := "\n" + opening(name) + "\n" + strings.Trim(text, "\n") + "\n" + closing(name) + "\n"
@@ -61,12 +62,17 @@ func withBlock(body, name, text string) string {
 }
 
 // Rollout updates the block about environments in the comment, and creates the comment if there is none.
-func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id string, rows []report.RolloutRow) error {
-	return edit(ctx, f, repo, number, id, func(body string) string { return withBlock(body, blockRollout, report.RolloutBlock(rows)) })
+func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
+	rows []report.RolloutRow) error {
+	return edit(ctx, f, repo, number, id, func(body string) string {
+		return withBlock(body, blockRollout,
+			report.RolloutBlock(rows))
+	})
 }
 
 // Log adds the outcomes of a comment's commands to the log and records the comment as handled.
-func Log(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64, entries ...report.CommandEntry) error {
+func Log(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64,
+	entries ...report.CommandEntry) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		old := block(body, blockLog)
 		if slices.Contains(logged(old), comment) {
@@ -103,7 +109,8 @@ func doneLine(done []int64) string {
 }
 
 // Answer creates a separate comment for an id, once. If the comment exists, it does not call text.
-func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string, text func() (string, error)) error {
+func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
+	text func() (string, error)) error {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil || len(own) > 0 && marked(own[0]) {
 		return err
@@ -121,7 +128,8 @@ func Retire(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 	if err != nil || own == nil || !marked(*own) {
 		return err
 	}
-	body := report.Marker(report.MarkerInfo{ID: id}) + "\n" + report.Heading + "no longer reviewed\n\n" + why + "\n" + blocks(own.Body)
+	body := report.Marker(report.MarkerInfo{ID: id}) + "\n" + report.Heading + "no longer reviewed\n\n" + why + "\n" +
+		blocks(own.Body)
 	if strings.TrimSpace(strings.ReplaceAll(own.Body, "\r\n", "\n")) == strings.TrimSpace(body) {
 		return nil
 	}
@@ -135,13 +143,15 @@ func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head
 		if have, _ := waiting(body); have == head {
 			return body
 		}
-		return withBlock(body, blockWaits, fmt.Sprintf("%s%s %s%s\n⏳ Sluice does not render `%.10s`, because its author has no write access. Someone with write access who has read the change can comment `/sluice trust`.",
-			waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), lineSuffix, head))
+		return withBlock(body, blockWaits,
+			fmt.Sprintf("%s%s %s%s\n⏳ Sluice does not render `%.10s`, because its author has no write access. Someone with write access who has read the change can comment `/sluice trust`.",
+				waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), lineSuffix, head))
 	})
 }
 
 // Waiting returns the head that waits for trust, and since when the merge request has it; "" if none waits.
-func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time, err error) {
+func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time,
+	err error) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
 		return "", time.Time{}, err
@@ -201,7 +211,8 @@ func handledIn(mine []forge.Comment) []int64 {
 }
 
 // edit changes the comment, or creates it. It writes only if the text changes.
-func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string, change func(body string) string) error {
+func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string,
+	change func(body string) string) error {
 	own, err := one(ctx, f, repo, number, id)
 	if err != nil {
 		return err

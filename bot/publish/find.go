@@ -15,7 +15,8 @@ import (
 // as Sluice's own.
 func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
 	self, err := f.Self(ctx)
-	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {
+	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) &&
+		!errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {
 		return nil, err
 	}
 	all, err := f.Comments(ctx, repo, number)
@@ -25,7 +26,8 @@ func find(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 	return own(self, all, id), nil
 }
 
-// one returns Sluice's own comment with an id; nil if there is none. Several processes can have created several. It unites them in the oldest.
+// one returns Sluice's own comment with an id; nil if there is none. Several processes can have created several. It
+// unites them in the oldest.
 func one(ctx context.Context, f Forge, repo forge.Repository, number int, id string) (*forge.Comment, error) {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil || len(own) == 0 {
@@ -52,7 +54,8 @@ func one(ctx context.Context, f Forge, repo forge.Repository, number int, id str
 	return &first, nil
 }
 
-// united returns the text of several comments in one: the first review, the first of each block, and the commands of all.
+// united returns the text of several comments in one: the first review, the first of each block, and the commands of
+// all.
 func united(own []forge.Comment) string {
 	text := own[0].Body
 	for _, c := range own {

@@ -65,7 +65,8 @@ func ContextFor(name, trunk, target string) string {
 }
 
 // Review posts a review: first the comment, then the status, so that every status has a published reason.
-func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
+func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review,
+	o Options) (Outcome, error) {
 	out, err := Comment(ctx, f, repo, mr, r, o)
 	if err != nil || out == Superseded {
 		return out, err
@@ -74,7 +75,8 @@ func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merge
 }
 
 // Comment writes the comment, unless the head of the merge request has changed.
-func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
+func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review,
+	o Options) (Outcome, error) {
 	now, err := f.MergeRequest(ctx, repo, mr.Number)
 	if err != nil {
 		return "", fmt.Errorf("merge request %d: %w", mr.Number, err)
@@ -105,7 +107,8 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	if o.Checks {
 		summary, _ = report.Markdown(r, forgeSummary)
 	}
-	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: title, Summary: summary, Annotations: annotations(r)}, o)
+	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: title, Summary: summary,
+		Annotations: annotations(r)}, o)
 }
 
 // Say writes a state of a commit other than the verdict of a review. It uses the same form as Status, because a check
@@ -120,7 +123,8 @@ func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, 
 			return nil
 		}
 	}
-	return set(ctx, f, repo, forge.Check{Commit: commit, State: s.State, Title: s.Description, Summary: s.Description}, o)
+	return set(ctx, f, repo, forge.Check{Commit: commit, State: s.State, Title: s.Description, Summary: s.Description},
+		o)
 }
 
 // Statuses has the two roles of a forge for the state of a commit.
@@ -138,11 +142,12 @@ func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, 
 			return wrap("check run", err)
 		}
 	}
-	return wrap("commit status", f.SetStatus(ctx, repo, c.Commit, forge.Status{Context: o.Context, State: c.State, Description: c.Title, URL: o.URL}))
+	return wrap("commit status", f.SetStatus(ctx, repo, c.Commit,
+		forge.Status{Context: o.Context, State: c.State, Description: c.Title, URL: o.URL}))
 }
 
-// States returns the states of a commit from where Status and Say write: check runs if Options.Checks is set and the forge allows them,
-// and commit statuses otherwise.
+// States returns the states of a commit from where Status and Say write: check runs if Options.Checks is set and the
+// forge allows them, and commit statuses otherwise.
 func States(ctx context.Context, f Statuses, repo forge.Repository, commit string, o Options) ([]forge.Status, error) {
 	if o.Checks {
 		runs, err := f.CheckRuns(ctx, repo, commit)
@@ -170,7 +175,8 @@ func annotations(r *report.Review) []forge.Annotation {
 	if r.Changes != nil {
 		for _, g := range report.GroupWithheld(r.Changes.Withheld) {
 			if g.File != "" && !g.Before {
-				out = append(out, forge.Annotation{Path: g.File, Line: max(g.Line, 1), Level: forge.Error, Title: g.Label(safetext.Line) + " cannot be rendered", Message: g.Message})
+				out = append(out, forge.Annotation{Path: g.File, Line: max(g.Line, 1), Level: forge.Error,
+					Title: g.Label(safetext.Line) + " cannot be rendered", Message: g.Message})
 			}
 		}
 	}
@@ -186,13 +192,15 @@ func annotations(r *report.Review) []forge.Annotation {
 		case report.SeverityWarning:
 			level = forge.Warning
 		}
-		out = append(out, forge.Annotation{Path: f.File, Line: max(f.Line, 1), Level: level, Title: f.Rule, Message: f.Message})
+		out = append(out, forge.Annotation{Path: f.File, Line: max(f.Line, 1), Level: level, Title: f.Rule,
+			Message: f.Message})
 	}
 	return out
 }
 
 // comment creates or updates the comment.
-func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome, error) {
+func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome,
+	error) {
 	own, err := one(ctx, f, repo, number, o.ID)
 	if err == nil && own == nil && o.Earlier != "" {
 		own, err = one(ctx, f, repo, number, o.Earlier)
@@ -237,7 +245,8 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 
 // silent reports whether the review has nothing to report.
 func silent(r *report.Review) bool {
-	return r.Changes != nil && r.Changes.Empty() && r.Changes.Unclaimed() == 0 && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0 && len(r.Companions) == 0
+	return r.Changes != nil && r.Changes.Empty() && r.Changes.Unclaimed() == 0 && len(r.Errors) == 0 &&
+		len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0 && len(r.Companions) == 0
 }
 
 func render(r *report.Review, id string, last report.MarkerInfo, limit int) (body, digest string) {
@@ -249,8 +258,8 @@ func render(r *report.Review, id string, last report.MarkerInfo, limit int) (bod
 	return body, info.Digest
 }
 
-// create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process, such as a CI
-// job, may create one at the same time: the next write of either unites the two.
+// create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process, such
+// as a CI job, may create one at the same time: the next write of either unites the two.
 func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
 	_, err := f.CreateComment(ctx, repo, number, body)
 	if err == nil || !errors.Is(err, forge.ErrUnavailable) {

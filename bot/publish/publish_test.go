@@ -38,7 +38,8 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{head: head, self: forge.User{Login: "sluice[bot]", Bot: true}, statuses: map[string]forge.Status{}, checkErr: forge.ErrUnsupported, fail: map[string]error{}}
+	return &fake{head: head, self: forge.User{Login: "sluice[bot]", Bot: true}, statuses: map[string]forge.Status{},
+		checkErr: forge.ErrUnsupported, fail: map[string]error{}}
 }
 
 func (f *fake) next(method string) error {
@@ -176,7 +177,8 @@ func TestVerdicts(t *testing.T) {
 	} {
 		f := newFake()
 		r := &report.Review{Head: head, Verdict: verdict, Changes: &diff.ChangeSet{}}
-		if err := publish.Status(t.Context(), f, repo, r, options); err != nil || f.statuses[head+" sluice/review"].State != want {
+		if err := publish.Status(t.Context(), f, repo, r, options); err != nil ||
+			f.statuses[head+" sluice/review"].State != want {
 			t.Errorf("%s: the statuses are %+v, the error is %v", verdict, f.statuses, err)
 		}
 	}
@@ -184,22 +186,27 @@ func TestVerdicts(t *testing.T) {
 
 // A check run marks the line of each cause once, and the lines of findings.
 func TestAnnotations(t *testing.T) {
-	one := diff.Withheld{App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9, Message: "apps/web/app.yaml:9:1: no chart"}
+	one := diff.Withheld{App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9,
+		Message: "apps/web/app.yaml:9:1: no chart"}
 	two := one
 	two.Cluster = "b"
 	nowhere := diff.Withheld{App: "db", Cluster: "a", Environment: "dev", Message: "too slow"}
-	base := diff.Withheld{App: "old", Cluster: "a", Environment: "dev", File: "apps/old/app.yaml", Line: 1, Message: "gone", Before: true}
+	base := diff.Withheld{App: "old", Cluster: "a", Environment: "dev", File: "apps/old/app.yaml", Line: 1,
+		Message: "gone", Before: true}
 	f, o := newFake(), options
 	f.checkErr, o.Checks = nil, true
 	r := &report.Review{
-		Head: head, Verdict: report.VerdictError, Changes: &diff.ChangeSet{Withheld: []diff.Withheld{one, two, nowhere, base}},
-		Findings: report.Findings{Introduced: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, File: "apps/web/values.yaml", Line: 3, Message: "latest"}}},
+		Head: head, Verdict: report.VerdictError, Changes: &diff.ChangeSet{Withheld: []diff.Withheld{one, two, nowhere,
+			base}},
+		Findings: report.Findings{Introduced: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning,
+			File: "apps/web/values.yaml", Line: 3, Message: "latest"}}},
 	}
 	if err := publish.Status(t.Context(), f, repo, r, o); err != nil || len(f.checks) != 1 {
 		t.Fatalf("the checks are %+v, the error is %v", f.checks, err)
 	}
 	want := []forge.Annotation{
-		{Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered", Message: one.Message},
+		{Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered",
+			Message: one.Message},
 		{Path: "apps/web/values.yaml", Line: 3, Level: forge.Warning, Title: "image-tag", Message: "latest"},
 	}
 	if got := f.checks[0].Annotations; !slices.Equal(got, want) {
@@ -229,7 +236,8 @@ func TestNewerHead(t *testing.T) {
 func TestCommentFails(t *testing.T) {
 	f := newFake()
 	f.fail["CreateComment"] = forge.ErrForbidden
-	if _, err := publish.Review(t.Context(), f, repo, request, failed("broken"), options); !errors.Is(err, forge.ErrForbidden) || len(f.statuses) != 0 {
+	if _, err := publish.Review(t.Context(), f, repo, request, failed("broken"), options); !errors.Is(err,
+		forge.ErrForbidden) || len(f.statuses) != 0 {
 		t.Errorf("%v, statuses %v", err, f.statuses)
 	}
 }
@@ -250,7 +258,8 @@ func TestTooLong(t *testing.T) {
 	long := &report.Review{Head: head, Verdict: report.VerdictFail, Changes: &diff.ChangeSet{}}
 	for i := range 300 {
 		long.Findings.Introduced = append(long.Findings.Introduced, report.Finding{
-			Rule: fmt.Sprintf("rule-%d", i), Severity: report.SeverityError, Message: strings.Repeat("wrong ", 40), App: "web", Clusters: []string{"eu-1"},
+			Rule: fmt.Sprintf("rule-%d", i), Severity: report.SeverityError, Message: strings.Repeat("wrong ", 40),
+			App: "web", Clusters: []string{"eu-1"},
 		})
 	}
 	f := newFake()
@@ -286,7 +295,8 @@ func TestWhoseComment(t *testing.T) {
 	for _, c := range f.comments {
 		left = append(left, c.ID)
 	}
-	if !slices.Equal(left, []int64{1, 2, 3, 4}) || f.comments[0].Body != mine || !strings.Contains(f.comments[2].Body, "otherwise") {
+	if !slices.Equal(left, []int64{1, 2, 3, 4}) || f.comments[0].Body != mine ||
+		!strings.Contains(f.comments[2].Body, "otherwise") {
 		t.Errorf("left %v", left)
 	}
 	f.selfErr, f.self = fmt.Errorf("a job's token: %w", forge.ErrForbidden), forge.User{}
@@ -295,14 +305,17 @@ func TestWhoseComment(t *testing.T) {
 		t.Errorf("a token that may not ask who it is takes the first bot's comment: %+v", f.comments)
 	}
 	f.selfErr = forge.ErrUnavailable
-	if _, err := publish.Review(t.Context(), f, repo, request, failed("x"), options); !errors.Is(err, forge.ErrUnavailable) {
+	if _, err := publish.Review(t.Context(), f, repo, request, failed("x"), options); !errors.Is(err,
+		forge.ErrUnavailable) {
 		t.Errorf("a forge that fails: %v", err)
 	}
 }
 
-// A review and a command that two processes publish at the same time have one comment in the end, with the review and the commands of both.
+// A review and a command that two processes publish at the same time have one comment in the end, with the review and
+// the commands of both.
 func TestCommentsOfTwoProcesses(t *testing.T) {
-	for name, order := range map[string][]int{"the review first": {0, 1, 2}, "the review last": {1, 2, 0}, "the review between": {2, 0, 1}} {
+	for name, order := range map[string][]int{"the review first": {0, 1, 2}, "the review last": {1, 2, 0},
+		"the review between": {2, 0, 1}} {
 		t.Run(name, func(t *testing.T) {
 			single := func(write func(f *fake) error) string {
 				f := newFake()
@@ -312,7 +325,8 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 				return f.comments[0].Body
 			}
 			log := func(f *fake, comment int64, verb string) error {
-				return publish.Log(t.Context(), f, repo, 7, comment, report.CommandEntry{Who: "mia", Command: "/sluice " + verb, Outcome: "done"})
+				return publish.Log(t.Context(), f, repo, 7, comment,
+					report.CommandEntry{Who: "mia", Command: "/sluice " + verb, Outcome: "done"})
 			}
 			bodies := []string{
 				single(func(f *fake) error {
@@ -338,7 +352,8 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 				t.Fatalf("%d comments", len(f.comments))
 			}
 			body := f.comments[0].Body
-			for _, want := range []string{"**: broken", "/sluice freeze", "/sluice retry", "/sluice diff", "3 commands"} {
+			for _, want := range []string{"**: broken", "/sluice freeze", "/sluice retry", "/sluice diff",
+				"3 commands"} {
 				if strings.Count(body, want) != 1 {
 					t.Errorf("%q is %d times in\n%s", want, strings.Count(body, want), body)
 				}
@@ -356,7 +371,8 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 func TestLostMarker(t *testing.T) {
 	f := newFake()
 	publishes(t, f, failed("broken"), publish.Created)
-	if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+	if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help",
+		Outcome: "answered"}); err != nil {
 		t.Fatal(err)
 	}
 	full := f.comments[0].Body
@@ -369,8 +385,9 @@ func TestLostMarker(t *testing.T) {
 		{ID: 4, Author: f.self, Body: "> " + review},
 	}
 	for name, body := range map[string]string{
-		"marker removed": edited, "marker damaged": strings.Replace(full, "sluice-review", "sluice", 1), "text before the marker": "Edited by mia.\n" + full,
-		"no blocks": review, "only the log": edited[strings.Index(edited, "<!-- sluice-log"):],
+		"marker removed": edited, "marker damaged": strings.Replace(full, "sluice-review", "sluice", 1),
+		"text before the marker": "Edited by mia.\n" + full,
+		"no blocks":              review, "only the log": edited[strings.Index(edited, "<!-- sluice-log"):],
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
@@ -380,12 +397,14 @@ func TestLostMarker(t *testing.T) {
 					t.Error("the handled command is forgotten")
 				}
 			}
-			if err := publish.Answer(t.Context(), f, repo, 7, "answer/9", func() (string, error) { return "the answer", nil }); err != nil || len(f.comments) != 6 {
+			if err := publish.Answer(t.Context(), f, repo, 7, "answer/9",
+				func() (string, error) { return "the answer", nil }); err != nil || len(f.comments) != 6 {
 				t.Fatalf("an answer is a comment of its own: %d comments, %v", len(f.comments), err)
 			}
 			publishes(t, f, failed("broken otherwise"), publish.Updated)
 			publishes(t, f, failed("broken otherwise"), publish.Unchanged)
-			if len(f.comments) != 6 || !slices.Equal(f.comments[:4], foreign) || !strings.Contains(f.comments[4].Body, "broken otherwise") {
+			if len(f.comments) != 6 || !slices.Equal(f.comments[:4], foreign) ||
+				!strings.Contains(f.comments[4].Body, "broken otherwise") {
 				t.Errorf("the comments are %+v", f.comments)
 			}
 			if got := strings.Contains(f.comments[4].Body, "/sluice help"); got != (body != review) {
@@ -396,7 +415,8 @@ func TestLostMarker(t *testing.T) {
 	t.Run("the log first", func(t *testing.T) {
 		f := newFake()
 		f.comments = []forge.Comment{{ID: 1, Author: f.self, Body: review}}
-		if err := publish.Log(t.Context(), f, repo, 7, 42, report.CommandEntry{Who: "mia", Command: "/sluice plan", Outcome: "answered"}); err != nil {
+		if err := publish.Log(t.Context(), f, repo, 7, 42, report.CommandEntry{Who: "mia", Command: "/sluice plan",
+			Outcome: "answered"}); err != nil {
 			t.Fatal(err)
 		}
 		publishes(t, f, failed("broken"), publish.Updated)
@@ -449,7 +469,8 @@ func testBlocks(t *testing.T, f *fake) {
 	}
 	publishes(t, f, failed("broken"), publish.Updated)
 	body := f.comments[0].Body
-	if len(f.comments) != 1 || strings.Count(body, "/sluice help") != 2 || !strings.Contains(body, "staging") || !strings.Contains(body, "broken") {
+	if len(f.comments) != 1 || strings.Count(body, "/sluice help") != 2 || !strings.Contains(body, "staging") ||
+		!strings.Contains(body, "broken") {
 		t.Errorf("the comment is %s", body)
 	}
 	if got, _, err := publish.Waiting(ctx, f, repo, 7); got != "" || err != nil {
@@ -467,7 +488,8 @@ func testBlocks(t *testing.T, f *fake) {
 		t.Errorf("handled after Forget: %v", got)
 	}
 	// A person cannot mark a command as done.
-	forged := append([]forge.Comment{{ID: 99, Author: forge.User{Login: "eve"}, Body: strings.ReplaceAll(f.comments[0].Body, "done 42", "done 43")}}, f.comments...)
+	forged := append([]forge.Comment{{ID: 99, Author: forge.User{Login: "eve"},
+		Body: strings.ReplaceAll(f.comments[0].Body, "done 42", "done 43")}}, f.comments...)
 	if got := publish.Handled(f.self, forged); !slices.Equal(got, []int64{42}) {
 		t.Errorf("handled with a forged comment: %v", got)
 	}
@@ -478,14 +500,16 @@ func TestBlocksOutliveTheReview(t *testing.T) {
 	f, ctx := newFake(), t.Context()
 	publishes(t, f, failed(strings.Repeat("wrong ", 300)), publish.Created)
 	f.limit = len([]rune(f.comments[0].Body)) + 10
-	if err := publish.Log(ctx, f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+	if err := publish.Log(ctx, f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help",
+		Outcome: "answered"}); err != nil {
 		t.Fatal(err)
 	}
 	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || strings.Contains(body, "wrong wrong") {
 		t.Errorf("the body is %s", body)
 	}
 	f.limit = 0
-	for _, text := range []string{strings.Repeat("wrong ", 300), "broken"} { // the review that was dropped, and the next one
+	// the review that was dropped, and the next one
+	for _, text := range []string{strings.Repeat("wrong ", 300), "broken"} {
 		publishes(t, f, failed(text), publish.Updated)
 		word, _, _ := strings.Cut(text, " ")
 		if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || !strings.Contains(body, word) {
@@ -511,13 +535,15 @@ func TestSay(t *testing.T) {
 	} {
 		f, o := newFake(), options
 		f.checkErr, o.Checks = c.checkErr, c.checks
-		if err := publish.Say(t.Context(), f, repo, head, state, o); !errors.Is(err, c.err) || !slices.Equal(f.writes, c.want) {
+		if err := publish.Say(t.Context(), f, repo, head, state, o); !errors.Is(err, c.err) ||
+			!slices.Equal(f.writes, c.want) {
 			t.Errorf("%s: the writes are %v, the error is %v", name, f.writes, err)
 		}
 		if c.want == nil || c.want[0] != "status" {
 			continue
 		}
-		f.statuses[head+" sluice/review"] = forge.Status{Context: "sluice/review", State: state.State, Description: state.Description}
+		f.statuses[head+" sluice/review"] = forge.Status{Context: "sluice/review", State: state.State,
+			Description: state.Description}
 		if err := publish.Say(t.Context(), f, repo, head, state, o); err != nil || len(f.writes) != 1 {
 			t.Errorf("%s: said twice: %v, %v", name, f.writes, err)
 		}
@@ -548,7 +574,8 @@ func TestRetireUnitesComments(t *testing.T) {
 		if command == "" {
 			continue
 		}
-		f.comments[i].Body += "\n<!-- sluice-log -->\n<!-- done 41 -->\n" + report.LogBlock([]report.CommandEntry{{Command: command}}, nil, 20) + "\n<!-- /sluice-log -->\n"
+		f.comments[i].Body += "\n<!-- sluice-log -->\n<!-- done 41 -->\n" +
+			report.LogBlock([]report.CommandEntry{{Command: command}}, nil, 20) + "\n<!-- /sluice-log -->\n"
 	}
 	for range 2 {
 		if err := publish.Retire(t.Context(), f, forge.Repository{}, 7, "a.b", "Nobody asks."); err != nil {
@@ -558,7 +585,8 @@ func TestRetireUnitesComments(t *testing.T) {
 	if len(f.comments) != 1 || f.comments[0].ID != 1 {
 		t.Fatalf("%d comments: %+v", len(f.comments), f.comments)
 	}
-	if body := f.comments[0].Body; !strings.Contains(body, "Nobody asks.") || strings.Contains(body, "a review") || !strings.Contains(body, "1 command") || !strings.Contains(body, "<!-- done 41 -->") {
+	if body := f.comments[0].Body; !strings.Contains(body, "Nobody asks.") || strings.Contains(body, "a review") ||
+		!strings.Contains(body, "1 command") || !strings.Contains(body, "<!-- done 41 -->") {
 		t.Errorf("writes %q, comment\n%s", f.writes, body)
 	}
 }
@@ -569,12 +597,14 @@ func TestEarlierIDAndRetirement(t *testing.T) {
 	f := newFake()
 	r := &report.Review{Head: head, Verdict: report.VerdictFail, Errors: []string{"it cannot be compared"}}
 	mr := &forge.MergeRequest{Number: 7}
-	for _, o := range []publish.Options{{ID: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"}} {
+	for _, o := range []publish.Options{{ID: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"},
+		{ID: "a.b%2Ec", Earlier: "a.b.c"}} {
 		if _, err := publish.Comment(t.Context(), f, forge.Repository{}, mr, r, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if info, _ := report.ParseMarker(f.comments[0].Body); len(f.comments) != 1 || info.ID != "a.b%2Ec" || len(f.writes) != 2 {
+	if info, _ := report.ParseMarker(f.comments[0].Body); len(f.comments) != 1 || info.ID != "a.b%2Ec" ||
+		len(f.writes) != 2 {
 		t.Fatalf("%d comments, the first has the ID %q; writes %q", len(f.comments), info.ID, f.writes)
 	}
 	for range 2 {
@@ -584,7 +614,8 @@ func TestEarlierIDAndRetirement(t *testing.T) {
 			}
 		}
 	}
-	if body := f.comments[0].Body; len(f.comments) != 1 || len(f.writes) != 3 || !strings.Contains(body, "Nobody asks.") || strings.Contains(body, "compared") {
+	if body := f.comments[0].Body; len(f.comments) != 1 || len(f.writes) != 3 ||
+		!strings.Contains(body, "Nobody asks.") || strings.Contains(body, "compared") {
 		t.Errorf("writes %q, comment\n%s", f.writes, body)
 	}
 }

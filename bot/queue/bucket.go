@@ -53,15 +53,16 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, uint64, bool, err
 
 // last reads the newest message of a key. It retries, because the answer of a leader that died never comes.
 func (b *bucket) last(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
-	return retry.Do(ctx, retry.Policy{Tries: 3, First: 50 * time.Millisecond}, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		m, err := b.stream.GetLastMsgForSubject(ctx, b.prefix+key)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, err
-		}
-		return m, transient(err)
-	})
+	return retry.Do(ctx, retry.Policy{Tries: 3, First: 50 * time.Millisecond},
+		func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+			m, err := b.stream.GetLastMsgForSubject(ctx, b.prefix+key)
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				return nil, err
+			}
+			return m, transient(err)
+		})
 }
 
 // set writes a value unconditionally and returns its revision.

@@ -10,21 +10,24 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Claims keep the replicas on the same streams from writing Sluice's comments on one merge request at the same time. The partition of
-// commands and the partition of reviews can run in two replicas, and a forge has no compare-and-swap for comments.
+// Claims keep the replicas on the same streams from writing Sluice's comments on one merge request at the same time.
+// The partition of commands and the partition of reviews can run in two replicas, and a forge has no compare-and-swap
+// for comments.
 type Claims struct{ q *Queue }
 
 // NewClaims returns the claims in the streams of a queue.
 func NewClaims(q *Queue) Claims { return Claims{q} }
 
-// claimPoll is the time between two attempts to take a claim that another replica has. A comment takes some requests to the forge.
+// claimPoll is the time between two attempts to take a claim that another replica has. A comment takes some requests to
+// the forge.
 const claimPoll = 100 * time.Millisecond
 
 // claimPrefix is the prefix of the keys of claims in the bucket of leases. The keys of leases are digests.
 const claimPrefix = "comments-"
 
-// Claim waits until no replica has the claim of a merge request, and takes it. The claim of a replica that died ends with its lease.
-// If the server stops answering while somebody has a claim, another replica can take it: the next write unites their comments.
+// Claim waits until no replica has the claim of a merge request, and takes it. The claim of a replica that died ends
+// with its lease. If the server stops answering while somebody has a claim, another replica can take it: the next write
+// unites their comments.
 func (c Claims) Claim(ctx context.Context, p hint.Place, number int) (release func(), err error) {
 	key := claimPrefix + digest(p.String()) + "-" + strconv.Itoa(number)
 	for {

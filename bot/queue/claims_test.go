@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// testClaims: a replica waits for the claim of another one, but not for that of another merge request, and takes over what a replica
-// that vanished held. A claim outlasts its lease as long as its replica lives.
+// testClaims: a replica waits for the claim of another one, but not for that of another merge request, and takes over
+// what a replica that vanished held. A claim outlasts its lease as long as its replica lives.
 func testClaims(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Lease = 4 * time.Second }) // a replica that stands still for 1.5 s loses its claim
+	// a replica that stands still for 1.5 s loses its claim
+	q := o.open(t, func(c *Config) { c.Lease = 4 * time.Second })
 	here, there := NewClaims(q), NewClaims(o.twin(t, q, "two"))
 	before := time.Now()
-	if _, err := q.takeLease(t.Context(), claimPrefix+digest("github:a/b")+"-3"); err != nil { // a replica that vanished renews nothing
+	// a replica that vanished renews nothing
+	if _, err := q.takeLease(t.Context(), claimPrefix+digest("github:a/b")+"-3"); err != nil {
 		t.Fatal(err)
 	}
 	inherited := make(chan error, 1)

@@ -24,7 +24,8 @@ type observed struct {
 
 func newObserved(t *testing.T) *observed {
 	t.Helper()
-	return &observed{t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{}, epochs: map[string]uint64{}}
+	return &observed{t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{},
+		epochs: map[string]uint64{}}
 }
 
 // work fails the test if two workers have one lease, or if its epoch goes back.
@@ -33,7 +34,8 @@ func (o *observed) work(ctx context.Context, h Hint) error {
 	o.mu.Lock()
 	o.busy[leaseOf(subject(h))]++
 	if o.busy[leaseOf(subject(h))] > 1 || epoch < o.epochs[leaseOf(subject(h))] {
-		o.t.Errorf("%s: %d workers, epoch %d after %d", h.Place, o.busy[leaseOf(subject(h))], epoch, o.epochs[leaseOf(subject(h))])
+		o.t.Errorf("%s: %d workers, epoch %d after %d", h.Place, o.busy[leaseOf(subject(h))], epoch,
+			o.epochs[leaseOf(subject(h))])
 	}
 	o.epochs[leaseOf(subject(h))] = epoch
 	o.mu.Unlock()
@@ -77,7 +79,8 @@ func (a *acknowledged) count() int {
 // write puts hints and commands of one place for 7 s, and longer until all writers together put enough.
 func (a *acknowledged) write(t *testing.T, q *Queue, p, numbers int) {
 	t.Helper()
-	for v := 1; time.Since(a.began) < 7*time.Second || a.count() < leastCommands && time.Since(a.began) < patience; v++ {
+	for v := 1; time.Since(a.began) < 7*time.Second || a.count() < leastCommands &&
+		time.Since(a.began) < patience; v++ {
 		h := review("o/"+strconv.Itoa(p), v%numbers, strconv.Itoa(v))
 		c := Hint{Place: h.Place, Kind: hint.Comment, Number: 1, ID: fmt.Sprintf("%d-%d", p, v)}
 		okHint, okCommand := q.Put(t.Context(), h) == nil, q.Put(t.Context(), c) == nil

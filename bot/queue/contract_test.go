@@ -113,7 +113,8 @@ func testCommands(t *testing.T, o opener) {
 		put(t, q, h, h) // the second is the same delivery
 		want = append(want, i+1)
 	}
-	put(t, q, Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3}, Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3})
+	put(t, q, Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3},
+		Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3})
 	want = append(want, 0, 0)
 	var mu sync.Mutex
 	var got []int64
@@ -217,7 +218,8 @@ func testSupersede(t *testing.T, o opener) {
 	}
 }
 
-// testUnless: a sweep's hint is stored where none of its merge request waits or is worked on, and does not begin a running review again.
+// testUnless: a sweep's hint is stored where none of its merge request waits or is worked on, and does not begin a
+// running review again.
 func testUnless(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Reviews = 1 })
@@ -318,7 +320,8 @@ func testPark(t *testing.T, o opener) {
 	}
 	empty(t, q)
 	list, err := q.Parked(t.Context())
-	if err != nil || len(list) != 1 || list[0].Hint.Ref != "x" || list[0].Failures != 3 || list[0].Err != "broken chart" || list[0].Since.IsZero() {
+	if err != nil || len(list) != 1 || list[0].Hint.Ref != "x" || list[0].Failures != 3 ||
+		list[0].Err != "broken chart" || list[0].Since.IsZero() {
 		t.Fatalf("parked %+v, %v", list, err)
 	}
 	mu.Lock()
@@ -354,7 +357,8 @@ func testDelay(t *testing.T, o opener) {
 		defer mu.Unlock()
 		times = append(times, time.Now())
 		if len(times) < 3 {
-			return fmt.Errorf("wrapped: %w", &Delay{Until: time.Now().Add(150 * time.Millisecond), Err: errors.New("rate limit")})
+			return fmt.Errorf("wrapped: %w", &Delay{Until: time.Now().Add(150 * time.Millisecond),
+				Err: errors.New("rate limit")})
 		}
 		return nil
 	})
@@ -362,7 +366,8 @@ func testDelay(t *testing.T, o opener) {
 	empty(t, q)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(times) != 3 || times[1].Sub(times[0]) < 150*time.Millisecond || times[2].Sub(times[1]) < 150*time.Millisecond {
+	if len(times) != 3 || times[1].Sub(times[0]) < 150*time.Millisecond ||
+		times[2].Sub(times[1]) < 150*time.Millisecond {
 		t.Errorf("tried at %v", times)
 	}
 	if s := stats(t, q); s.Parked != 0 {
@@ -396,7 +401,8 @@ func testLeaseLost(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testVanished checks that a merge request is free after the lease of a replica that vanished, and that others of the place do not wait.
+// testVanished checks that a merge request is free after the lease of a replica that vanished, and that others of the
+// place do not wait.
 func testVanished(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, brief)
@@ -410,7 +416,8 @@ func testVanished(t *testing.T, o opener) {
 	for i := range 3 {
 		h := receive(t, "a review", done)
 		leased, waited := h.Place == "github:a/a" && h.Number == 1, time.Since(taken)
-		if leased && i < 2 && waited < q.cfg.Lease-50*time.Millisecond { // a slow machine can take longer than the lease for the others
+		// a slow machine can take longer than the lease for the others
+		if leased && i < 2 && waited < q.cfg.Lease-50*time.Millisecond {
 			t.Errorf("%s %d came as number %d, after %s", h.Place, h.Number, i+1, waited)
 		}
 	}
@@ -437,7 +444,11 @@ func testSeen(t *testing.T, o opener) {
 		t.Error(err)
 	}
 	check("after forget", false, q.Seen)
-	eventually(t, "the record expires", func() bool { ok, err := q.Known(ctx, "delivery 1/ü"); return err == nil && !ok })
+	eventually(t, "the record expires", func() bool {
+		ok, err := q.Known(ctx, "delivery 1/ü")
+		return err == nil &&
+			!ok
+	})
 }
 
 func testDrain(t *testing.T, o opener) {

@@ -40,7 +40,8 @@ func childMain(dir string) {
 		say("fail", err)
 	}()
 	for i := 0; ; i++ {
-		h := Hint{Place: hint.NewPlace("github", "a/"+strconv.Itoa(i%20)), Kind: hint.Comment, Number: 1, ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i)}
+		h := Hint{Place: hint.NewPlace("github", "a/"+strconv.Itoa(i%20)), Kind: hint.Comment, Number: 1,
+			ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i)}
 		if err := q.Put(context.Background(), h); err != nil {
 			say("fail", err)
 		}
@@ -122,7 +123,8 @@ func TestReopen(t *testing.T) {
 	dir := t.TempDir()
 	first := openQueue(t, testConfig(func(c *Config) { c.Dir = dir; c.Grace = 0; c.Grace = time.Millisecond }))
 	put(t, first, review("a/a", 1, ""), review("b/b", 2, ""))
-	if _, err := Open(t.Context(), testConfig(func(c *Config) { c.Dir = dir })); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := Open(t.Context(), testConfig(func(c *Config) { c.Dir = dir })); err == nil ||
+		!strings.Contains(err.Error(), "another process") {
 		t.Errorf("a second queue in the same directory: %v", err)
 	}
 	started := make(chan struct{}, 2)

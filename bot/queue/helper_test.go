@@ -32,11 +32,12 @@ type opener struct {
 	twin func(t *testing.T, q *Queue, name string) *Queue
 }
 
-// patience is how long a test waits for what must come about. Only a failing test takes so long: a machine that does other work
-// too may stand still for seconds.
+// patience is how long a test waits for what must come about. Only a failing test takes so long: a machine that does
+// other work too may stand still for seconds.
 const patience = 2 * time.Minute
 
-// brief has leases expire while a test waits. Others last longer than a busy machine stands still, so that no worker loses one.
+// brief has leases expire while a test waits. Others last longer than a busy machine stands still, so that no worker
+// loses one.
 func brief(c *Config) { c.Lease = 2 * time.Second }
 
 func testConfig(change func(*Config)) Config {
@@ -113,8 +114,8 @@ func closeQueue(t *testing.T, q *Queue) {
 	}
 }
 
-// startCluster runs NATS servers in this process, connected by routes on ports of the loopback interface. It returns them when one of them
-// leads and has heard from all.
+// startCluster runs NATS servers in this process, connected by routes on ports of the loopback interface. It returns
+// them when one of them leads and has heard from all.
 func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
 	t.Helper()
 	ports := make([]int, nodes)
@@ -155,7 +156,8 @@ func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
 		urls[i] = srv.ClientURL()
 	}
 	eventually(t, "the servers know each other", func() bool {
-		return slices.ContainsFunc(servers, func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == nodes })
+		return slices.ContainsFunc(servers,
+			func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == nodes })
 	})
 	return servers, strings.Join(urls, ",")
 }

@@ -38,8 +38,8 @@ func subject(h Hint) string {
 // retries until ctx ends, at most for ten seconds. After an error the hint may still be stored; putting it
 // again does no harm.
 //
-// With Unless, Put stores nothing if a hint of the same merge request waits or is worked on, on any replica: a newer one begins a running
-// review again.
+// With Unless, Put stores nothing if a hint of the same merge request waits or is worked on, on any replica: a newer
+// one begins a running review again.
 func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -56,14 +56,15 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	_, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 20 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (uint64, error) {
-		if h.Unless {
-			err := q.hints.putUnless(ctx, h, data)
-			return 0, transient(err)
-		}
-		revision, err := q.hints.set(ctx, subject(h), data)
-		return revision, transient(err)
-	})
+	_, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 20 * time.Millisecond, Max: time.Second},
+		func(ctx context.Context) (uint64, error) {
+			if h.Unless {
+				err := q.hints.putUnless(ctx, h, data)
+				return 0, transient(err)
+			}
+			revision, err := q.hints.set(ctx, subject(h), data)
+			return revision, transient(err)
+		})
 	if err != nil {
 		return fmt.Errorf("put a hint of %s: %w", h.Place, err)
 	}
@@ -103,12 +104,14 @@ func decodeHint(data []byte) (Hint, error) {
 // noPeers is NATS' code of a stream or consumer that needs more servers than the leader has heard from.
 const noPeers jetstream.ErrorCode = 10005
 
-// passing reports whether an error of the server may be temporary. A leader that just started hears from the other servers within seconds.
+// passing reports whether an error of the server may be temporary. A leader that just started hears from the other
+// servers within seconds.
 func passing(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == 503 || api.ErrorCode == noPeers
 	}
-	for _, final := range []error{ErrFull, ErrInvalid, context.Canceled, nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrAuthorization} {
+	for _, final := range []error{ErrFull, ErrInvalid, context.Canceled, nats.ErrConnectionClosed, nats.ErrMaxPayload,
+		nats.ErrAuthorization} {
 		if errors.Is(err, final) {
 			return false
 		}

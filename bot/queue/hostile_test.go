@@ -17,7 +17,9 @@ func testFull(t *testing.T, o opener) {
 	var full error
 	n := 0
 	for ; n < 20000 && full == nil; n++ {
-		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1", []byte(strings.Repeat(ref, 60))); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine is not full
+		// a busy machine is not full
+		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1",
+			[]byte(strings.Repeat(ref, 60))); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			full = err
 		}
 	}
@@ -79,19 +81,22 @@ func TestRefused(t *testing.T) {
 		"no place": {Kind: "push"}, "long place": {Place: hint.Place(strings.Repeat("x", 513)), Kind: "push"},
 		"control character": {Place: "a\nb", Kind: "push"}, "kind with a dot": {Place: "a", Kind: "a.b"},
 		"kind with a wildcard": {Place: "a", Kind: ">"}, "no kind": {Place: "a"},
-		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {Place: "a", Kind: "push", Ref: strings.Repeat("x", 1025)},
+		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {Place: "a", Kind: "push",
+			Ref: strings.Repeat("x", 1025)},
 	} {
 		if err := h.Check(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
 	_, err := Open(t.Context(), Config{Replicas: 9, Prefix: "a.b", MaxBytes: 1, Credentials: "/does/not/exist"})
-	for _, want := range []string{"Clock", "neither URL nor Dir", "Replicas is 9", "Prefix", "MaxBytes", "credentials file"} {
+	for _, want := range []string{"Clock", "neither URL nor Dir", "Replicas is 9", "Prefix", "MaxBytes",
+		"credentials file"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the settings' errors do not name %q: %v", want, err)
 		}
 	}
-	if got := redact("nats://user:secret@a:1,tls://b:2, %zz"); strings.Contains(got, "secret") || !strings.Contains(got, "nats://a:1,tls://b:2") {
+	if got := redact("nats://user:secret@a:1,tls://b:2, %zz"); strings.Contains(got, "secret") ||
+		!strings.Contains(got, "nats://a:1,tls://b:2") {
 		t.Errorf("redacted: %s", got)
 	}
 }

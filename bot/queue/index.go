@@ -67,8 +67,8 @@ func splitSubject(subject string) (partitionDigest, kind, key string, err error)
 	return parts[0], parts[1], strings.TrimSuffix(subject, ".force"), nil
 }
 
-// leaseOf returns the lease under which the hint of a subject is worked on: that of the merge request for tasks that review it, and
-// otherwise that of the partition.
+// leaseOf returns the lease under which the hint of a subject is worked on: that of the merge request for tasks that
+// review it, and otherwise that of the partition.
 func leaseOf(subject string) string {
 	parts := strings.Split(subject, ".")
 	if len(parts) > 2 && hint.Kind(parts[1]).Reviews() {
@@ -94,7 +94,8 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	i := slices.IndexFunc(l.items, func(i *item) bool { return i.key == key })
 	if i < 0 {
 		i = len(l.items)
-		l.items = append(l.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{}, first: at})
+		l.items = append(l.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{},
+			first: at})
 	}
 	it := l.items[i]
 	if sequence <= it.messages[subject] {
@@ -124,7 +125,8 @@ func (r *run) supersede() {
 	}
 }
 
-// interrupt cancels the running review of a merge request of a partition; number 0 means all of the partition. Their hints stay.
+// interrupt cancels the running review of a merge request of a partition; number 0 means all of the partition. Their
+// hints stay.
 func (x *index) interrupt(partitionDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,17 +135,20 @@ func (x *index) interrupt(partitionDigest string, number int) {
 		return
 	}
 	for _, r := range l.running {
-		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == partitionDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
+		if r.item.kind == string(hint.Review) && (number == 0 ||
+			r.item.key == partitionDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
 			r.cancel(ErrInterrupted)
 		}
 	}
 }
 
-// maxYields is the number of interruptions in a row after which work is not interrupted: commands must not keep a partition from being hydrated.
+// maxYields is the number of interruptions in a row after which work is not interrupted: commands must not keep a
+// partition from being hydrated.
 const maxYields = 3
 
-// prefer cancels the work of a partition that runs for a command that waits, but no command: that may have changed something already. The hint
-// of cancelled work stays. With overtake, the command moves before the others of its partition, behind those that were moved before.
+// prefer cancels the work of a partition that runs for a command that waits, but no command: that may have changed
+// something already. The hint of cancelled work stays. With overtake, the command moves before the others of its
+// partition, behind those that were moved before.
 func (x *index) prefer(partitionDigest, key string, overtake bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -211,8 +216,9 @@ func (x *index) shrink(l *partition) {
 	}
 }
 
-// pick returns the next item that is ready and allowed, one partition after the other. allowed gets the kind, and whether this replica works
-// on another item of the partition. Without an item, pick returns when to look again (zero: when woken).
+// pick returns the next item that is ready and allowed, one partition after the other. allowed gets the kind, and
+// whether this replica works on another item of the partition. Without an item, pick returns when to look again (zero:
+// when woken).
 func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -237,16 +243,16 @@ func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) b
 	return nil, soonest
 }
 
-// maxInRow is the number of commands after which other work of the partition has a turn: who may comment could otherwise keep the partition from being
-// hydrated.
+// maxInRow is the number of commands after which other work of the partition has a turn: who may comment could
+// otherwise keep the partition from being hydrated.
 const maxInRow = 10
 
-// maxOvertaking is maxInRow for commands that overtake. Who gives them has, as far as it is known, the right to stop a rollout, so it is larger.
+// maxOvertaking is maxInRow for commands that overtake. Who gives them has, as far as it is known, the right to stop a
+// rollout, so it is larger.
 const maxOvertaking = 5 * maxInRow
 
-// ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row, or maxOvertaking if they
-// overtake.
-// Without one it returns when the next allowed item becomes ready.
+// ready returns the first allowed item that may be worked on now: commands go first, but at most maxInRow in a row, or
+// maxOvertaking if they overtake. Without one it returns when the next allowed item becomes ready.
 func (l *partition) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
 	var first, command *item
 	var soonest time.Time
@@ -280,13 +286,14 @@ func (l *partition) ready(now time.Time, reviews int, allowed func(hint.Kind, bo
 	return nil, soonest
 }
 
-// free reports whether this replica may begin an item beside what it works on in the partition: as many reviews as given, of different merge
-// requests, or one other task.
+// free reports whether this replica may begin an item beside what it works on in the partition: as many reviews as
+// given, of different merge requests, or one other task.
 func (l *partition) free(it *item, reviews int) bool {
 	if !hint.Kind(it.kind).Reviews() {
 		reviews = 1
 	}
-	return len(l.running) < reviews && !slices.ContainsFunc(l.running, func(r *run) bool { return r.item.lease == it.lease })
+	return len(l.running) < reviews && !slices.ContainsFunc(l.running,
+		func(r *run) bool { return r.item.lease == it.lease })
 }
 
 // messages returns a copy of the item's messages.
@@ -296,8 +303,8 @@ func (x *index) messages(r *run) map[string]uint64 {
 	return maps.Clone(r.item.messages)
 }
 
-// started records what the worker read and how to cancel it. It cancels at once if a newer message or a command that does not wait has
-// arrived.
+// started records what the worker read and how to cancel it. It cancels at once if a newer message or a command that
+// does not wait has arrived.
 func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -308,7 +315,8 @@ func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	r.supersede()
 }
 
-// finished ends a run. The item, if it still exists, waits until again, and all items of its lease until free; zero: the lease is free.
+// finished ends a run. The item, if it still exists, waits until again, and all items of its lease until free; zero:
+// the lease is free.
 func (x *index) finished(r *run, again, free time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -366,7 +374,10 @@ func (x *index) sync(subjects []string, last uint64) []string {
 
 func (x *index) has(digest, key, subject string) bool {
 	l := x.partitions[digest]
-	return l != nil && slices.ContainsFunc(l.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
+	return l != nil && slices.ContainsFunc(l.items, func(i *item) bool {
+		return i.key == key &&
+			i.messages[subject] > 0
+	})
 }
 
 // oldest returns the arrival of the oldest item.

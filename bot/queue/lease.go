@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// lease is the right to work in a partition, or on the reviews of a merge request. Its message expires by the server's clock unless it is renewed.
+// lease is the right to work in a partition, or on the reviews of a merge request. Its message expires by the server's
+// clock unless it is renewed.
 type lease struct {
 	bucket   *bucket
 	ttl      time.Duration

@@ -50,15 +50,17 @@ func (w *workers) begin(replica string, most int, h Hint) (end func()) {
 	}
 }
 
-// testLeases checks that replicas never work on one merge request at the same time, that each has at most Config.Reviews reviews of a
-// place, and that one hint of another kind is worked on in a place.
+// testLeases checks that replicas never work on one merge request at the same time, that each has at most
+// Config.Reviews reviews of a place, and that one hint of another kind is worked on in a place.
 func testLeases(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Reviews = 3 })
 	replicas := []*Queue{q, o.twin(t, q, "two")}
 	const places, numbers = 4, 8
-	seen := &workers{leases: map[string]int{}, places: map[string]int{}, by: map[string]int{}, finished: map[string]int{}}
-	parallel := make(chan struct{}) // closed when both replicas have worked, and one of them on several reviews of a place
+	seen := &workers{leases: map[string]int{}, places: map[string]int{}, by: map[string]int{},
+		finished: map[string]int{}}
+	// closed when both replicas have worked, and one of them on several reviews of a place
+	parallel := make(chan struct{})
 	var once sync.Once
 	for _, r := range replicas {
 		running(t, r, 8, func(_ context.Context, h Hint) error {
@@ -100,8 +102,8 @@ func testLeases(t *testing.T, o opener) {
 	}
 }
 
-// testReviewsBeside checks that a review is done while another one of its place hangs, that further ones wait while two hang, and that the
-// second review of a place leaves a worker to another place.
+// testReviewsBeside checks that a review is done while another one of its place hangs, that further ones wait while two
+// hang, and that the second review of a place leaves a worker to another place.
 func testReviewsBeside(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Outcomes keep what the commands of comments did, for all replicas on the same streams and after a restart. They expire after Config.SeenTTL.
-// A full stream forgets the oldest ones: the log in the comment of the merge request then still says that a command was executed.
+// Outcomes keep what the commands of comments did, for all replicas on the same streams and after a restart. They
+// expire after Config.SeenTTL. A full stream forgets the oldest ones: the log in the comment of the merge request then
+// still says that a command was executed.
 type Outcomes struct{ q *Queue }
 
 // NewOutcomes returns the outcomes in the streams of a queue.

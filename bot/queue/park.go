@@ -97,7 +97,8 @@ func (t *task) fail(ctx context.Context, cause error) time.Time {
 	t.record.Failures++
 	t.record.Err = shorten(cause)
 	t.record.NotBefore = q.cfg.Clock().Add(q.backoff(t.record.Failures))
-	q.log.Warn("queue: work failed", "place", t.hint.Place, "kind", t.hint.Kind, "number", t.hint.Number, "delivery", t.hint.ID,
+	q.log.Warn("queue: work failed", "place", t.hint.Place, "kind", t.hint.Kind, "number", t.hint.Number, "delivery",
+		t.hint.ID,
 		"failures", t.record.Failures, "err", shorten(cause))
 	if err := t.save(ctx); err != nil {
 		q.log.Warn("queue: cannot count a failure", "err", err)
@@ -113,7 +114,8 @@ func (t *task) fail(ctx context.Context, cause error) time.Time {
 func (t *task) park(ctx context.Context, cause error) time.Time {
 	q := t.q
 	retry := q.cfg.Clock().Add(jitter(q.cfg.BackoffMax))
-	data, err := json.Marshal(Parked{Hint: t.hint, Err: shorten(cause), Failures: t.record.Failures, Since: q.cfg.Clock().UTC()})
+	data, err := json.Marshal(Parked{Hint: t.hint, Err: shorten(cause), Failures: t.record.Failures,
+		Since: q.cfg.Clock().UTC()})
 	if err != nil {
 		q.log.Error("queue: cannot park a hint", "err", err)
 		return retry
@@ -123,7 +125,11 @@ func (t *task) park(ctx context.Context, cause error) time.Time {
 		return retry
 	}
 	if q.cfg.OnPark != nil {
-		if err := guard(ctx, t.hint, func(_ context.Context, h Hint) error { q.cfg.OnPark(h, cause); return nil }); err != nil {
+		if err := guard(ctx, t.hint, func(_ context.Context, h Hint) error {
+			q.cfg.OnPark(h,
+				cause)
+			return nil
+		}); err != nil {
 			q.log.Error("queue: OnPark failed", "err", err)
 		}
 	}

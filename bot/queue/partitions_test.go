@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// testPartitions checks that reviews that hang in every worker, in the same place and in others, delay neither a command
-// nor the trunk.
+// testPartitions checks that reviews that hang in every worker, in the same place and in others, delay neither a
+// command nor the trunk.
 func testPartitions(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
@@ -35,8 +35,10 @@ func testPartitions(t *testing.T, o opener) {
 	for range workers {
 		receive(t, "a review that hangs", hanging)
 	}
-	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1, Comment: 1})
-	got := map[hint.Kind]bool{receive(t, "the first task beside the reviews", done): true, receive(t, "the second one", done): true}
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1,
+		Comment: 1})
+	got := map[hint.Kind]bool{receive(t, "the first task beside the reviews", done): true,
+		receive(t, "the second one", done): true}
 	if !got[hint.Trunk] || !got[hint.Comment] {
 		t.Errorf("worked on %v", got)
 	}
@@ -81,9 +83,9 @@ func testHydrationsOfOthers(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testPreferred checks that a preferred command interrupts the hydration of its place and goes before earlier commands, even if another
-// replica prefers it, and that it interrupts neither a command nor the work of another place. The hydration is done afterwards, and its
-// interruption does not count as a failure.
+// testPreferred checks that a preferred command interrupts the hydration of its place and goes before earlier commands,
+// even if another replica prefers it, and that it interrupts neither a command nor the work of another place. The
+// hydration is done afterwards, and its interruption does not count as a failure.
 func testPreferred(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })
@@ -142,7 +144,8 @@ func testPreferred(t *testing.T, o opener) {
 			q.index.mu.Lock()
 			defer q.index.mu.Unlock()
 			p := q.index.partitions[digest(h.Partition())]
-			return p == nil || len(p.items) == 0 || p.items[0].key == subject(h) || !q.index.has(p.digest, subject(h), subject(h))
+			return p == nil || len(p.items) == 0 || p.items[0].key == subject(h) ||
+				!q.index.has(p.digest, subject(h), subject(h))
 		})
 	}
 	put(t, q, Hint{Place: "github:b/b", Kind: hint.Trunk})
@@ -167,7 +170,8 @@ func testPreferred(t *testing.T, o opener) {
 	empty(t, q)
 	mu.Lock()
 	defer mu.Unlock()
-	want := []string{"b/b trunk", "a/a comment1", "a/a comment4", "a/a comment2", "a/a comment3", "a/a trunk", "a/a comment6", "a/a comment5", "a/a trunk"}
+	want := []string{"b/b trunk", "a/a comment1", "a/a comment4", "a/a comment2", "a/a comment3", "a/a trunk",
+		"a/a comment6", "a/a comment5", "a/a trunk"}
 	if !slices.Equal(got, want) {
 		t.Errorf("worked on %q, want %q", got, want)
 	}
@@ -193,14 +197,16 @@ func testReviewsEndAtOnce(t *testing.T, o opener) {
 	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
 		t.Errorf("cause %v", err)
 	}
-	eventually(t, "the hint of the review is all that is left", func() bool { s := stats(t, q); return s.Depth == 1 && s.InFlight == 0 })
+	eventually(t, "the hint of the review is all that is left",
+		func() bool { s := stats(t, q); return s.Depth == 1 && s.InFlight == 0 })
 }
 
 // testCommandsFirst checks that a command is processed before earlier hints of its partition.
 func testCommandsFirst(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
-	put(t, q, Hint{Place: "github:a/a", Kind: hint.Sweep}, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Sweep}, Hint{Place: "github:a/a", Kind: hint.Trunk},
+		Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
 	put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: 6})
 	var mu sync.Mutex
 	var got []string

@@ -37,8 +37,10 @@ func restricted(t *testing.T, subjects []string) string {
 	t.Helper()
 	may := &server.SubjectPermission{Allow: subjects}
 	srv, err := server.NewServer(&server.Options{
-		ServerName: "alone", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-		Users: []*server.User{{Username: "sluice", Password: "secret", Permissions: &server.Permissions{Publish: may, Subscribe: may}}},
+		ServerName: "alone", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir(),
+		Users: []*server.User{{Username: "sluice", Password: "secret",
+			Permissions: &server.Permissions{Publish: may, Subscribe: may}}},
 	})
 	if err != nil {
 		t.Fatal(err)

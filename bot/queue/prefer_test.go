@@ -87,7 +87,8 @@ func TestPreferWhileWorkBegins(t *testing.T) {
 	}
 }
 
-// Commands that overtake keep their order, and the others theirs. Without overtake, a command interrupts and keeps its place.
+// Commands that overtake keep their order, and the others theirs. Without overtake, a command interrupts and keeps its
+// place.
 func TestPreferKeepsOrder(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -98,13 +99,15 @@ func TestPreferKeepsOrder(t *testing.T) {
 	y.prefer("p", "p.comment.5.c", true)
 	y.prefer("p", "p.comment.3.c", true)
 	y.prefer("p", "p.comment.4.c", false)
-	want := []string{"p.comment.3.c", "p.comment.5.c", "p.comment.0.c", "p.comment.1.c", "p.comment.2.c", "p.comment.4.c"}
+	want := []string{"p.comment.3.c", "p.comment.5.c", "p.comment.0.c", "p.comment.1.c", "p.comment.2.c",
+		"p.comment.4.c"}
 	if got := y.all(); !slices.Equal(got, want) {
 		t.Errorf("the result of all is %q, want %q", got, want)
 	}
 }
 
-// However often somebody freezes, a hydration ends: after a few interruptions in a row it is not interrupted. Once it has ended, it is again.
+// However often somebody freezes, a hydration ends: after a few interruptions in a row it is not interrupted. Once it
+// has ended, it is again.
 func TestFreezesDoNotStarveHydrations(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
@@ -141,7 +144,8 @@ func TestFreezesDoNotStarveHydrations(t *testing.T) {
 	}
 }
 
-// Also commands that overtake leave the hydration a turn, however many arrive. The next ones go before what still waits.
+// Also commands that overtake leave the hydration a turn, however many arrive. The next ones go before what still
+// waits.
 func TestFreezesDoNotStarveWhatWaits(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)

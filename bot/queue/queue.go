@@ -1,6 +1,6 @@
-// Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them,
-// and allows one worker at a time per merge request and one for everything else of a repository. It runs on NATS JetStream: inside this
-// process with a directory, or on a cluster by URL, with the same code.
+// Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them, and
+// allows one worker at a time per merge request and one for everything else of a repository. It runs on NATS JetStream:
+// inside this process with a directory, or on a cluster by URL, with the same code.
 //
 // The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the
 // compare-and-swap of Git is the fence. If all its data is deleted, a sweep finds everything again.
@@ -22,8 +22,9 @@
 //	sluice-reports    sluice.report.<name>[.<piece>]                      pages of reviewed heads, see Reports
 //	sluice-lists      sluice.list.<name>                                  lists of these heads
 //
-// A partition (see hint.Hint.Partition), a place, a key, a command and a hash are hexadecimal digests. Every stream has one message
-// per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All reads go to the stream's leader.
+// A partition (see hint.Hint.Partition), a place, a key, a command and a hash are hexadecimal digests. Every stream has
+// one message per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence), and
+// changes by compare-and-swap. All reads go to the stream's leader.
 //
 // # How a hint is worked on
 //

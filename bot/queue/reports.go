@@ -12,8 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Reports share the pages of reviewed heads, and lists of these heads, between all replicas on the same streams. Both are caches: a full
-// stream forgets the oldest ones, and they expire after 30 days. Names have lower-case letters, digits and hyphens.
+// Reports share the pages of reviewed heads, and lists of these heads, between all replicas on the same streams. Both
+// are caches: a full stream forgets the oldest ones, and they expire after 30 days. Names have lower-case letters,
+// digits and hyphens.
 type Reports struct{ q *Queue }
 
 // NewReports returns the reports in the streams of a queue.
@@ -112,16 +113,20 @@ func (r Reports) PutList(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
-// Follow calls do with the name and the data of each list that is stored, and then of each that any replica stores, in the same order on
-// all replicas. It returns when ctx ends. do is not called at the same time.
+// Follow calls do with the name and the data of each list that is stored, and then of each that any replica stores, in
+// the same order on all replicas. It returns when ctx ends. do is not called at the same time.
 func (r Reports) Follow(ctx context.Context, do func(name string, data []byte)) error {
 	consumer, err := persist(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return r.q.lists.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+		return r.q.lists.stream.OrderedConsumer(ctx,
+			jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	})
 	if err != nil {
 		return fmt.Errorf("follow the lists of merge requests: %w", err)
 	}
-	consume, err := consumer.Consume(func(m jetstream.Msg) { do(strings.TrimPrefix(m.Subject(), r.q.lists.prefix), m.Data()) },
+	consume, err := consumer.Consume(func(m jetstream.Msg) {
+		do(strings.TrimPrefix(m.Subject(), r.q.lists.prefix),
+			m.Data())
+	},
 		jetstream.PullExpiry(followPull), jetstream.PullHeartbeat(followSilent),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			r.q.log.Debug("queue: the connection to the stream of lists was interrupted", "err", err)

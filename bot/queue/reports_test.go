@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// testReports: a page that one replica stores can be read by another one, whole or not at all. Lists arrive in the same order on all
-// replicas, also on one that starts later. Full streams forget the oldest entries.
+// testReports: a page that one replica stores can be read by another one, whole or not at all. Lists arrive in the same
+// order on all replicas, also on one that starts later. Full streams forget the oldest entries.
 func testReports(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.MaxBytes = 512 << 20 })
@@ -39,7 +39,8 @@ func testReports(t *testing.T, o opener) {
 	put("a-1-abc", nil)
 	get("a-1-abc", nil)
 	put("a-1-abc", large)
-	if err := q.reports.stream.Purge(t.Context(), jetstream.WithPurgeSubject(q.reports.prefix+"a-1-abc.1")); err != nil {
+	if err := q.reports.stream.Purge(t.Context(), jetstream.WithPurgeSubject(q.reports.prefix+
+		"a-1-abc.1")); err != nil {
 		t.Fatal(err)
 	}
 	get("a-1-abc", nil)
@@ -95,7 +96,8 @@ func testLists(t *testing.T, o opener, q *Queue) {
 		})
 	}
 	send("a-2", "third")
-	want := []string{"a-1=new a-2=second a-2=third ", "a-1=new a-2=third "} // a message that is replaced before it is delivered is skipped
+	// a message that is replaced before it is delivered is skipped
+	want := []string{"a-1=new a-2=second a-2=third ", "a-1=new a-2=third "}
 	eventually(t, "the lists arrive", func() bool {
 		mu.Lock()
 		defer mu.Unlock()

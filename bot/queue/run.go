@@ -25,18 +25,18 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends. It has a number of workers for reviews, the same number for commands, and the same number for all
-// other hints, so that a command waits neither for reviews nor for the hydrations of other places. In the partition of a place's reviews, it
-// works on at most Config.Reviews of them, and in each other partition on one hint at a time. A second review of a place starts only if another
-// worker stays free for other places. Leases exclude other replicas: only one replica reviews a merge request, and only one works in
-// another partition.
+// Run works on hints until ctx ends. It has a number of workers for reviews, the same number for commands, and the same
+// number for all other hints, so that a command waits neither for reviews nor for the hydrations of other places. In
+// the partition of a place's reviews, it works on at most Config.Reviews of them, and in each other partition on one
+// hint at a time. A second review of a place starts only if another worker stays free for other places. Leases exclude
+// other replicas: only one replica reviews a merge request, and only one works in another partition.
 //
-// When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
-// when all work has returned, with nil after a drain. Only one Run may be active per Queue.
+// When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay.
+// Run returns when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
-// In a partition, commands go before everything else that waits, but after maxInRow of them something else has a turn. The cause of a cancelled
-// work context is ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was
-// the cause, or it is a *Delay.
+// In a partition, commands go before everything else that waits, but after maxInRow of them something else has a turn.
+// The cause of a cancelled work context is ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error of the
+// work counts as a failure unless one of these was the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
@@ -65,7 +65,8 @@ func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, H
 
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	reviews, cancelReviews := context.WithCancelCause(work) // a review can begin again at any time, so it gets no grace period
+	// a review can begin again at any time, so it gets no grace period
+	reviews, cancelReviews := context.WithCancelCause(work)
 	defer cancelReviews(nil)
 	defer context.AfterFunc(ctx, func() { cancelReviews(ErrDraining) })()
 	var wg sync.WaitGroup
@@ -153,8 +154,8 @@ func crewOf(kind hint.Kind) crew {
 	return others
 }
 
-// enough reports whether so many free workers suffice to begin an item of a partition, in which another item is worked on or not: the last one
-// stays free for other partitions.
+// enough reports whether so many free workers suffice to begin an item of a partition, in which another item is worked
+// on or not: the last one stays free for other partitions.
 func enough(free int, another bool) bool { return free > 1 || free == 1 && !another }
 
 // doneNote announces finished hints to the other replicas.
@@ -162,8 +163,8 @@ type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
-// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works in a partition to let a
-// command go first.
+// interruptNote asks the replica that works on a review to interrupt it, or with Before, the replica that works in a
+// partition to let a command go first.
 type interruptNote struct {
 	Partition string `json:"place"` // digest; replicas of earlier versions read this key
 	Number    int    `json:"number"`
@@ -171,11 +172,11 @@ type interruptNote struct {
 	First     bool   `json:"first,omitempty"`  // it goes before other commands, too
 }
 
-// Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays.
-// Number 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on
-// it.
+// Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays. Number
+// 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
-	note, err := json.Marshal(interruptNote{Partition: digest(hint.Hint{Place: place, Kind: hint.Review}.Partition()), Number: number})
+	note, err := json.Marshal(interruptNote{Partition: digest(hint.Hint{Place: place, Kind: hint.Review}.Partition()),
+		Number: number})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -185,9 +186,10 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	return nil
 }
 
-// Prefer cancels a hydration or a sweep of the partition of a waiting command, on any replica, with ErrInterrupted: it is worked on again after the
-// command. After a few interruptions in a row it is not interrupted until it has ended. With overtake, the command also goes before the other
-// commands of the partition. Call it only for commands whose author has the right to give them. The note may be lost, and nothing depends on it.
+// Prefer cancels a hydration or a sweep of the partition of a waiting command, on any replica, with ErrInterrupted: it
+// is worked on again after the command. After a few interruptions in a row it is not interrupted until it has ended.
+// With overtake, the command also goes before the other commands of the partition. Call it only for commands whose
+// author has the right to give them. The note may be lost, and nothing depends on it.
 func Prefer(q *Queue, h Hint, overtake bool) error {
 	note, err := json.Marshal(interruptNote{Partition: digest(h.Partition()), Before: subject(h), First: overtake})
 	if err != nil {
@@ -229,7 +231,8 @@ func (q *Queue) announceDone(done map[string]uint64) error {
 		return fmt.Errorf("encode a note: %w", err)
 	}
 	if err := q.nc.Publish(q.cfg.Prefix+".note.done", note); err != nil {
-		q.log.Debug("queue: cannot announce finished hints; the other replicas find out on their next listing", "err", err)
+		q.log.Debug("queue: cannot announce finished hints; the other replicas find out on their next listing", "err",
+			err)
 	}
 	return nil
 }
@@ -237,7 +240,8 @@ func (q *Queue) announceDone(done map[string]uint64) error {
 // follow fills the index from the stream and keeps it up to date until the returned function is called.
 func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 	consumer, err := persist(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return q.hints.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+		return q.hints.stream.OrderedConsumer(ctx,
+			jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("follow the hints: %w", err)

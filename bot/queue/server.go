@@ -96,10 +96,11 @@ func (q *Queue) connect(ctx context.Context) error {
 		opts = append(opts, nats.Secure(q.cfg.TLS))
 	}
 	var err error
-	q.nc, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 250 * time.Millisecond}, func(context.Context) (*nats.Conn, error) {
-		nc, err := nats.Connect(q.cfg.URL, opts...)
-		return nc, transient(err)
-	})
+	q.nc, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 250 * time.Millisecond},
+		func(context.Context) (*nats.Conn, error) {
+			nc, err := nats.Connect(q.cfg.URL, opts...)
+			return nc, transient(err)
+		})
 	if err != nil {
 		return fmt.Errorf("connect to NATS at %s: %w", redact(q.cfg.URL), err)
 	}

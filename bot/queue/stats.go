@@ -26,7 +26,8 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	leases = slices.DeleteFunc(leases, func(key string) bool { return strings.HasPrefix(key, claimPrefix) }) // of comments, not of hints
+	// of comments, not of hints
+	leases = slices.DeleteFunc(leases, func(key string) bool { return strings.HasPrefix(key, claimPrefix) })
 	parked, err := q.parked.state(ctx)
 	if err != nil {
 		return Stats{}, err

@@ -36,7 +36,8 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.seen, err = q.makeBucket(ctx, "seen", p+".seen.", 4*part, q.cfg.SeenTTL); err != nil {
 		return err
 	}
-	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review, a page, or the second record of a command
+	// which costs one more review, a page, or the second record of a command
+	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }
 	if q.verdicts, err = q.makeBucket(ctx, "verdicts", p+".verdict.", part/2, verdictTTL, forgetOldest); err != nil {
 		return err
 	}
@@ -44,10 +45,12 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 		return err
 	}
 	large := func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 20 }
-	if q.reports, err = q.makeBucket(ctx, "reports", p+".report.", reportBytes(q.cfg.MaxBytes), verdictTTL, forgetOldest, large); err != nil {
+	if q.reports, err = q.makeBucket(ctx, "reports", p+".report.", reportBytes(q.cfg.MaxBytes), verdictTTL,
+		forgetOldest, large); err != nil {
 		return err
 	}
-	if q.lists, err = q.makeBucket(ctx, "lists", p+".list.", reportBytes(q.cfg.MaxBytes)/3, verdictTTL, forgetOldest, large); err != nil {
+	if q.lists, err = q.makeBucket(ctx, "lists", p+".list.", reportBytes(q.cfg.MaxBytes)/3, verdictTTL, forgetOldest,
+		large); err != nil {
 		return err
 	}
 	if q.srv == nil {
@@ -60,7 +63,8 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes int64, ttl time.Duration, change ...func(*jetstream.StreamConfig)) (*bucket, error) {
+func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes int64, ttl time.Duration,
+	change ...func(*jetstream.StreamConfig)) (*bucket, error) {
 	cfg := jetstream.StreamConfig{
 		Name:              q.cfg.Prefix + "-" + name,
 		Subjects:          []string{prefix + ">"},
@@ -76,7 +80,10 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 	for _, do := range change {
 		do(&cfg)
 	}
-	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return q.js.CreateOrUpdateStream(ctx, cfg) })
+	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream,
+		error) {
+		return q.js.CreateOrUpdateStream(ctx, cfg)
+	})
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == noPeers {
 		return nil, fmt.Errorf("make the stream %s: %w (%d copies need as many servers with JetStream: start them, or lower queue.replicas)", cfg.Name, err, cfg.Replicas)
 	}
@@ -89,10 +96,11 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 // persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started
 // has no leaders yet, or leaders that do not know all servers.
 func persist[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
-	return retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 50 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (T, error) {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		v, err := request(ctx)
-		return v, transient(err)
-	})
+	return retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 50 * time.Millisecond, Max: time.Second},
+		func(ctx context.Context) (T, error) {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			v, err := request(ctx)
+			return v, transient(err)
+		})
 }

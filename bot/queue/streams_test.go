@@ -10,17 +10,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestPersist: a stream is asked for again while a cluster that just started has no leader, or its leader has not heard from enough nodes.
-// Other refusals are final, and so is the end of the context.
+// TestPersist: a stream is asked for again while a cluster that just started has no leader, or its leader has not heard
+// from enough nodes. Other refusals are final, and so is the end of the context.
 func TestPersist(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		final bool
 	}{
-		"no leader":   {&jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}, false},
-		"no peers":    {&jetstream.APIError{Code: 400, ErrorCode: 10005, Description: "no suitable peers for placement, peer offline"}, false},
+		"no leader": {&jetstream.APIError{Code: 503, ErrorCode: 10008,
+			Description: "JetStream system temporarily unavailable"}, false},
+		"no peers": {&jetstream.APIError{Code: 400, ErrorCode: 10005,
+			Description: "no suitable peers for placement, peer offline"}, false},
 		"no response": {context.DeadlineExceeded, false},
-		"no storage":  {&jetstream.APIError{Code: 500, ErrorCode: 10047, Description: "insufficient storage resources available"}, true},
+		"no storage": {&jetstream.APIError{Code: 500, ErrorCode: 10047,
+			Description: "insufficient storage resources available"}, true},
 		"bad request": {&jetstream.APIError{Code: 400, ErrorCode: 10003, Description: "bad request"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Verdicts keep the verdicts of merge requests, for all replicas on the same streams. Reads go to the stream's leader, so they see every
-// write that was acknowledged before. A full stream forgets the oldest verdicts; they also expire after 30 days.
+// Verdicts keep the verdicts of merge requests, for all replicas on the same streams. Reads go to the stream's leader,
+// so they see every write that was acknowledged before. A full stream forgets the oldest verdicts; they also expire
+// after 30 days.
 type Verdicts struct{ q *Queue }
 
 // NewVerdicts returns the verdicts in the streams of a queue.

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// testVerdicts: what one replica records, another one reads at once. The last value counts, and a full stream forgets the oldest one.
+// testVerdicts: what one replica records, another one reads at once. The last value counts, and a full stream forgets
+// the oldest one.
 func testVerdicts(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.MaxBytes = 16 << 20 })
@@ -15,7 +16,8 @@ func testVerdicts(t *testing.T, o opener) {
 	check := func(p hint.Place, number int, want string) {
 		t.Helper()
 		if got, err := there.Verdict(t.Context(), p, number, ""); err != nil || got != want {
-			t.Errorf("the problem is %s!the number is %d: the result of Verdict is %.40q, the error is %v; want %.40q", p, number, got, err, want)
+			t.Errorf("the problem is %s!the number is %d: the result of Verdict is %.40q, the error is %v; want %.40q",
+				p, number, got, err, want)
 		}
 	}
 	record := func(p hint.Place, number int, value string) {

@@ -54,7 +54,8 @@ func (q *Queue) work(ctx context.Context, x *index, r *run, do func(context.Cont
 	}
 	t := &task{q: q, index: x, run: r, lease: l}
 	work, cancel := context.WithCancelCause(context.WithValue(ctx, epochKey{}, l.epoch))
-	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx)) // until the work returns, even if it is cancelled
+	// until the work returns, even if it is cancelled
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
 	var keeper sync.WaitGroup
 	keeper.Go(func() { l.keep(keeping, cancel) })
 	again = t.turn(work, cancel, do)

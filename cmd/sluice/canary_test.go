@@ -20,8 +20,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
-// canarySearch looks for the credentials of stages in everything that the services of a test leave behind: logs, comments, objects of Git,
-// metrics, traces, files, core files, and the list of processes, which it reads until the test ends.
+// canarySearch looks for the credentials of stages in everything that the services of a test leave behind: logs,
+// comments, objects of Git, metrics, traces, files, core files, and the list of processes, which it reads until the
+// test ends.
 type canarySearch struct {
 	t      *testing.T
 	binary string
@@ -34,8 +35,8 @@ type canarySearch struct {
 	found   map[string]bool
 }
 
-// searchCanaries searches for the rest of a test. Call it before the cleanups that end the services are registered, so that it sees what
-// they write last.
+// searchCanaries searches for the rest of a test. Call it before the cleanups that end the services are registered, so
+// that it sees what they write last.
 func searchCanaries(t *testing.T, binary string) *canarySearch {
 	t.Helper()
 	c := &canarySearch{t: t, binary: binary, found: map[string]bool{}}
@@ -140,7 +141,8 @@ func (c *canarySearch) finish() {
 		for _, number := range s.Requests() {
 			c.look("comments", []byte(strings.Join(s.Comments(number), "\n")))
 		}
-		out, err := exec.CommandContext(context.WithoutCancel(c.t.Context()), "git", "-C", s.Bare(), "cat-file", "--batch-all-objects", "--batch", "--unordered").Output()
+		out, err := exec.CommandContext(context.WithoutCancel(c.t.Context()), "git", "-C", s.Bare(), "cat-file",
+			"--batch-all-objects", "--batch", "--unordered").Output()
 		if err != nil || len(out) == 0 {
 			c.t.Errorf("the objects of Git cannot be searched: %v", err)
 		}
@@ -149,7 +151,8 @@ func (c *canarySearch) finish() {
 	for _, dir := range c.dirs {
 		files := c.places
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) { // a process of Git that serves a killed service may still remove its files
+			// a process of Git that serves a killed service may still remove its files
+			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			if err != nil || !d.Type().IsRegular() {

@@ -56,8 +56,9 @@ func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("start a forge first")
 	}
 	do := map[string]func(*testscript.TestScript, []string){
-		"open": (*f).open, "job": (*f).job, "show": (*f).show, "fail": (*f).fail, "say": (*f).say, "status": (*f).status,
-		"push": (*f).act, "draft": (*f).act, "ready": (*f).act, "close": (*f).act, "merge": (*f).act,
+		"open": (*f).open, "job": (*f).job, "show": (*f).show, "fail": (*f).fail, "say": (*f).say,
+		"status": (*f).status,
+		"push":   (*f).act, "draft": (*f).act, "ready": (*f).act, "close": (*f).act, "merge": (*f).act,
 	}[args[0]]
 	if do == nil {
 		ts.Fatalf("forge: no command %s", args[0])
@@ -118,7 +119,8 @@ func (f *scriptForge) open(ts *testscript.TestScript, args []string) {
 		ts.Check(err)
 		number = opened.Number
 	} else {
-		s := fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: target}
+		s := fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch,
+			TargetBranch: target}
 		if fork {
 			s.Author, s.SourceProject = "eve", "eve/fleet"
 			f.lab.AddProject("eve/fleet", filepath.Join(ts.Getenv("WORK"), "fork.git"))
@@ -171,7 +173,8 @@ func (f *scriptForge) head(n int) string {
 
 // job sets the variables that a CI job has.
 func (f *scriptForge) job(ts *testscript.TestScript, args []string) {
-	for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "CI_MERGE_REQUEST_IID", "CI_COMMIT_BRANCH", "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"} {
+	for _, name := range []string{"GITHUB_ACTIONS", "GITHUB_EVENT_NAME", "CI_MERGE_REQUEST_IID", "CI_COMMIT_BRANCH",
+		"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"} {
 		ts.Setenv(name, "")
 	}
 	n := 0
@@ -185,10 +188,12 @@ func (f *scriptForge) job(ts *testscript.TestScript, args []string) {
 		return
 	}
 	set := map[string]string{
-		"GITLAB_CI": "true", "GITLAB_TOKEN": f.token, "CI_API_V4_URL": f.url + "/api/v4", "CI_PROJECT_PATH": scriptRepo, "CI_JOB_URL": "https://gitlab.example.com/acme/fleet/-/jobs/1",
+		"GITLAB_CI": "true", "GITLAB_TOKEN": f.token, "CI_API_V4_URL": f.url + "/api/v4", "CI_PROJECT_PATH": scriptRepo,
+		"CI_JOB_URL": "https://gitlab.example.com/acme/fleet/-/jobs/1",
 	}
 	if args[1] == "push" {
-		set["CI_PIPELINE_SOURCE"], set["CI_COMMIT_BRANCH"], set["CI_COMMIT_SHA"] = "push", args[2], gitOutput(ts, "rev-parse", args[2])
+		set["CI_PIPELINE_SOURCE"], set["CI_COMMIT_BRANCH"], set["CI_COMMIT_SHA"] = "push", args[2],
+			gitOutput(ts, "rev-parse", args[2])
 	} else {
 		set["CI_PIPELINE_SOURCE"], set["CI_MERGE_REQUEST_IID"] = "merge_request_event", args[2]
 		set["CI_MERGE_REQUEST_TARGET_BRANCH_NAME"], set["CI_COMMIT_SHA"] = "main", f.head(n)
@@ -213,7 +218,8 @@ func (f *scriptForge) githubJob(ts *testscript.TestScript, args []string, n int)
 	case "push":
 		event["ref"], event["after"] = "refs/heads/"+args[2], gitOutput(ts, "rev-parse", args[2])
 	case "followup":
-		event["workflow_run"] = map[string]any{"head_sha": f.head(n), "event": "pull_request", "head_repository": map[string]any{"full_name": source}}
+		event["workflow_run"] = map[string]any{"head_sha": f.head(n), "event": "pull_request",
+			"head_repository": map[string]any{"full_name": source}}
 	default:
 		event["pull_request"] = map[string]any{
 			"number": n, "head": map[string]any{"sha": f.head(n), "repo": map[string]any{"full_name": source}},
@@ -225,8 +231,10 @@ func (f *scriptForge) githubJob(ts *testscript.TestScript, args []string, n int)
 	file := ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "event.json"))
 	ts.Check(os.WriteFile(file, data, 0o600))
 	for k, v := range map[string]string{
-		"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": file, "GITHUB_TOKEN": f.token, "GITHUB_REPOSITORY": scriptRepo, "GITHUB_API_URL": f.url,
-		"GITHUB_RUN_ID": "77", "GITHUB_STEP_SUMMARY": filepath.Join(ts.Getenv("WORK"), "summary.md"), "GITHUB_OUTPUT": filepath.Join(ts.Getenv("WORK"), "output.txt"),
+		"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": name, "GITHUB_EVENT_PATH": file, "GITHUB_TOKEN": f.token,
+		"GITHUB_REPOSITORY": scriptRepo, "GITHUB_API_URL": f.url,
+		"GITHUB_RUN_ID": "77", "GITHUB_STEP_SUMMARY": filepath.Join(ts.Getenv("WORK"), "summary.md"),
+		"GITHUB_OUTPUT": filepath.Join(ts.Getenv("WORK"), "output.txt"),
 	} {
 		ts.Setenv(k, v)
 	}
@@ -283,8 +291,11 @@ func (f *scriptForge) fail(ts *testscript.TestScript, args []string) {
 	}
 	if f.hub != nil {
 		one, ok := map[string]fakegithub.Fault{
-			"toolong": {Kind: fakegithub.TooLong, Method: "!GET", Path: "/comments"}, "limit": {Kind: fakegithub.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegithub.BadGateway, Method: "GET"}, "outage": {Kind: fakegithub.BadGateway},
-			"lost": {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"}, "denied": {Kind: fakegithub.Denied, Method: "!GET"},
+			"toolong": {Kind: fakegithub.TooLong, Method: "!GET", Path: "/comments"},
+			"limit":   {Kind: fakegithub.TooMany, RetryAfter: time.Second},
+			"broken":  {Kind: fakegithub.BadGateway, Method: "GET"}, "outage": {Kind: fakegithub.BadGateway},
+			"lost":   {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
+			"denied": {Kind: fakegithub.Denied, Method: "!GET"},
 		}[args[1]]
 		if !ok {
 			ts.Fatalf("no fault %s", args[1])
@@ -294,8 +305,11 @@ func (f *scriptForge) fail(ts *testscript.TestScript, args []string) {
 		return
 	}
 	one, ok := map[string]fakegitlab.Fault{
-		"toolong": {Kind: fakegitlab.TooLong, Method: "!GET", Path: "/notes"}, "limit": {Kind: fakegitlab.TooMany, RetryAfter: time.Second}, "broken": {Kind: fakegitlab.BadGateway, Method: "GET"}, "outage": {Kind: fakegitlab.BadGateway},
-		"lost": {Kind: fakegitlab.Lost, Method: "POST", Path: "/notes"}, "denied": {Kind: fakegitlab.Denied, Method: "!GET"},
+		"toolong": {Kind: fakegitlab.TooLong, Method: "!GET", Path: "/notes"},
+		"limit":   {Kind: fakegitlab.TooMany, RetryAfter: time.Second},
+		"broken":  {Kind: fakegitlab.BadGateway, Method: "GET"}, "outage": {Kind: fakegitlab.BadGateway},
+		"lost":   {Kind: fakegitlab.Lost, Method: "POST", Path: "/notes"},
+		"denied": {Kind: fakegitlab.Denied, Method: "!GET"},
 	}[args[1]]
 	if !ok {
 		ts.Fatalf("no fault %s", args[1])
@@ -320,7 +334,8 @@ func (f *scriptForge) say(ts *testscript.TestScript, args []string) {
 func (f *scriptForge) status(ts *testscript.TestScript, args []string) {
 	commit := gitOutput(ts, "rev-parse", args[1])
 	if f.hub != nil {
-		ts.Check(f.hub.SetStatus(scriptRepo, fakegithub.Status{SHA: commit, State: args[2], Context: args[3], Creator: "otto"}))
+		ts.Check(f.hub.SetStatus(scriptRepo, fakegithub.Status{SHA: commit, State: args[2], Context: args[3],
+			Creator: "otto"}))
 		return
 	}
 	f.lab.SetStatus(scriptRepo, commit, "otto", args[2], args[3], "")

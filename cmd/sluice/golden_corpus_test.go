@@ -19,7 +19,8 @@ import (
 	"testing"
 )
 
-// TestGoldenCorpus compares the branches of charts and repositories of others. Its golden files have names of targets and ids.
+// TestGoldenCorpus compares the branches of charts and repositories of others. Its golden files have names of targets
+// and ids.
 func TestGoldenCorpus(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -54,8 +55,9 @@ func TestGoldenCorpus(t *testing.T) {
 			g := newGoldenRepo(t)
 			g.folder(filepath.Join(corpus, dir), ".")
 			if strings.HasSuffix(dir, "infra-deployments") { // it has placeholders of secrets in plain text
-				g.write("policy/exemptions.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: secrets}\n"+
-					"spec: {rule: plaintext-secret, object: \"*\", reason: they are placeholders}\n")
+				g.write("policy/exemptions.yaml",
+					"apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: secrets}\n"+
+						"spec: {rule: plaintext-secret, object: \"*\", reason: they are placeholders}\n")
 			}
 			ignore := map[string]bool{}
 			g.untilRendered(func(failures []failure) {
@@ -68,7 +70,8 @@ func TestGoldenCorpus(t *testing.T) {
 					}
 				}
 				g.write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\n"+
-					"spec: {environments: [{name: all}], policy: {enforce: false}, import: ["+strings.Replace(entry, "IGNORE", quoted(ignore), 1)+"]}\n")
+					"spec: {environments: [{name: all}], policy: {enforce: false}, import: ["+
+					strings.Replace(entry, "IGNORE", quoted(ignore), 1)+"]}\n")
 			})
 			g.compare()
 		})
@@ -98,8 +101,8 @@ func quoted(set map[string]bool) string {
 	return strings.Join(out, ", ")
 }
 
-// untilRendered hydrates, and again without the targets that failed, because an environment with a failure is not written. leaveOut
-// writes the fleet without them; its first call has none.
+// untilRendered hydrates, and again without the targets that failed, because an environment with a failure is not
+// written. leaveOut writes the fleet without them; its first call has none.
 func (g *goldenRepo) untilRendered(leaveOut func([]failure)) {
 	g.t.Helper()
 	var failures []failure
@@ -111,14 +114,16 @@ func (g *goldenRepo) untilRendered(leaveOut func([]failure)) {
 		if len(failures) == 0 && g.git("branch", "--list", "env/*") == "" {
 			g.t.Errorf("no branch was written:\n%s", g.record.String())
 		}
-		if len(failures) == 0 || bytes.Contains(g.record.Bytes()[before:], []byte(" 0 rendered,")) { // or nothing of it can be rendered
+		// or nothing of it can be rendered
+		if len(failures) == 0 || bytes.Contains(g.record.Bytes()[before:], []byte(" 0 rendered,")) {
 			return
 		}
 	}
 	g.t.Errorf("%d targets still fail, such as %+v", len(failures), failures[0])
 }
 
-// The clusters that each chart and each Kustomize root is on. They differ in Kubernetes version, capabilities and variables.
+// The clusters that each chart and each Kustomize root is on. They differ in Kubernetes version, capabilities and
+// variables.
 const goldenClusters = `apiVersion: sluice.dev/v1alpha1
 kind: Cluster
 metadata: {name: one, labels: {region: eu}}
@@ -143,7 +148,8 @@ var goldenValues = map[string]string{
 	"grafana":      "admin: {existingSecret: grafana-admin}\n",
 }
 
-// charts has each chart of the corpus as an app on three clusters, with values of its own on each; the second commit changes a value.
+// charts has each chart of the corpus as an app on three clusters, with values of its own on each; the second commit
+// changes a value.
 func charts(g *goldenRepo, corpus string) {
 	g.t.Helper()
 	archives, err := filepath.Glob(filepath.Join(corpus, "charts", "*.tgz"))
@@ -161,8 +167,9 @@ func charts(g *goldenRepo, corpus string) {
 		if chart == "app-template" { // its schema refers to another document
 			schema = "skip"
 		}
-		g.write("apps/"+app+"/app.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\n"+
-			"spec: {namespace: %[2]s, placement: {}, source: {helm: {path: charts/%[3]s/%[2]s, releaseName: %[2]s, includeCRDs: true, schema: %[4]s}}}\n", app, chart, name, schema))
+		g.write("apps/"+app+"/app.yaml",
+			fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\n"+
+				"spec: {namespace: %[2]s, placement: {}, source: {helm: {path: charts/%[3]s/%[2]s, releaseName: %[2]s, includeCRDs: true, schema: %[4]s}}}\n", app, chart, name, schema))
 		if values := goldenValues[chart]; values != "" {
 			g.write("apps/"+app+"/layers/global/values.yaml", values)
 		}
@@ -170,7 +177,8 @@ func charts(g *goldenRepo, corpus string) {
 			g.write("apps/"+app+"/layers/cluster/two/values.yaml", "fullnameOverride: on-${cluster.name}\n")
 			g.write("apps/"+app+"/layers/cluster/three/values.yaml", "nameOverride: third\n")
 		}
-		g.write("apps/"+app+"/layers/region/us/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {example.com/region: us}\n")
+		g.write("apps/"+app+"/layers/region/us/kustomization.yaml",
+			"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {example.com/region: us}\n")
 	}
 	for name, values := range map[string]string{
 		"cert-manager-v1-21-1": "replicaCount: ${cluster.vars.replicas}\ncrds: {enabled: true}\nprometheus: {servicemonitor: {enabled: true}}\n",
@@ -234,7 +242,8 @@ func (g *goldenRepo) unpack(file, to string) string {
 	}
 }
 
-// roots has each Kustomize root of the repositories in corpus/kustomize as an app on three clusters; the second commit adds a patch.
+// roots has each Kustomize root of the repositories in corpus/kustomize as an app on three clusters; the second commit
+// adds a patch.
 func roots(g *goldenRepo, corpus string) {
 	g.t.Helper()
 	g.write("sluice.yaml", goldenFleet)
@@ -242,24 +251,28 @@ func roots(g *goldenRepo, corpus string) {
 	g.folder(filepath.Join(corpus, "kustomize"), "content")
 	count := 0
 	var apps []string
-	err := fs.WalkDir(os.DirFS(filepath.Join(g.dir, "content")), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil || path.Base(name) != "kustomization.yaml" {
-			return err
-		}
-		count++
-		app := fmt.Sprintf("root-%02d", count)
-		apps = append(apps, app)
-		g.write("apps/"+app+"/app.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\n"+
-			"spec: {namespace: %[1]s, placement: {}, source: {kustomize: {path: %q}}}\n", app, path.Join("content", path.Dir(name))))
-		return nil
-	})
+	err := fs.WalkDir(os.DirFS(filepath.Join(g.dir, "content")), ".",
+		func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || path.Base(name) != "kustomization.yaml" {
+				return err
+			}
+			count++
+			app := fmt.Sprintf("root-%02d", count)
+			apps = append(apps, app)
+			g.write("apps/"+app+"/app.yaml",
+				fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\n"+
+					"spec: {namespace: %[1]s, placement: {}, source: {kustomize: {path: %q}}}\n", app,
+					path.Join("content", path.Dir(name))))
+			return nil
+		})
 	if err != nil || count == 0 {
 		g.t.Fatalf("%d Kustomize roots: %v", count, err)
 	}
 	g.untilRendered(func(failures []failure) { g.withoutApps(failures) })
 	for _, app := range apps {
 		if _, err := os.Stat(filepath.Join(g.dir, "apps", app)); err == nil {
-			g.write("apps/"+app+"/layers/cluster/two/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {example.com/cluster: \"${cluster.name}\"}\n")
+			g.write("apps/"+app+"/layers/cluster/two/kustomization.yaml",
+				"apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {example.com/cluster: \"${cluster.name}\"}\n")
 		}
 	}
 	g.commit("annotate on one cluster")

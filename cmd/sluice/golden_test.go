@@ -21,8 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of output branches anew")
 
-// The tests of this file compare the branches that `sluice hydrate` writes with ids in testdata/golden. They use only the command and Git,
-// so that they survive changes of the packages. A difference is a change of what users get: see goldenRepo.compare for how to look at it.
+// The tests of this file compare the branches that `sluice hydrate` writes with ids in testdata/golden. They use only
+// the command and Git, so that they survive changes of the packages. A difference is a change of what users get: see
+// goldenRepo.compare for how to look at it.
 
 // goldenRepo is a source repository, with the commands that ran in it.
 type goldenRepo struct {
@@ -39,7 +40,8 @@ func newGoldenRepo(t *testing.T) *goldenRepo {
 	t.Helper()
 	home := t.TempDir()
 	g := &goldenRepo{t: t, dir: filepath.Join(home, "fleet"), env: append(os.Environ(),
-		"HOME="+home, "SLUICE_CACHE_DIR="+filepath.Join(home, "cache"), "SLUICE_OFFLINE=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
+		"HOME="+home, "SLUICE_CACHE_DIR="+filepath.Join(home, "cache"), "SLUICE_OFFLINE=1",
+		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+02:00",
 		"GIT_COMMITTER_NAME=Grace", "GIT_COMMITTER_EMAIL=grace@example.com", "GIT_COMMITTER_DATE=2024-02-03T04:05:06Z")}
 	if err := os.MkdirAll(g.dir, 0o755); err != nil {
@@ -49,7 +51,8 @@ func newGoldenRepo(t *testing.T) *goldenRepo {
 	return g
 }
 
-// run runs a command in the working tree and returns its standard output. The exit status 1 of sluice is for the caller.
+// run runs a command in the working tree and returns its standard output. The exit status 1 of sluice is for the
+// caller.
 func (g *goldenRepo) run(name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(g.t.Context(), name, args...)
 	cmd.Dir, cmd.Env = g.dir, g.env
@@ -98,8 +101,8 @@ func (g *goldenRepo) folder(from, to string) {
 	}
 }
 
-// archive writes the files of a txtar archive whose names begin with a prefix, and leaves out those that only a script uses: files
-// in no folder, except sluice.yaml.
+// archive writes the files of a txtar archive whose names begin with a prefix, and leaves out those that only a script
+// uses: files in no folder, except sluice.yaml.
 func (g *goldenRepo) archive(file, prefix string) {
 	g.t.Helper()
 	a, err := txtar.ParseFile(file)
@@ -143,7 +146,8 @@ func (g *goldenRepo) hydrate(args ...string) []failure {
 	var failures []failure
 	for _, e := range result.Environments {
 		fmt.Fprintf(&g.record, "  %s: %s, %d targets, %d rendered, %d reused, %d failed, %d objects, %d added, %d changed, %d removed\n",
-			e.Environment, e.Status, e.Targets, e.Rendered, e.Reused, len(e.Failures), e.Objects.Total, e.Objects.Added, e.Objects.Changed, e.Objects.Removed)
+			e.Environment, e.Status, e.Targets, e.Rendered, e.Reused, len(e.Failures), e.Objects.Total, e.Objects.Added,
+			e.Objects.Changed, e.Objects.Removed)
 		for _, f := range e.Failures {
 			fmt.Fprintf(&g.record, "    failed: %s/%s\n", f.Cluster, f.App)
 		}
@@ -166,10 +170,12 @@ func (g *goldenRepo) branches() {
 	if g.clock {
 		format = "  %(refname:lstrip=2) tree %(tree)\n    author %(authorname) %(authoremail) %(authordate:iso-strict)\n    committer %(committername) %(committeremail)\n%(contents)"
 	}
-	for line := range strings.Lines(g.git("for-each-ref", "--format="+strings.ReplaceAll(format, "\n", "%0a"), "refs/heads/env", "refs/heads/cluster")) {
+	for line := range strings.Lines(g.git("for-each-ref", "--format="+strings.ReplaceAll(format, "\n", "%0a"),
+		"refs/heads/env", "refs/heads/cluster")) {
 		switch line = strings.TrimRight(line, "\n"); {
 		case line == "":
-		case strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "  env/") || strings.HasPrefix(line, "  cluster/"):
+		case strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "  env/") ||
+			strings.HasPrefix(line, "  cluster/"):
 			fmt.Fprintln(&g.record, line)
 		default: // of a message
 			fmt.Fprintf(&g.record, "    | %s\n", line)
@@ -187,7 +193,8 @@ func (g *goldenRepo) contents() {
 			meta, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
 			depth := strings.Count(name, "/")
 			// The app of a workspace is in workspaces/WORKSPACE/APP.
-			target := depth == 1 || strings.HasPrefix(name, ".sluice/") || depth == 3 && strings.Contains(name, "/workspaces/")
+			target := depth == 1 || strings.HasPrefix(name, ".sluice/") ||
+				depth == 3 && strings.Contains(name, "/workspaces/")
 			if g.files && depth > 0 || target {
 				fmt.Fprintf(&g.record, "  %s %s\n", meta, name)
 			}
@@ -195,8 +202,9 @@ func (g *goldenRepo) contents() {
 	}
 }
 
-// compare compares the record with the golden file of the test. Its messages name the lines that differ. GOLDEN_KEEP=DIR keeps the
-// repositories of all fleets whether they differ or not, so that those of two versions of Sluice can be compared.
+// compare compares the record with the golden file of the test. Its messages name the lines that differ.
+// GOLDEN_KEEP=DIR keeps the repositories of all fleets whether they differ or not, so that those of two versions of
+// Sluice can be compared.
 func (g *goldenRepo) compare() {
 	g.t.Helper()
 	g.contents()
@@ -280,7 +288,8 @@ func TestGoldenOwn(t *testing.T) {
 			g.git("push", "-q", "origin", "main")
 			g.hydratePushed()
 			for _, environment := range []string{"staging", "prod"} {
-				if _, err := g.run("sluice", "promote", environment, "--now", "--reason", "a test", "--by", "grace"); err != nil {
+				if _, err := g.run("sluice", "promote", environment, "--now", "--reason", "a test", "--by",
+					"grace"); err != nil {
 					g.t.Fatal(err)
 				}
 				fmt.Fprintf(&g.record, "promote %s\n", environment)
@@ -300,7 +309,8 @@ func TestGoldenOwn(t *testing.T) {
 			g.replace("layers/environment/dev/values.yaml", "tier: low", "tier: high")
 			g.commit("another tier in dev")
 			g.hydrate("--env", "dev,prod")
-			g.replace("clusters/all.yaml", "{environment: dev, class: small, vars: {domain: two.example.com}}", "{environment: dev, class: small, state: retired}")
+			g.replace("clusters/all.yaml", "{environment: dev, class: small, vars: {domain: two.example.com}}",
+				"{environment: dev, class: small, state: retired}")
 			g.commit("retire a cluster")
 			g.hydrate("--env", "dev,prod", "--prune")
 			g.replace("charts/app/templates/all.yaml", `{{ .Values.size | quote }}`, `{{ fail "no size" }}`)
@@ -320,7 +330,8 @@ func TestGoldenOwn(t *testing.T) {
 			g.archive(scripts+"workspaces.txtar", "")
 			g.commit("start")
 			g.hydrate("--env", "dev,prod")
-			g.write("workspaces/team-a/m/role.yaml", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []\n")
+			g.write("workspaces/team-a/m/role.yaml",
+				"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []\n")
 			g.replace("workspaces/team-b/m/shop.yaml", "one", "two")
 			g.commit("both teams")
 			g.hydrate("--env", "dev,prod")
@@ -330,8 +341,10 @@ func TestGoldenOwn(t *testing.T) {
 			g.serve(scripts+"repositories.txtar", "components/")
 			g.archive(scripts+"repositories.txtar", "acme/")
 			g.replace("repositories/components.yaml", "URL", "http://git.example.com/lib.git")
-			g.write("repositories/team.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: team}\nspec: {url: \"http://git.example.com/team.git\", branch: main}\n")
-			g.write("workspaces/team.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Workspace\nmetadata: {name: team}\nspec: {repository: team, clusters: {}, namespaces: [team]}\n")
+			g.write("repositories/team.yaml",
+				"apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: team}\nspec: {url: \"http://git.example.com/team.git\", branch: main}\n")
+			g.write("workspaces/team.yaml",
+				"apiVersion: sluice.dev/v1alpha1\nkind: Workspace\nmetadata: {name: team}\nspec: {repository: team, clusters: {}, namespaces: [team]}\n")
 			g.pin()
 			g.commit("pin")
 			g.hydrate()
@@ -350,7 +363,8 @@ func TestGoldenOwn(t *testing.T) {
 			g.serve(scripts+"import_repositories.txtar", "lib/")
 			g.archive(scripts+"import_repositories.txtar", "repo/")
 			g.replace("clusters/prod/lib.yaml", "URL", "http://git.example.com/lib.git")
-			g.write("repositories/lib.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: lib}\nspec: {url: \"http://git.example.com/lib.git\", tags: v1.*}\n")
+			g.write("repositories/lib.yaml",
+				"apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: lib}\nspec: {url: \"http://git.example.com/lib.git\", tags: v1.*}\n")
 			g.pin()
 			g.commit("pin")
 			g.hydrate()
@@ -421,15 +435,17 @@ func (g *goldenRepo) pin() {
 	}
 }
 
-// serve serves two repositories as http://git.example.com/lib.git, which has files of an archive, and team.git, which has a workspace. The
-// server is the proxy of g's commands, because ids depend on the address and a server of a test has a new port each time.
+// serve serves two repositories as http://git.example.com/lib.git, which has files of an archive, and team.git, which
+// has a workspace. The server is the proxy of g's commands, because ids depend on the address and a server of a test
+// has a new port each time.
 func (g *goldenRepo) serve(file, prefix string) {
 	g.t.Helper()
 	root := filepath.Dir(g.dir)
 	for name, fill := range map[string]func(r *goldenRepo){
 		"lib": func(r *goldenRepo) { r.archive(file, prefix) },
 		"team": func(r *goldenRepo) {
-			r.write("apps/shop/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: shop}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
+			r.write("apps/shop/app.yaml",
+				"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: shop}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
 			r.write("m/shop.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n")
 		},
 	} {
@@ -444,7 +460,8 @@ func (g *goldenRepo) serve(file, prefix string) {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(g.git("--exec-path"), "git-http-backend"), InheritEnv: []string{"PATH"}, Stderr: io.Discard,
-		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_CONFIG_SYSTEM=" + os.DevNull},
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+			"GIT_CONFIG_SYSTEM=" + os.DevNull},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Scheme, r.URL.Host = "", ""

@@ -10,9 +10,10 @@ import (
 // heapFloor is the heap in bytes up to which the garbage collector of a command works less often.
 const heapFloor = 128 << 20
 
-// letHeapGrow makes the garbage collector of a short command begin its first cycle at 64 MiB, which most commands never reach, and the next
-// ones at heapFloor. Above, cycles begin at twice what lives, as usual. Otherwise a command whose heap stays small spends a fifth of its
-// processor time on collection, and needs as much memory all the same. GOGC in the environment precedes.
+// letHeapGrow makes the garbage collector of a short command begin its first cycle at 64 MiB, which most commands never
+// reach, and the next ones at heapFloor. Above, cycles begin at twice what lives, as usual. Otherwise a command whose
+// heap stays small spends a fifth of its processor time on collection, and needs as much memory all the same. GOGC in
+// the environment precedes.
 func letHeapGrow() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -22,7 +23,8 @@ func letHeapGrow() {
 	runtime.SetFinalizer(&cycle{live: live}, (*cycle).ended)
 }
 
-// mostPercent is the largest growth between two cycles, in percent of what lives. Go counts 4 MiB as alive before the first cycle.
+// mostPercent is the largest growth between two cycles, in percent of what lives. Go counts 4 MiB as alive before the
+// first cycle.
 const mostPercent = 1600
 
 // cycle is garbage in each cycle of the collector, which calls ended at its end.

@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
-// hostileService is a service with two repositories: one whose merge requests are hostile, and one on the other forge whose merge requests
-// are good.
+// hostileService is a service with two repositories: one whose merge requests are hostile, and one on the other forge
+// whose merge requests are good.
 type hostileService struct {
 	*faultStory
 	other   *faultStory
@@ -37,8 +37,9 @@ type hostileService struct {
 	good    int
 }
 
-// TestHostileService runs the hostile tables against a service with a GitHub and against one with a GitLab. While hostile merge requests are
-// reviewed, good ones of the same and of another repository are, and environments are frozen.
+// TestHostileService runs the hostile tables against a service with a GitHub and against one with a GitLab. While
+// hostile merge requests are reviewed, good ones of the same and of another repository are, and environments are
+// frozen.
 func TestHostileService(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it measures processes as Linux does")
@@ -63,8 +64,10 @@ func TestHostileService(t *testing.T) {
 func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	t.Helper()
 	others := map[string]string{"github": "gitlab", "gitlab": "github"}
-	s := &hostileService{faultStory: newFaultStory(t, binary, kind), kind: kind, traps: newTraps(t), usual: map[string]time.Duration{}}
-	s.other = &faultStory{killStory: &killStory{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}, log: s.log}}
+	s := &hostileService{faultStory: newFaultStory(t, binary, kind), kind: kind, traps: newTraps(t),
+		usual: map[string]time.Duration{}}
+	s.other = &faultStory{killStory: &killStory{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{},
+		log: s.log}}
 	var err error
 	s.other.Stage, err = stage.New(t.Context(), stage.Options{
 		Kind: others[kind], Name: "other", Dir: s.other.dir, Fleet: "../../testdata/fleet",
@@ -92,7 +95,8 @@ func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	t.Cleanup(collector.Close)
 	s.metrics, err = stage.FreeAddress(t.Context())
 	s.must(err)
-	s.service = s.one(stage.Serving{Metrics: s.metrics, Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
+	s.service = s.one(stage.Serving{Metrics: s.metrics, Sweep: "30s",
+		Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
 	s.SendTo(s.service.Address)
 	s.other.SendTo(s.service.Address)
 	for _, m := range []*faultStory{s.faultStory, s.other} {
@@ -102,9 +106,9 @@ func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	return s
 }
 
-// measureGood has the service review a good merge request of the attacked repository and one of another, and freeze an environment. It compares the times with
-// those without an attack. same bounds the review in the attacked repository: one hostile merge request does not delay it, and many do,
-// because two of a repository are reviewed at once.
+// measureGood has the service review a good merge request of the attacked repository and one of another, and freeze an
+// environment. It compares the times with those without an attack. same bounds the review in the attacked repository:
+// one hostile merge request does not delay it, and many do, because two of a repository are reviewed at once.
 func (s *hostileService) measureGood(same time.Duration) {
 	s.t.Helper()
 	s.good++
@@ -123,7 +127,8 @@ func (s *hostileService) measureGood(same time.Duration) {
 		number := m.opened(1000+s.good, text)
 		all.Go(func() {
 			measure(what, func() {
-				s.must(stage.WaitFor(s.t.Context(), 10*time.Minute, "a good merge request is reviewed", func() bool { return m.Status(m.Head(number), "sluice") == "success" }))
+				s.must(stage.WaitFor(s.t.Context(), 10*time.Minute, "a good merge request is reviewed",
+					func() bool { return m.Status(m.Head(number), "sluice") == "success" }))
 				m.reviewed(number, text)
 			})
 		})
@@ -137,7 +142,8 @@ func (s *hostileService) measureGood(same time.Duration) {
 	all.Go(func() {
 		measure(verb, func() {
 			before := s.Ref("sluice/state")
-			_, err := s.Comment(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason hostileService"}[verb]))
+			_, err := s.Comment(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb,
+				map[string]string{"freeze": " --reason hostileService"}[verb]))
 			s.must(err)
 			s.wait("the record changes", func() bool { return s.Ref("sluice/state") != before })
 		})
@@ -150,7 +156,8 @@ func (s *hostileService) measureGood(same time.Duration) {
 	}
 	s.t.Logf("under attack: %v", took)
 	// An unfreeze, which takes its turn as a promotion does, may wait for a sweep: it stops nothing.
-	for what, bound := range map[string]time.Duration{"freeze": 2 * time.Second, "unfreeze": time.Minute, "review": same, "review of another repository": time.Minute} {
+	for what, bound := range map[string]time.Duration{"freeze": 2 * time.Second, "unfreeze": time.Minute,
+		"review": same, "review of another repository": time.Minute} {
 		if !strict() {
 			bound = max(bound, 10*time.Minute)
 		}
@@ -160,15 +167,16 @@ func (s *hostileService) measureGood(same time.Duration) {
 	}
 }
 
-// strict reports whether nothing else runs on this machine, as in the nightly workflow: the times of good reviews and of freezes are
-// measured beside each single case then, and count.
+// strict reports whether nothing else runs on this machine, as in the nightly workflow: the times of good reviews and
+// of freezes are measured beside each single case then, and count.
 func strict() bool { return os.Getenv("SLUICE_HOSTILE_STRICT") != "" }
 
 // hang opens a merge request whose chart never ends, and returns its number.
 func (s *hostileService) hang(m *faultStory, branch string) int {
 	s.t.Helper()
 	s.must(m.Branch(branch, branch, func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"), []byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}{{/* `+branch+` */}}`), 0o600)
+		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"),
+			[]byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}{{/* `+branch+` */}}`), 0o600)
 	}))
 	number, err := m.Open(branch, "ada")
 	s.must(err)
@@ -181,8 +189,9 @@ func (s *hostileService) busy(before time.Duration) {
 	s.wait("workers are busy", func() bool { return s.used() > before+3*time.Second })
 }
 
-// whileAllHang opens more merge requests that hang than the service reviews at once, in the attacked repository and in the other one. Both
-// environments must be frozen, and both trunks hydrated, before one of them ends. They take three minutes, so a slow machine does no harm.
+// whileAllHang opens more merge requests that hang than the service reviews at once, in the attacked repository and in
+// the other one. Both environments must be frozen, and both trunks hydrated, before one of them ends. They take three
+// minutes, so a slow machine does no harm.
 func (s *hostileService) whileAllHang() {
 	s.t.Helper()
 	both := map[string]*faultStory{"the attacked repository": s.faultStory, "the other repository": s.other}
@@ -224,7 +233,10 @@ func (s *hostileService) whileAllHang() {
 	all.Wait()
 	s.t.Logf("while 3 reviews of each repository hang: %v", took)
 	for name, m := range both {
-		ended := slices.DeleteFunc(slices.Clone(hanging[name]), func(n int) bool { return slices.Contains([]string{"", "pending"}, m.Status(m.Head(n), "sluice")) })
+		ended := slices.DeleteFunc(slices.Clone(hanging[name]), func(n int) bool {
+			return slices.Contains([]string{"",
+				"pending"}, m.Status(m.Head(n), "sluice"))
+		})
 		if len(ended) > 0 {
 			s.t.Errorf("the reviews of %v in %s ended: nothing was measured", ended, name)
 		}
@@ -285,7 +297,8 @@ func (s *hostileService) changes() {
 			c := &group[i]
 			s.t.Run(c.Name, func(t *testing.T) {
 				state := ""
-				// Workers of merge requests have the lowest priority, and some cases take 16 s of a processor: a busy machine takes long.
+				// Workers of merge requests have the lowest priority, and some cases take 16 s of a processor: a busy
+				// machine takes long.
 				err := stage.WaitFor(t.Context(), 3*stage.Patience, "it is reviewed", func() bool {
 					state = s.Status(c.head, "sluice")
 					return state != "" && state != "pending"
@@ -324,7 +337,8 @@ func (s *hostileService) changes() {
 			continue
 		}
 		name := fmt.Sprintf("hostile-%d", i)
-		s.must(errors.Join(s.Git(s.Work(), "fetch", "-q", "origin"), s.Git(s.Work(), "checkout", "-q", "-f", "-B", name, "origin/main"), s.Git(s.Work(), "clean", "-qffdx")))
+		s.must(errors.Join(s.Git(s.Work(), "fetch", "-q", "origin"),
+			s.Git(s.Work(), "checkout", "-q", "-f", "-B", name, "origin/main"), s.Git(s.Work(), "clean", "-qffdx")))
 		s.must(c.apply(s.t, s.traps, s.Work()))
 		if err := s.Git(s.Work(), "push", "-q", "origin", "HEAD:"+name); err != nil && c.Commit != "" {
 			s.t.Logf("%s: the Git server refuses the push: %v", c.Name, err)
@@ -332,7 +346,8 @@ func (s *hostileService) changes() {
 		} else if err != nil {
 			s.t.Fatal(err)
 		}
-		s.must(errors.Join(s.Git(s.Work(), "checkout", "-q", "-f", "--detach", "origin/main"), s.Git(s.Work(), "clean", "-qffdx")))
+		s.must(errors.Join(s.Git(s.Work(), "checkout", "-q", "-f", "--detach", "origin/main"),
+			s.Git(s.Work(), "clean", "-qffdx")))
 		number, err := s.Open(name, "ada")
 		s.must(err)
 		group = append(group, opened{*c, number, s.Head(number)})
@@ -348,7 +363,8 @@ func (s *hostileService) showLog(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(s.log.Name())
 	s.must(err)
-	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(l string) bool { return strings.Contains(l, "msg=webhook") })
+	lines := slices.DeleteFunc(strings.Split(string(data), "\n"),
+		func(l string) bool { return strings.Contains(l, "msg=webhook") })
 	t.Log(strings.Join(lines[max(0, len(lines)-80):], "\n"))
 }
 
@@ -366,7 +382,8 @@ func (s *hostileService) peak() int64 {
 	return n << 10
 }
 
-// leaves searches the credentials in the metrics and traces of the service, which it ends. The search of the story covers the rest.
+// leaves searches the credentials in the metrics and traces of the service, which it ends. The search of the story
+// covers the rest.
 func (s *hostileService) leaves() {
 	s.t.Helper()
 	s.search.scrape(s.service, s.metrics)

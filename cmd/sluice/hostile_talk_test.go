@@ -45,7 +45,8 @@ func (s *hostileService) talks() {
 	}
 	s.must(s.Branch("lax", "lax", func(dir string) error {
 		policy := "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: lax}\nspec: {rules: {plaintext-secret: {severity: \"off\"}}}\n"
-		return errors.Join(os.MkdirAll(filepath.Join(dir, "policy"), 0o750), os.WriteFile(filepath.Join(dir, "policy/policy.yaml"), []byte(policy), 0o600))
+		return errors.Join(os.MkdirAll(filepath.Join(dir, "policy"), 0o750),
+			os.WriteFile(filepath.Join(dir, "policy/policy.yaml"), []byte(policy), 0o600))
 	}))
 	for i := range all {
 		if !chosen(i, all[i].Name) {
@@ -53,7 +54,8 @@ func (s *hostileService) talks() {
 		}
 		s.t.Run(all[i].Name, func(t *testing.T) {
 			before := s.guarded()
-			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), asked: map[string]int{}, replaced: map[string]string{}, left: map[string]string{}}
+			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i), asked: map[string]int{},
+				replaced: map[string]string{}, left: map[string]string{}}
 			for _, step := range d.c.Steps {
 				d.step(step)
 			}
@@ -76,7 +78,8 @@ func (s *hostileService) talks() {
 func (s *hostileService) guarded() string {
 	var out []string
 	for name, hash := range s.Refs() {
-		if name == "main" || name == "sluice/state" || strings.HasPrefix(name, "env/") || strings.HasPrefix(name, "cluster/") {
+		if name == "main" || name == "sluice/state" || strings.HasPrefix(name, "env/") ||
+			strings.HasPrefix(name, "cluster/") {
 			out = append(out, name+" "+hash)
 		}
 	}
@@ -152,7 +155,9 @@ func (d *dialogue) until(what string, is func() bool) {
 func (d *dialogue) content() func(dir string) error {
 	if d.c.Secret {
 		return func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "manifests/baseline/secret.yaml"), []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {password: "+d.branch+"}\n"), 0o600)
+			return os.WriteFile(filepath.Join(dir, "manifests/baseline/secret.yaml"),
+				[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {password: "+d.branch+"}\n"),
+				0o600)
 		}
 	}
 	d.rounds++
@@ -167,7 +172,8 @@ func (d *dialogue) step(s talkStep) {
 		d.must(d.Branch(d.branch, d.branch, d.content()))
 		d.number, err = d.Open(d.branch, s.Open)
 	case s.Fork != "":
-		d.must(errors.Join(d.Git(d.Work(), "fetch", "-q", "origin"), d.Git(d.Work(), "checkout", "-q", "-f", "-B", d.branch, "origin/main"), d.content()(d.Work()),
+		d.must(errors.Join(d.Git(d.Work(), "fetch", "-q", "origin"),
+			d.Git(d.Work(), "checkout", "-q", "-f", "-B", d.branch, "origin/main"), d.content()(d.Work()),
 			d.Git(d.Work(), "add", "-A"), d.Git(d.Work(), "commit", "-q", "-m", d.branch)))
 		d.number, err = d.OpenFork(d.branch, s.Fork)
 	case s.Twin != "":
@@ -177,16 +183,19 @@ func (d *dialogue) step(s talkStep) {
 		}
 	case s.Say.By != "":
 		if s.Say.Text == "/sluice trust" {
-			time.Sleep(2 * time.Second) // forges date comments in whole seconds, and trust counts only for what was there before
+			// forges date comments in whole seconds, and trust counts only for what was there before
+			time.Sleep(2 * time.Second)
 		}
 		d.said, err = d.Comment(d.number, s.Say.By, s.Say.Text)
-		if fields := strings.Fields(s.Say.Text); fields[0] == "/sluice" && s.Say.By != "robot" && s.Say.By != "sluice-bot" {
+		if fields := strings.Fields(s.Say.Text); fields[0] == "/sluice" && s.Say.By != "robot" &&
+			s.Say.By != "sluice-bot" {
 			d.asked[fields[1]]++
 		}
 	case s.Edit.By != "":
 		err = d.Edit(d.number, d.said, s.Edit.By, s.Edit.Text)
 	case s.Push:
-		d.must(errors.Join(d.Git(d.Work(), "checkout", "-q", "-f", d.branch), d.content()(d.Work()), d.Git(d.Work(), "add", "-A"), d.Git(d.Work(), "commit", "-q", "-m", "again"),
+		d.must(errors.Join(d.Git(d.Work(), "checkout", "-q", "-f", d.branch), d.content()(d.Work()),
+			d.Git(d.Work(), "add", "-A"), d.Git(d.Work(), "commit", "-q", "-m", "again"),
 			d.Git(d.Work(), "push", "-q", filepath.Join(d.dir, "git", "eve", "fleet.git"), d.branch)))
 		err = d.Pushed(d.number)
 	case s.Grant != nil:
@@ -200,7 +209,8 @@ func (d *dialogue) step(s talkStep) {
 	case s.Rewrite != "":
 		d.replace(s.Rewrite, d.GitOutput("commit-tree", "-m", "unrelated", s.Rewrite+"^{tree}"))
 	case s.Plant != "":
-		d.replace(s.Plant, d.GitOutput("commit-tree", "-p", s.Plant, "-m", "forged\n\nSluice-Source: "+d.Ref("main")+"\nSluice-Promoted-By: mia", "main^{tree}"))
+		d.replace(s.Plant, d.GitOutput("commit-tree", "-p", s.Plant, "-m", "forged\n\nSluice-Source: "+d.Ref("main")+
+			"\nSluice-Promoted-By: mia", "main^{tree}"))
 	case s.Close == "twin":
 		err = d.CloseRequest(d.twin)
 	default:
@@ -209,8 +219,8 @@ func (d *dialogue) step(s talkStep) {
 	d.must(err)
 }
 
-// check waits until the service has answered all commands, and a question that was asked after everything else. The question alone is not
-// enough: a command that waits for Git can be answered after it.
+// check waits until the service has answered all commands, and a question that was asked after everything else. The
+// question alone is not enough: a command that waits for Git can be answered after it.
 func (d *dialogue) check() {
 	d.t.Helper()
 	_, err := d.Comment(d.number, "mia", "/sluice help")

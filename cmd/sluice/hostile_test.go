@@ -49,7 +49,8 @@ type hostileChange struct {
 	Megabytes int64             `yaml:"megabytes"`
 }
 
-// limit is how long the case may take. A machine that does other work too is not measured: five minutes show that it ends.
+// limit is how long the case may take. A machine that does other work too is not measured: five minutes show that it
+// ends.
 func (c *hostileChange) limit() time.Duration {
 	switch {
 	case !strict():
@@ -85,7 +86,8 @@ type traps struct {
 
 func newTraps(t *testing.T) *traps {
 	t.Helper()
-	s := &traps{file: filepath.Join(t.TempDir(), "canary"), secret: fmt.Sprintf("canary-of-a-file-%d", time.Now().UnixNano())}
+	s := &traps{file: filepath.Join(t.TempDir(), "canary"), secret: fmt.Sprintf("canary-of-a-file-%d",
+		time.Now().UnixNano())}
 	if err := os.WriteFile(s.file, []byte(s.secret+": [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,8 @@ func (c *hostileChange) apply(t *testing.T, traps *traps, dir string) error {
 	}
 	for name, text := range c.Files {
 		name = filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, []byte(traps.text(t, text)), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o750),
+			os.WriteFile(name, []byte(traps.text(t, text)), 0o600)); err != nil {
 			return err
 		}
 	}
@@ -146,7 +149,9 @@ func (c *hostileChange) apply(t *testing.T, traps *traps, dir string) error {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TOP="+dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=Eve", "GIT_AUTHOR_EMAIL=eve@example.com", "GIT_COMMITTER_NAME=Eve", "GIT_COMMITTER_EMAIL=eve@example.com")
+	cmd.Env = append(os.Environ(), "TOP="+dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=Eve", "GIT_AUTHOR_EMAIL=eve@example.com", "GIT_COMMITTER_NAME=Eve",
+		"GIT_COMMITTER_EMAIL=eve@example.com")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
@@ -197,21 +202,25 @@ func render(t *testing.T, markdown string) string {
 	return out.String()
 }
 
-// allCases is the value of SLUICE_HOSTILE that runs every case on both forges, which takes too long for each commit: the nightly
-// workflow sets it.
+// allCases is the value of SLUICE_HOSTILE that runs every case on both forges, which takes too long for each commit:
+// the nightly workflow sets it.
 const allCases = "all"
 
-// chosen reports whether the i-th case runs. make test runs one in 16, make test-e2e all. SLUICE_HOSTILE holds texts separated by |: cases
-// whose name contains one of them run. Its value "all" runs every case on both forges.
+// chosen reports whether the i-th case runs. make test runs one in 16, make test-e2e all. SLUICE_HOSTILE holds texts
+// separated by |: cases whose name contains one of them run. Its value "all" runs every case on both forges.
 func chosen(i int, name string) bool {
 	if pattern := os.Getenv("SLUICE_HOSTILE"); pattern != "" && pattern != allCases {
-		return slices.ContainsFunc(strings.Split(pattern, "|"), func(words string) bool { return strings.Contains(name, words) })
+		return slices.ContainsFunc(strings.Split(pattern, "|"), func(words string) bool {
+			return strings.Contains(name,
+				words)
+		})
 	}
 	return !testing.Short() || i%16 == 1
 }
 
-// byCommand reports whether the command line runs a case. Of the cases that a service can review too, make test-e2e runs
-// each on one of both: TestHostileService the even ones, TestHostileChanges the odd ones. make test-thorough runs all on both.
+// byCommand reports whether the command line runs a case. Of the cases that a service can review too, make test-e2e
+// runs each on one of both: TestHostileService the even ones, TestHostileChanges the odd ones. make test-thorough runs
+// all on both.
 func (c *hostileChange) byCommand(i int) bool {
 	if c.Only == "service" || !chosen(i, c.Name) {
 		return false
@@ -219,8 +228,8 @@ func (c *hostileChange) byCommand(i int) bool {
 	return c.Only == "cli" || c.Run != "" || i%2 == 1 || testing.Short() || os.Getenv("SLUICE_HOSTILE") != ""
 }
 
-// TestHostileChanges runs `sluice diff` on each change of testdata/hostile/changes.yaml, with canaries as credentials and a second
-// repository next to it, and measures the process and its workers.
+// TestHostileChanges runs `sluice diff` on each change of testdata/hostile/changes.yaml, with canaries as credentials
+// and a second repository next to it, and measures the process and its workers.
 func TestHostileChanges(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -229,8 +238,10 @@ func TestHostileChanges(t *testing.T) {
 	s := newSandbox(t)
 	s.source("bystander")
 	fleet, bystander := filepath.Join(s.dir, "fleet"), filepath.Join(s.dir, "bystander")
-	s.run(fleet, "sh", "-c", "cat > sluice.yaml <<'X'\n"+following+"X\ngit commit -qam following && git clone -q --bare . ../origin.git && git remote add origin ../origin.git && git fetch -q origin")
-	before := s.run(bystander, "sh", "-c", "git for-each-ref; git status --porcelain; find . -type f | sort | xargs sha256sum")
+	s.run(fleet, "sh", "-c", "cat > sluice.yaml <<'X'\n"+following+
+		"X\ngit commit -qam following && git clone -q --bare . ../origin.git && git remote add origin ../origin.git && git fetch -q origin")
+	before := s.run(bystander, "sh", "-c",
+		"git for-each-ref; git status --porcelain; find . -type f | sort | xargs sha256sum")
 	traps := newTraps(t)
 	const canary = "canary-credential-2718281828"
 	for i := range hostileChanges(t) {
@@ -239,7 +250,8 @@ func TestHostileChanges(t *testing.T) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			s.run(fleet, "sh", "-ec", "git rebase --abort 2>/dev/null || true; git checkout -q -f --no-recurse-submodules -B hostile main; git clean -qffdx")
+			s.run(fleet, "sh", "-ec",
+				"git rebase --abort 2>/dev/null || true; git checkout -q -f --no-recurse-submodules -B hostile main; git clean -qffdx")
 			if err := c.apply(t, traps, fleet); err != nil {
 				t.Fatal(err)
 			}
@@ -249,10 +261,13 @@ func TestHostileChanges(t *testing.T) {
 			if c.Run != "" {
 				args = []string{c.Run}
 			}
-			cmd := exec.CommandContext(ctx, s.binary, append(args, "--offline", "--render-timeout", cmp.Or(c.Timeout, "60s"), "--render-memory", "300")...)
+			cmd := exec.CommandContext(ctx, s.binary, append(args, "--offline", "--render-timeout",
+				cmp.Or(c.Timeout, "60s"), "--render-memory", "300")...)
 			cmd.Dir = fleet
-			cmd.Env = append(s.command(fleet, "true").Env, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.dir, "cache"))
-			for _, name := range []string{"GITHUB_TOKEN", "GITLAB_TOKEN", "SLUICE_TOKEN", "AWS_SECRET_ACCESS_KEY", "SLUICE_REPO_CHARTS_EXAMPLE_COM_TOKEN"} {
+			cmd.Env = append(s.command(fleet, "true").Env, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
+				filepath.Join(s.dir, "cache"))
+			for _, name := range []string{"GITHUB_TOKEN", "GITLAB_TOKEN", "SLUICE_TOKEN", "AWS_SECRET_ACCESS_KEY",
+				"SLUICE_REPO_CHARTS_EXAMPLE_COM_TOKEN"} {
 				cmd.Env = append(cmd.Env, name+"="+canary)
 			}
 			began := time.Now()
@@ -269,8 +284,8 @@ func TestHostileChanges(t *testing.T) {
 			if !ok || usage.Maxrss == 0 {
 				t.Fatal("the system does not tell how much memory a process used")
 			}
-			// The largest of the process and its workers. Linux counts for a child what its parent had when it was forked, so a figure
-			// that this process reached itself says nothing.
+			// The largest of the process and its workers. Linux counts for a child what its parent had when it was
+			// forked, so a figure that this process reached itself says nothing.
 			var own syscall.Rusage
 			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
 				t.Fatal(err)
@@ -284,7 +299,8 @@ func TestHostileChanges(t *testing.T) {
 			}
 		})
 	}
-	if after := s.run(bystander, "sh", "-c", "git for-each-ref; git status --porcelain; find . -type f | sort | xargs sha256sum"); after != before {
+	if after := s.run(bystander, "sh", "-c",
+		"git for-each-ref; git status --porcelain; find . -type f | sort | xargs sha256sum"); after != before {
 		t.Errorf("the other repository is changed:\n%s\n%s", before, after)
 	}
 	noneLeft(t, s.binary)
@@ -309,7 +325,8 @@ func noCores(t *testing.T, dir string) {
 			return nil
 		}
 		name, number := strings.CutPrefix(d.Name(), "core.")
-		if _, notNumber := strconv.Atoi(name); d.Type().IsRegular() && (d.Name() == "core" || number && notNumber == nil) {
+		if _, notNumber := strconv.Atoi(name); d.Type().IsRegular() &&
+			(d.Name() == "core" || number && notNumber == nil) {
 			t.Errorf("a core file: %s", path)
 		}
 		return err

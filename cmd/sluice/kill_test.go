@@ -33,7 +33,8 @@ func (s *sandbox) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+s.dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A",
+		"GIT_COMMITTER_EMAIL=a@example.com",
 		"GIT_AUTHOR_DATE=2024-01-02T03:04:05Z", "GIT_COMMITTER_DATE=2024-01-02T03:04:05Z")
 	return cmd
 }
@@ -60,7 +61,8 @@ func (s *sandbox) source(name string) {
 // refs returns the branches of a repository, except main.
 func (s *sandbox) refs(dir string) map[string]string {
 	out := map[string]string{}
-	for line := range strings.Lines(s.run(dir, "git", "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads")) {
+	for line := range strings.Lines(s.run(dir, "git", "for-each-ref", "--format=%(refname:short) %(objectname)",
+		"refs/heads")) {
 		name, hash, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name != "main" && name != "" {
 			out[name] = hash
@@ -85,7 +87,8 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	s.run(src, s.binary, hydrate...)
 	before := s.refs(template)
 	values := filepath.Join(src, "layers", "global", "values.yaml")
-	if err := os.WriteFile(values, []byte("domain: other.example.com\ncluster: ${cluster.name}\nlogLevel: trace\n"), 0o600); err != nil {
+	if err := os.WriteFile(values, []byte("domain: other.example.com\ncluster: ${cluster.name}\nlogLevel: trace\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	chart := filepath.Join(src, "charts", "web", "values.yaml")
@@ -93,7 +96,8 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(chart, bytes.Replace(data, []byte("replicas: 1"), []byte("replicas: 5"), 1), 0o600); err != nil {
+	if err := os.WriteFile(chart, bytes.Replace(data, []byte("replicas: 1"), []byte("replicas: 5"), 1),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.run(src, "git", "commit", "-qam", "everywhere")

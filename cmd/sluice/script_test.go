@@ -56,13 +56,14 @@ func TestScripts(t *testing.T) {
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
+			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus,
+			"replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
 		},
 	})
 }
 
-// scriptEnvironment gives a script an identity, a Git configuration and a cache of its own. The cache is elsewhere, because some scripts
-// commit everything in their folder.
+// scriptEnvironment gives a script an identity, a Git configuration and a cache of its own. The cache is elsewhere,
+// because some scripts commit everything in their folder.
 func scriptEnvironment(env *testscript.Env) error {
 	cache, err := os.MkdirTemp("", "sluice-script")
 	if err != nil {
@@ -79,7 +80,8 @@ func scriptEnvironment(env *testscript.Env) error {
 		env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
 		env.Setenv("GIT_"+who+"_DATE", "2024-01-02T03:04:05Z")
 	}
-	return os.WriteFile(filepath.Join(env.WorkDir, ".gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"), 0o600)
+	return os.WriteFile(filepath.Join(env.WorkDir, ".gitconfig"),
+		[]byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"), 0o600)
 }
 
 // exitStatus runs a command and compares its exit status: exit 3 sluice verify
@@ -137,7 +139,8 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + ts.Getenv("WORK"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + ts.Getenv("WORK"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if u, p, _ := r.BasicAuth(); len(args) == 2 && (u != args[0] || p != args[1]) {
@@ -154,10 +157,11 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 // packed returns a small chart.
 func packed(ts *testscript.TestScript, version string) string {
 	c := &chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: "v2", Name: "tiny", Version: version},
-		Templates: []*chart.File{{Name: "templates/c.yaml", Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version | quote }}, v: {{ .Values.v | quote }}}\n")}},
-		Raw:       []*chart.File{{Name: "values.yaml", Data: []byte("v: default\n")}},
-		Values:    map[string]any{"v": "default"},
+		Metadata: &chart.Metadata{APIVersion: "v2", Name: "tiny", Version: version},
+		Templates: []*chart.File{{Name: "templates/c.yaml",
+			Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tiny}\ndata: {version: {{ .Chart.Version | quote }}, v: {{ .Values.v | quote }}}\n")}},
+		Raw:    []*chart.File{{Name: "values.yaml", Data: []byte("v: default\n")}},
+		Values: map[string]any{"v": "default"},
 	}
 	file, err := chartutil.Save(c, ts.MkAbs("."))
 	ts.Check(err)
@@ -197,7 +201,8 @@ func ociRegistry(ts *testscript.TestScript, _ bool, _ []string) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	ts.Defer(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard), helmregistry.ClientOptCredentialsFile(ts.MkAbs("none.json")))
+	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard),
+		helmregistry.ClientOptCredentialsFile(ts.MkAbs("none.json")))
 	ts.Check(err)
 	data, err := os.ReadFile(packed(ts, "3.1.0"))
 	ts.Check(err)

@@ -18,12 +18,14 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
-// launch makes the test binary a launcher: it runs its arguments as a command on a kernel without seccomp and Landlock. The kernel answers as one that was built without them; the filter stays for all children.
+// launch makes the test binary a launcher: it runs its arguments as a command on a kernel without seccomp and Landlock.
+// The kernel answers as one that was built without them; the filter stays for all children.
 func launch() {
 	const noSuchCall = seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)
 	err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: seccomp.Policy{
 		DefaultAction: seccomp.ActionAllow,
-		Syscalls:      []seccomp.SyscallGroup{{Action: noSuchCall, Names: []string{"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}}},
+		Syscalls: []seccomp.SyscallGroup{{Action: noSuchCall,
+			Names: []string{"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}}},
 	}})
 	if err == nil {
 		err = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
@@ -50,8 +52,8 @@ func (l *logged) text() string {
 	return l.String()
 }
 
-// TestServeWithoutConfinement: on a kernel without seccomp and Landlock, the service refuses to start and says what is missing. With `isolation: degraded` it
-// works, and its log, its metrics and /readyz say so.
+// TestServeWithoutConfinement: on a kernel without seccomp and Landlock, the service refuses to start and says what is
+// missing. With `isolation: degraded` it works, and its log, its metrics and /readyz say so.
 func TestServeWithoutConfinement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -66,7 +68,8 @@ func TestServeWithoutConfinement(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(dir, withoutConfinement)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(launcher, fmt.Appendf(nil, "#!/bin/sh\nexec %q %q \"$@\"\n", filepath.Join(dir, withoutConfinement), binary), 0o700); err != nil {
+	if err := os.WriteFile(launcher, fmt.Appendf(nil, "#!/bin/sh\nexec %q %q \"$@\"\n",
+		filepath.Join(dir, withoutConfinement), binary), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s, err := stage.New(t.Context(), stage.Options{Kind: "github", Dir: dir, Fleet: "../../testdata/fleet"})
@@ -83,7 +86,8 @@ func TestServeWithoutConfinement(t *testing.T) {
 	if err := refused.Ready(t.Context(), stage.Patience); err == nil {
 		t.Fatal("the service starts")
 	}
-	if text := log.text(); !strings.Contains(text, "this system cannot confine worker processes: it lacks") || !strings.Contains(text, "`degraded`") {
+	if text := log.text(); !strings.Contains(text, "this system cannot confine worker processes: it lacks") ||
+		!strings.Contains(text, "`degraded`") {
 		t.Errorf("the log: %s", text)
 	}
 	metrics, err := stage.FreeAddress(t.Context())
@@ -91,7 +95,8 @@ func TestServeWithoutConfinement(t *testing.T) {
 		t.Fatal(err)
 	}
 	log = &logged{}
-	service, err := s.Serve(t.Context(), stage.Serving{Binary: launcher, Name: "degraded", Log: log, Metrics: metrics, Extra: "isolation: degraded\n"})
+	service, err := s.Serve(t.Context(), stage.Serving{Binary: launcher, Name: "degraded", Log: log, Metrics: metrics,
+		Extra: "isolation: degraded\n"})
 	if err != nil {
 		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
@@ -99,7 +104,8 @@ func TestServeWithoutConfinement(t *testing.T) {
 	if err := service.Ready(t.Context(), stage.Patience); err != nil {
 		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
-	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated",
+		func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
 		t.Fatalf("the error is %v\ntext is\n%s", err, log.text())
 	}
 	for address, want := range map[string]string{
@@ -107,11 +113,13 @@ func TestServeWithoutConfinement(t *testing.T) {
 		"http://" + metrics + "/metrics":   `sluice_isolation_mode{mode="degraded"} 1`,
 		"http://" + metrics + "/isolation": "files",
 	} {
-		if text := fetched(t, address); !strings.Contains(text, want) || strings.Contains(text, "sluice_isolation_missing_restrictions 0\n") {
+		if text := fetched(t, address); !strings.Contains(text, want) ||
+			strings.Contains(text, "sluice_isolation_missing_restrictions 0\n") {
 			t.Errorf("%s: the text is %s; want %q", address, text, want)
 		}
 	}
-	if text := log.text(); !strings.Contains(text, "worker processes are not fully confined") || !strings.Contains(text, "mode=degraded") {
+	if text := log.text(); !strings.Contains(text, "worker processes are not fully confined") ||
+		!strings.Contains(text, "mode=degraded") {
 		t.Errorf("the log: %s", text)
 	}
 }

@@ -32,8 +32,8 @@ type faultStory struct {
 	git, forge atomic.Pointer[fault] // in front of the servers; nil: nothing
 }
 
-// TestServiceInTrouble makes Git, forges, disks and other replicas fail, and people push in between. Each story has the same
-// result as without the failure.
+// TestServiceInTrouble makes Git, forges, disks and other replicas fail, and people push in between. Each story has the
+// same result as without the failure.
 func TestServiceInTrouble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -44,8 +44,10 @@ func TestServiceInTrouble(t *testing.T) {
 	const together = 6 // whatever -parallel says: the stories mostly wait
 	places := make(chan struct{}, together)
 	troubles := map[string]func(*faultStory){
-		"Git is slow": gitIsSlow, "Git is down": gitIsDown, "Git hangs up after a push": gitHangsUp, "somebody else pushes first": pushRace,
-		"the forge answers 429": forgeLimits, "the forge answers 500": forgeFails, "the forge answers garbage": forgeSendsGarbage, "the forge answers late": forgeIsLate,
+		"Git is slow": gitIsSlow, "Git is down": gitIsDown, "Git hangs up after a push": gitHangsUp,
+		"somebody else pushes first": pushRace,
+		"the forge answers 429":      forgeLimits, "the forge answers 500": forgeFails,
+		"the forge answers garbage": forgeSendsGarbage, "the forge answers late": forgeIsLate,
 		"deliveries in another order": reordered, "the disk is full": diskIsFull, "a replica is lost": replicaIsLost,
 	}
 	for i, name := range slices.Sorted(maps.Keys(troubles)) {
@@ -72,7 +74,8 @@ func newFaultStory(t *testing.T, binary, kind string) *faultStory {
 	m.must(err)
 	t.Cleanup(m.tail)
 	m.Stage, err = stage.New(t.Context(), stage.Options{
-		Kind: kind, Dir: m.dir, Fleet: "../../testdata/fleet", Git: wrapped(&m.git), Forge: wrapped(&m.forge), Sent: m.again,
+		Kind: kind, Dir: m.dir, Fleet: "../../testdata/fleet", Git: wrapped(&m.git), Forge: wrapped(&m.forge),
+		Sent: m.again,
 		Edit: func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(following), 0o600)
 		},
@@ -84,8 +87,8 @@ func newFaultStory(t *testing.T, binary, kind string) *faultStory {
 	return m
 }
 
-// again delivers a webhook again that the service could not store within its 0.9 s, as on a busy machine: these stories lose webhooks only
-// on purpose.
+// again delivers a webhook again that the service could not store within its 0.9 s, as on a busy machine: these stories
+// lose webhooks only on purpose.
 func (m *faultStory) again(d stage.Delivery, status int) {
 	if status == http.StatusServiceUnavailable {
 		_ = m.accepted(d) // at its end, the stage gives up, and whoever waits for the effect reports it
@@ -160,7 +163,8 @@ func (m *faultStory) reviewed(number int, text string) {
 	m.t.Helper()
 	m.wait(fmt.Sprintf("merge request %d is reviewed once", number), func() bool {
 		all := m.Comments(number)
-		return len(all) == 1 && strings.Contains(all[0], "+  text: "+text) && m.Status(m.Head(number), "sluice") == "success" && m.Ref(fmt.Sprint("sluice/preview/", number)) != ""
+		return len(all) == 1 && strings.Contains(all[0], "+  text: "+text) &&
+			m.Status(m.Head(number), "sluice") == "success" && m.Ref(fmt.Sprint("sluice/preview/", number)) != ""
 	})
 }
 
@@ -180,8 +184,8 @@ func (m *faultStory) landed(number int) {
 	}
 }
 
-// story takes one merge request from its opening to its rollout, and checks that it has one comment and that no commit is
-// hydrated twice.
+// story takes one merge request from its opening to its rollout, and checks that it has one comment and that no commit
+// is hydrated twice.
 func (m *faultStory) story(n int) {
 	m.t.Helper()
 	text := fmt.Sprint("story-", n)
@@ -220,7 +224,11 @@ func gitIsDown(m *faultStory) {
 	}
 	m.git.Store(nil)
 	m.reviewed(number, "down")
-	m.git.Store(new(fault(func(http.ResponseWriter, *http.Request, http.Handler) { refused.Add(1); panic(http.ErrAbortHandler) })))
+	m.git.Store(new(fault(func(http.ResponseWriter, *http.Request,
+		http.Handler) {
+		refused.Add(1)
+		panic(http.ErrAbortHandler)
+	})))
 	was := refused.Load()
 	tip, err := m.Merge(number)
 	m.must(err)
@@ -266,7 +274,8 @@ func pushRace(m *faultStory) {
 		if r.Method == http.MethodPost && bytes.Contains(body.Bytes(), []byte("refs/heads/env/dev")) {
 			once.Do(func() {
 				old := m.Ref("env/dev")
-				theirs = m.GitOutput("-c", "user.name=mia", "-c", "user.email=mia@example.com", "commit-tree", "-p", old, "-m", "mine", m.GitOutput("rev-parse", "refs/heads/main^{tree}"))
+				theirs = m.GitOutput("-c", "user.name=mia", "-c", "user.email=mia@example.com", "commit-tree", "-p",
+					old, "-m", "mine", m.GitOutput("rev-parse", "refs/heads/main^{tree}"))
 				m.GitOutput("update-ref", "refs/heads/env/dev", theirs, old)
 				close(done)
 			})
@@ -333,10 +342,14 @@ func forgeLimits(m *faultStory) {
 
 func forgeFails(m *faultStory) {
 	m.t.Helper()
-	m.forgeFailing(10, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusInternalServerError) })
+	m.forgeFailing(10, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "oops",
+			http.StatusInternalServerError)
+	})
 }
 
-// forgeSendsGarbage answers with the HTML page of a proxy and status 200, with half of an answer, and with bytes that are not HTTP.
+// forgeSendsGarbage answers with the HTML page of a proxy and status 200, with half of an answer, and with bytes that
+// are not HTTP.
 func forgeSendsGarbage(m *faultStory) {
 	m.t.Helper()
 	var n atomic.Int32
@@ -364,7 +377,8 @@ func forgeIsLate(m *faultStory) {
 	const late = 31 * time.Second
 	var slow atomic.Int32
 	m.forge.Store(new(fault(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/comments") && !strings.HasSuffix(r.URL.Path, "/notes") || slow.Add(1) > 1 {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/comments") &&
+			!strings.HasSuffix(r.URL.Path, "/notes") || slow.Add(1) > 1 {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -384,7 +398,8 @@ func forgeIsLate(m *faultStory) {
 	}
 }
 
-// reordered makes all changes before the service listens, and then delivers the webhooks, newest first and each twice. Sweeps are off.
+// reordered makes all changes before the service listens, and then delivers the webhooks, newest first and each twice.
+// Sweeps are off.
 func reordered(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{Sweep: "10m"})
@@ -418,16 +433,22 @@ func reordered(m *faultStory) {
 		}
 	}
 	m.wait("dev runs what was merged", func() bool { return slices.Contains(m.sources("env/dev"), tip) })
-	m.wait("the preview of what was closed is gone", func() bool { return m.Ref(fmt.Sprint("sluice/preview/", first)) == "" })
+	m.wait("the preview of what was closed is gone", func() bool {
+		return m.Ref(fmt.Sprint("sluice/preview/",
+			first)) == ""
+	})
 	m.wait("the newest state is reviewed, and help is given once", func() bool {
 		all := m.Comments(second)
-		return len(all) == 2 && strings.Contains(strings.Join(all, ""), "+  text: three") && strings.Contains(strings.Join(all, ""), "| `/sluice help` | `mia` |") && m.Status(m.Head(second), "sluice") == "success"
+		return len(all) == 2 && strings.Contains(strings.Join(all, ""), "+  text: three") &&
+			strings.Contains(strings.Join(all, ""), "| `/sluice help` | `mia` |") &&
+			m.Status(m.Head(second), "sluice") == "success"
 	})
 }
 
-// diskIsFull forbids the process to make files larger, as a full disk does (prlimit --fsize: writes fail with EFBIG, not ENOSPC). The
-// service then answers webhooks with 503. Its NATS server cannot recover from that, so the process ends, and its supervisor starts it
-// again. When there is room, the forge delivers the refused webhooks again, and the service does all of the work.
+// diskIsFull forbids the process to make files larger, as a full disk does (prlimit --fsize: writes fail with EFBIG,
+// not ENOSPC). The service then answers webhooks with 503. Its NATS server cannot recover from that, so the process
+// ends, and its supervisor starts it again. When there is room, the forge delivers the refused webhooks again, and the
+// service does all of the work.
 func diskIsFull(m *faultStory) {
 	m.t.Helper()
 	if _, err := exec.LookPath("prlimit"); err != nil {
@@ -444,7 +465,8 @@ func diskIsFull(m *faultStory) {
 		held = append(held, d)
 		return nil
 	})
-	out, err := exec.CommandContext(m.t.Context(), "prlimit", "--pid", strconv.Itoa(p.PID()), "--fsize=1").CombinedOutput()
+	out, err := exec.CommandContext(m.t.Context(), "prlimit", "--pid", strconv.Itoa(p.PID()),
+		"--fsize=1").CombinedOutput()
 	if err != nil {
 		m.t.Fatalf("prlimit: %v\n%s", err, out)
 	}
@@ -482,7 +504,8 @@ func diskIsFull(m *faultStory) {
 	}
 	m.wait("all of it is done", func() bool {
 		all := m.Comments(number)
-		return len(all) == 2 && stage.ContainsAll(strings.Join(all, "\n"), "+  text: during", "| `/sluice help` | `mia` |")
+		return len(all) == 2 && stage.ContainsAll(strings.Join(all, "\n"), "+  text: during",
+			"| `/sluice help` | `mia` |")
 	})
 	m.landed(number)
 }
@@ -491,7 +514,8 @@ func diskIsFull(m *faultStory) {
 func replicaIsLost(m *faultStory) {
 	m.t.Helper()
 	nats, err := server.NewServer(&server.Options{
-		ServerName: "one", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(m.dir, "nats"), SyncAlways: true,
+		ServerName: "one", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: filepath.Join(m.dir, "nats"), SyncAlways: true,
 	})
 	m.must(err)
 	nats.Start()

@@ -45,8 +45,8 @@ func build(t *testing.T) string {
 	return file
 }
 
-// trap kills the service at one of its requests: the process is gone when the request is there, and what it asked for happens or
-// not; or it happens, and no answer arrives.
+// trap kills the service at one of its requests: the process is gone when the request is there, and what it asked for
+// happens or not; or it happens, and no answer arrives.
 type trap struct {
 	mu     sync.Mutex
 	left   int
@@ -130,7 +130,8 @@ type killStory struct {
 
 func newKillStory(t *testing.T, binary, kind string, seed uint64) *killStory {
 	t.Helper()
-	s := &killStory{t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)), kills: map[string]int{}, texts: map[int]string{}}
+	s := &killStory{t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)),
+		kills: map[string]int{}, texts: map[int]string{}}
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -230,7 +231,8 @@ func (s *killStory) killRepeatedly(kills int) error {
 				return err
 			}
 		}
-		p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
+		p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics,
+			Log: s.log})
 		if err != nil {
 			return err
 		}
@@ -262,7 +264,8 @@ func (s *killStory) killRepeatedly(kills int) error {
 func note(number int, text string) func(dir string) error {
 	return func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("manifests/baseline/note-%d.yaml", number)),
-			fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: note-%d\ndata:\n  text: %s\n", number, text), 0o600)
+			fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: note-%d\ndata:\n  text: %s\n", number,
+				text), 0o600)
 	}
 }
 
@@ -288,7 +291,8 @@ func (s *killStory) mergeRequest(n int) {
 		return
 	}
 	head := s.Head(number)
-	s.must(stage.WaitFor(s.t.Context(), stage.Patience, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
+	s.must(stage.WaitFor(s.t.Context(), stage.Patience, fmt.Sprintf("the head %s of merge request %d is reviewed", head,
+		number), func() bool { return s.Status(head, "sluice") == "success" }))
 	tip, err := s.Merge(number)
 	s.must(err)
 	s.merged, s.trunk = append(s.merged, number), append(s.trunk, tip)
@@ -297,7 +301,8 @@ func (s *killStory) mergeRequest(n int) {
 // command has somebody say something to the service.
 func (s *killStory) command(number, n int) {
 	s.t.Helper()
-	text := []string{"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason note-%d", n), "/sluice unfreeze prod-us-1"}[s.random(5)]
+	text := []string{"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason note-%d", n),
+		"/sluice unfreeze prod-us-1"}[s.random(5)]
 	if text == "" {
 		return
 	}
@@ -309,11 +314,13 @@ func (s *killStory) command(number, n int) {
 // sleep waits a random time below most milliseconds, so that steps of people and of the service overlap.
 func (s *killStory) sleep(most int) { time.Sleep(time.Duration(s.random(most)) * time.Millisecond) }
 
-// TestServiceKilledAnywhere kills the service 200 times while merge requests are opened, pushed to, commented on, closed and
-// merged: at random times and at random requests, some of its webhooks lost, doubled or late, its data folder deleted now and
-// then. Afterwards branches, comments and records equal those of a run without kills: nothing is lost or done twice.
+// TestServiceKilledAnywhere kills the service 200 times while merge requests are opened, pushed to, commented on,
+// closed and merged: at random times and at random requests, some of its webhooks lost, doubled or late, its data
+// folder deleted now and then. Afterwards branches, comments and records equal those of a run without kills: nothing is
+// lost or done twice.
 //
-// SLUICE_KILL_SEED seeds the random choices, which are the same for each commit and others each night. SLUICE_KILLS sets the number of kills.
+// SLUICE_KILL_SEED seeds the random choices, which are the same for each commit and others each night. SLUICE_KILLS
+// sets the number of kills.
 func TestServiceKilledAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -341,7 +348,8 @@ func TestServiceKilledAnywhere(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := stage.WaitFor(t.Context(), stage.Patience, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "no process is left",
+		func() bool { return len(alive(binary)) == 0 }); err != nil {
 		t.Errorf("the error is %v: alive is %v", err, alive(binary))
 	}
 }
@@ -360,8 +368,8 @@ func killCount(t *testing.T) int {
 	return n
 }
 
-// alive lists the processes that run a binary: services, and render processes whose service is dead. It finds none on a system
-// without /proc.
+// alive lists the processes that run a binary: services, and render processes whose service is dead. It finds none on a
+// system without /proc.
 func alive(binary string) []string {
 	var out []string
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -382,7 +390,8 @@ func (s *killStory) play(kills int) {
 	go func() {
 		err := s.killRepeatedly(kills)
 		if err == nil { // the last service finishes the work
-			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
+			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics,
+				Log: s.log})
 		}
 		killed <- err
 	}()
@@ -397,14 +406,16 @@ func (s *killStory) play(kills int) {
 		}
 	}
 	s.t.Cleanup(func() { s.search.scrape(last, s.metrics); last.Kill() })
-	s.t.Logf("%d kills %v in %.0f s; %d merge requests, %d merged, %d closed, %d commands", kills, s.kills, time.Since(began).Seconds(), len(s.texts), len(s.merged), len(s.closed), len(s.orders))
+	s.t.Logf("%d kills %v in %.0f s; %d merge requests, %d merged, %d closed, %d commands", kills, s.kills,
+		time.Since(began).Seconds(), len(s.texts), len(s.merged), len(s.closed), len(s.orders))
 }
 
 // begin waits until the service has hydrated the first commit. Only later commits of the trunk are compared.
 func (s *killStory) begin() {
 	s.t.Helper()
 	first := s.serve(true)
-	s.must(stage.WaitFor(s.t.Context(), stage.Patience, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
+	s.must(stage.WaitFor(s.t.Context(), stage.Patience, "dev and staging are there",
+		func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
 	s.trunk = []string{s.Ref("main")}
 	first.Kill()
 }
@@ -438,7 +449,8 @@ func (s *killStory) checkAll() {
 
 // sources lists the source commits of an environment branch's commits, oldest first.
 func (s *killStory) sources(branch string) []string {
-	return strings.Fields(s.GitOutput("log", "--reverse", "--first-parent", "--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch))
+	return strings.Fields(s.GitOutput("log", "--reverse", "--first-parent",
+		"--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch))
 }
 
 // checkBranches compares the branches with those of a run without kills.
@@ -467,12 +479,14 @@ func (s *killStory) checkBranches() {
 		preview := fmt.Sprintf("sluice/preview/%d", number)
 		s.eventually(preview+" is gone", func() bool { return s.Ref(preview) == "" })
 	}
-	if out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.Bare(), "fsck", "--strict").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(s.t.Context(), "git", "-C", s.Bare(), "fsck",
+		"--strict").CombinedOutput(); err != nil {
 		s.t.Errorf("the repository is not whole: %v\n%s", err, out)
 	}
 }
 
-// reference hydrates each commit of the trunk with `sluice hydrate`, in order, and returns the branches of dev and staging.
+// reference hydrates each commit of the trunk with `sluice hydrate`, in order, and returns the branches of dev and
+// staging.
 func (s *killStory) reference() map[string]string {
 	s.t.Helper()
 	box := &sandbox{t: s.t, dir: s.t.TempDir(), binary: s.binary}
@@ -508,12 +522,14 @@ func (s *killStory) checkComments() {
 		}
 		all := reviews(number)
 		if len(all) != 1 || !strings.Contains(all[0], "+  text: "+text) {
-			s.t.Errorf("%d reviews of merge request %d, and the change is %s:\n%s", len(all), number, text, strings.Join(all, "\n====\n"))
+			s.t.Errorf("%d reviews of merge request %d, and the change is %s:\n%s", len(all), number, text,
+				strings.Join(all, "\n====\n"))
 			continue
 		}
 		s.eventually(fmt.Sprintf("the rollout of merge request %d is reported", number), func() bool {
 			all := reviews(number)
-			return len(all) == 1 && strings.Contains(all[0], "<!-- sluice-rollout -->") && regexp.MustCompile("(?m)^\\| `dev` .*runs").MatchString(all[0])
+			return len(all) == 1 && strings.Contains(all[0], "<!-- sluice-rollout -->") &&
+				regexp.MustCompile("(?m)^\\| `dev` .*runs").MatchString(all[0])
 		})
 	}
 }
@@ -524,7 +540,8 @@ func (s *killStory) checkOrders() {
 	for _, o := range s.orders {
 		row := fmt.Sprintf("| `%s` | `mia` |", o.text)
 		count := func() int { return strings.Count(strings.Join(s.Comments(o.number), "\n"), row) }
-		s.eventually(fmt.Sprintf("%q on merge request %d has an outcome", o.text, o.number), func() bool { return count() > 0 })
+		s.eventually(fmt.Sprintf("%q on merge request %d has an outcome", o.text, o.number),
+			func() bool { return count() > 0 })
 		if n := count(); n > 1 {
 			s.t.Errorf("%q on merge request %d has %d outcomes", o.text, o.number, n)
 		}
@@ -544,7 +561,8 @@ func (s *killStory) checkOrders() {
 	}
 	record := s.GitOutput("show", "refs/heads/sluice/state:environments/prod.yaml")
 	for _, o := range s.orders {
-		n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^ *- "?f:acme/fleet/%d/%d/0"?$`, o.number, o.id)).FindAllString(record, -1))
+		n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^ *- "?f:acme/fleet/%d/%d/0"?$`, o.number,
+			o.id)).FindAllString(record, -1))
 		freeze, unfreeze := strings.HasPrefix(o.text, "/sluice freeze"), strings.HasPrefix(o.text, "/sluice unfreeze")
 		if freeze && n != 1 || unfreeze && n > 1 { // unfreezing a cluster that is not frozen records nothing
 			s.t.Errorf("%q on merge request %d is %d times in the record\n%s", o.text, o.number, n, record)

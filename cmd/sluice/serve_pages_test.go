@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// TestServicePages opens a live page of the real service and has a branch move: the open page is told, and the page that is loaded
-// then shows it. The time is logged and bounded loosely, since the machine may be busy.
+// TestServicePages opens a live page of the real service and has a branch move: the open page is told, and the page
+// that is loaded then shows it. The time is logged and bounded loosely, since the machine may be busy.
 func TestServicePages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -37,7 +37,8 @@ func TestServicePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := s.Serve(t.Context(), stage.Serving{Binary: binary, Log: log, Extra: "pages: {listen: " + pages + ", address: \"http://" + pages + "\"}\n"})
+	service, err := s.Serve(t.Context(), stage.Serving{Binary: binary, Log: log, Extra: "pages: {listen: " + pages +
+		", address: \"http://" + pages + "\"}\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,11 +49,13 @@ func TestServicePages(t *testing.T) {
 			t.Logf("%s %v", text, err)
 		}
 	})
-	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated",
+		func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
 		t.Fatal(err)
 	}
 	base := "http://" + pages + "/f/" + stage.Repository + "/-/"
-	if got := loadPage(t, base+"index.html"); !strings.Contains(got, "7 clusters in 3 environments") || !strings.Contains(got, `data-live="events"`) {
+	if got := loadPage(t, base+"index.html"); !strings.Contains(got, "7 clusters in 3 environments") ||
+		!strings.Contains(got, `data-live="events"`) {
 		t.Errorf("the overview: %s", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
@@ -92,7 +95,8 @@ func reviewIsLinked(t *testing.T, s *stage.Stage, base string) {
 		t.Fatal(err)
 	}
 	link := base + site.ReportPath(number, s.Head(number))
-	if err := stage.WaitFor(t.Context(), stage.Patience, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "the comment links to the report",
+		func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
 		t.Fatal(err, s.Comments(number))
 	}
 	if got := loadPage(t, link); !strings.Contains(got, "<!doctype html>") || !strings.Contains(got, "replicas") {

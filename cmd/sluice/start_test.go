@@ -54,5 +54,6 @@ func TestInitialisationIsCheap(t *testing.T) {
 	for _, p := range packages[:15] {
 		t.Logf("%8d bytes %6d allocations %s", p.bytes, p.allocations, p.name)
 	}
-	t.Errorf("initialisation allocates %d bytes in %d allocations, at most %d in %d", sum.bytes, sum.allocations, maxBytes, maxAllocations)
+	t.Errorf("initialisation allocates %d bytes in %d allocations, at most %d in %d", sum.bytes, sum.allocations,
+		maxBytes, maxAllocations)
 }

@@ -17,8 +17,9 @@ var (
 	statusPattern = regexp.MustCompile(`^\(exit status (\d)\)$`)
 )
 
-// TestTutorials does what the tutorials in docs/tutorials say, in order: it writes each YAML block to the file that its first line names,
-// runs the commands after $, and looks for the lines below a command in its output. … stands for any text.
+// TestTutorials does what the tutorials in docs/tutorials say, in order: it writes each YAML block to the file that its
+// first line names, runs the commands after $, and looks for the lines below a command in its output. … stands for any
+// text.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -46,7 +47,8 @@ func TestTutorials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testscript.Run(t, testscript.Params{Dir: dir, Setup: scriptEnvironment, Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus}})
+	testscript.Run(t, testscript.Params{Dir: dir, Setup: scriptEnvironment,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus}})
 }
 
 // scriptOf turns a tutorial into a script, and counts its commands.

@@ -1,10 +1,10 @@
-// Package worktree reads files that are not committed. It asks the git program of the user, so that ignore rules, Git LFS,
-// line endings and sparse checkouts mean what they mean to `git add --all`.
+// Package worktree reads files that are not committed. It asks the git program of the user, so that ignore rules, Git
+// LFS, line endings and sparse checkouts mean what they mean to `git add --all`.
 //
-// git writes its index and its objects into a temporary folder that is deleted before a function returns; new objects are
-// then in the memory of the Store. Nothing is written to the repository, except what the user's own filters write: Git LFS
-// stores the content of new files. Clean filters are the only programs that git may run here: hooks and the monitor of the
-// file system are off.
+// git writes its index and its objects into a temporary folder that is deleted before a function returns; new objects
+// are then in the memory of the Store. Nothing is written to the repository, except what the user's own filters write:
+// Git LFS stores the content of new files. Clean filters are the only programs that git may run here: hooks and the
+// monitor of the file system are off.
 //
 // The package is for the checkout of the person or the job that runs the command line. The service and its workers read
 // commits only, and do not import it.
@@ -33,10 +33,10 @@ import (
 // ErrNoGit means that there is no git program.
 var ErrNoGit = errors.New("git is needed to read files that are not committed, and it is not on the PATH (install it, or name a commit)")
 
-// Tree returns the tree that `git add --all` would give the files of the store's working tree. Files that are ignored and
-// not tracked are not in it, nor are other repositories in the working tree that are not submodules. For a store without a
-// working tree it is the tree of the files in dir, which need not be in a repository. The store can read all objects of the
-// tree.
+// Tree returns the tree that `git add --all` would give the files of the store's working tree. Files that are ignored
+// and not tracked are not in it, nor are other repositories in the working tree that are not submodules. For a store
+// without a working tree it is the tree of the files in dir, which need not be in a repository. The store can read all
+// objects of the tree.
 func Tree(ctx context.Context, store *gitstore.Store, dir string) (gitstore.Hash, error) {
 	g, err := newStaging(ctx, store, dir)
 	if err != nil {
@@ -131,7 +131,8 @@ func (g *staging) besideRepository() error {
 	return nil
 }
 
-// copyIndex copies an index, if there is one, with its time: git reads a file again that may have changed after that time.
+// copyIndex copies an index, if there is one, with its time: git reads a file again that may have changed after that
+// time.
 func copyIndex(from, to string) error {
 	info, err := os.Stat(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,9 +178,11 @@ func (g *staging) tree() (gitstore.Hash, error) {
 	}
 	var untracked []byte
 	for name := range bytes.SplitSeq(out, []byte{0}) {
-		if len(name) > 0 && !g.owns(string(name)) && !bytes.HasSuffix(name, []byte("/")) { // `git add --all` would add another repository as a submodule
+		// `git add --all` would add another repository as a submodule
+		if len(name) > 0 && !g.owns(string(name)) && !bytes.HasSuffix(name, []byte("/")) {
 			// git would copy it before the store refuses it. A file that vanished is git's to report.
-			if info, err := os.Lstat(filepath.Join(g.top, string(name))); err == nil && info.Mode().IsRegular() && info.Size() > gitstore.MaxObject {
+			if info, err := os.Lstat(filepath.Join(g.top, string(name))); err == nil && info.Mode().IsRegular() &&
+				info.Size() > gitstore.MaxObject {
 				return gitstore.Hash{}, fmt.Errorf("%s: %w (list it in .gitignore)", name, gitstore.ErrTooLarge)
 			}
 			untracked = append(append(untracked, name...), 0)
@@ -199,7 +202,8 @@ func (g *staging) tree() (gitstore.Hash, error) {
 // load stores the new objects in the memory of a store.
 func (g *staging) load(store *gitstore.Store) error {
 	objects := filepath.Join(g.temp, "objects")
-	_ = os.Remove(filepath.Join(objects, "info", "alternates")) // then git lists the new ones only; there is none for an own repository
+	// then git lists the new ones only; there is none for an own repository
+	_ = os.Remove(filepath.Join(objects, "info", "alternates"))
 	out, err := g.git(nil, "cat-file", "--batch", "--batch-all-objects", "--unordered")
 	if err != nil {
 		return err
@@ -212,7 +216,8 @@ func (g *staging) load(store *gitstore.Store) error {
 		}
 		head := strings.Fields(line)
 		if err != nil || len(head) != 3 {
-			return fmt.Errorf("git cat-file printed %q, which describes no object: %w", line, errors.Join(err, gitstore.ErrMalformed))
+			return fmt.Errorf("git cat-file printed %q, which describes no object: %w", line,
+				errors.Join(err, gitstore.ErrMalformed))
 		}
 		size, err := strconv.Atoi(head[2])
 		if err != nil {
@@ -242,12 +247,13 @@ func (g *staging) nameOf(object string) string {
 	return "object " + object
 }
 
-// options of every call: no program runs except filters, nothing is written to the repository, and no time is spent on the
-// compression of objects that are deleted soon.
+// options of every call: no program runs except filters, nothing is written to the repository, and no time is spent on
+// the compression of objects that are deleted soon.
 func options() []string {
 	var out []string
 	for _, setting := range []string{
-		"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.untrackedCache=false", "core.splitIndex=false", "core.safecrlf=false",
+		"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.untrackedCache=false", "core.splitIndex=false",
+		"core.safecrlf=false",
 		"core.compression=0", "core.fsync=none", "gc.auto=0", "maintenance.auto=false",
 	} {
 		out = append(out, "-c", setting)
@@ -255,11 +261,13 @@ func options() []string {
 	return out
 }
 
-// git runs the git program at the top of the files, and returns what it prints. It never fetches: git before 2.45 ignores GIT_NO_LAZY_FETCH, so that no protocol is allowed either.
+// git runs the git program at the top of the files, and returns what it prints. It never fetches: git before 2.45
+// ignores GIT_NO_LAZY_FETCH, so that no protocol is allowed either.
 func (g *staging) git(input []byte, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(g.ctx, "git", append(options(), args...)...) //nolint:gosec // fixed words
 	cmd.Dir, cmd.Stdin = g.top, bytes.NewReader(input)
-	cmd.Env = append(userEnvironment(cmd.Environ()), "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1", "LC_ALL=C")
+	cmd.Env = append(userEnvironment(cmd.Environ()), "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1",
+		"GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0", "GIT_LITERAL_PATHSPECS=1", "LC_ALL=C")
 	cmd.Env = append(cmd.Env, g.env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -269,18 +277,22 @@ func (g *staging) git(input []byte, args ...string) ([]byte, error) {
 	}
 	if err != nil {
 		const chars = 500
-		return nil, fmt.Errorf("read the files of %s: git %s: %w: %s", g.top, args[0], err, safetext.Message(stderr.String(), 1, chars))
+		return nil, fmt.Errorf("read the files of %s: git %s: %w: %s", g.top, args[0], err,
+			safetext.Message(stderr.String(), 1, chars))
 	}
 	return out, nil
 }
 
-// userEnvironment removes the variables by which git finds a repository. A hook has them, for the repository of the hook.
+// userEnvironment removes the variables by which git finds a repository. A hook has them, for the repository of the
+// hook.
 func userEnvironment(all []string) []string {
 	var out []string
 	for _, variable := range all {
 		switch name, _, _ := strings.Cut(variable, "="); name {
-		case "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-			"GIT_PREFIX", "GIT_NAMESPACE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_CEILING_DIRECTORIES",
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES",
+			"GIT_PREFIX", "GIT_NAMESPACE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE",
+			"GIT_CEILING_DIRECTORIES",
 			"GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS":
 		default:
 			out = append(out, variable)

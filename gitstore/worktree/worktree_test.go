@@ -20,7 +20,8 @@ func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A",
+		"GIT_AUTHOR_EMAIL=a@example.com",
 		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -111,27 +112,44 @@ func files(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// After each change alone, Tree is the tree of `git add --all`, Modified says whether it is that of the commit, and the repository is as before.
+// After each change alone, Tree is the tree of `git add --all`, Modified says whether it is that of the commit, and the
+// repository is as before.
 func TestTreeEqualsGitsOwn(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, dir string){
-		"nothing":        func(*testing.T, string) {},
-		"content":        func(t *testing.T, dir string) { write(t, dir, "a/file", "tow") },
-		"new":            func(t *testing.T, dir string) { write(t, dir, "a/b [c]/ d\xff", "x") },
-		"empty folder":   func(t *testing.T, dir string) { write(t, dir, "empty/x", ""); remove(t, filepath.Join(dir, "empty/x")) },
+		"nothing": func(*testing.T, string) {},
+		"content": func(t *testing.T, dir string) { write(t, dir, "a/file", "tow") },
+		"new":     func(t *testing.T, dir string) { write(t, dir, "a/b [c]/ d\xff", "x") },
+		"empty folder": func(t *testing.T, dir string) {
+			write(t, dir, "empty/x", "")
+			remove(t,
+				filepath.Join(dir, "empty/x"))
+		},
 		"ignored":        func(t *testing.T, dir string) { write(t, dir, "a/x.log", "x") },
 		"ignored folder": func(t *testing.T, dir string) { write(t, dir, "build/deep/x", "x") },
-		"excluded":       func(t *testing.T, dir string) { write(t, dir, ".git/info/exclude", "/y\n"); write(t, dir, "y", "x") },
-		"forced":         func(t *testing.T, dir string) { write(t, dir, "forced.log", "other") },
-		"removed":        func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "a", "file")) },
-		"all removed":    func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "a")) },
-		"link":           func(t *testing.T, dir string) { link(t, "/etc/passwd", filepath.Join(dir, "link")) },
-		"file for link":  func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "link")); write(t, dir, "link", "a") },
+		"excluded": func(t *testing.T, dir string) {
+			write(t, dir, ".git/info/exclude", "/y\n")
+			write(t, dir,
+				"y", "x")
+		},
+		"forced":      func(t *testing.T, dir string) { write(t, dir, "forced.log", "other") },
+		"removed":     func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "a", "file")) },
+		"all removed": func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "a")) },
+		"link":        func(t *testing.T, dir string) { link(t, "/etc/passwd", filepath.Join(dir, "link")) },
+		"file for link": func(t *testing.T, dir string) {
+			remove(t, filepath.Join(dir, "link"))
+			write(t, dir, "link",
+				"a")
+		},
 		"folder for file": func(t *testing.T, dir string) {
 			remove(t, filepath.Join(dir, "a/file"))
 			write(t, dir, "a/file/x", "a")
 		},
-		"file for folder": func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "a")); write(t, dir, "a", "a") },
+		"file for folder": func(t *testing.T, dir string) {
+			remove(t, filepath.Join(dir, "a"))
+			write(t, dir, "a",
+				"a")
+		},
 		"link for folder": func(t *testing.T, dir string) { link(t, "/etc", filepath.Join(dir, "a")) },
 		"staged":          func(t *testing.T, dir string) { write(t, dir, "a/file", "tow"); git(t, dir, "add", "-A") },
 		"staged and back": func(t *testing.T, dir string) {
@@ -140,7 +158,11 @@ func TestTreeEqualsGitsOwn(t *testing.T) {
 			write(t, dir, "a/file", "two")
 		},
 		"intended": func(t *testing.T, dir string) { write(t, dir, "a/new", "x"); git(t, dir, "add", "-N", "a/new") },
-		"no index": func(t *testing.T, dir string) { remove(t, filepath.Join(dir, ".git/index")); write(t, dir, "new", "x") },
+		"no index": func(t *testing.T, dir string) {
+			remove(t, filepath.Join(dir, ".git/index"))
+			write(t, dir, "new",
+				"x")
+		},
 		"split index": func(t *testing.T, dir string) {
 			git(t, dir, "update-index", "--split-index")
 			write(t, dir, "new", "x")
@@ -153,7 +175,10 @@ func TestTreeEqualsGitsOwn(t *testing.T) {
 			write(t, dir, ".gitattributes", "*.txt text\n")
 			write(t, dir, "a.txt", "a\r\nb\r\n")
 		},
-		"another commit": func(t *testing.T, dir string) { git(t, dir, "commit", "-q", "--allow-empty", "-m", "second") },
+		"another commit": func(t *testing.T, dir string) {
+			git(t, dir, "commit", "-q", "--allow-empty", "-m",
+				"second")
+		},
 		"a linked one": func(t *testing.T, dir string) {
 			git(t, dir, "worktree", "add", "-q", filepath.Join(dir, "build/linked"))
 		},
@@ -171,7 +196,9 @@ func TestTreeEqualsGitsOwn(t *testing.T) {
 			git(t, dir, "checkout", "-q", "main")
 			write(t, dir, "a/file", "main")
 			git(t, dir, "commit", "-qam", "main")
-			_ = exec.CommandContext(t.Context(), "git", "-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com", "merge", "-q", "other").Run() // fails: a conflict
+			// fails: a conflict
+			_ = exec.CommandContext(t.Context(), "git", "-C", dir, "-c", "user.name=A", "-c",
+				"user.email=a@example.com", "merge", "-q", "other").Run()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

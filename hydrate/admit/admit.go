@@ -58,9 +58,9 @@ type Checker struct {
 	Request  Request
 }
 
-// Check returns a *RefusedError or a *SupersededError if the run must not write the commit to an environment. refs are the branches as
-// listed, and st is the state of the environment's branch. Other errors come from Git and decide nothing. The exception counts if the run
-// goes on.
+// Check returns a *RefusedError or a *SupersededError if the run must not write the commit to an environment. refs are
+// the branches as listed, and st is the state of the environment's branch. Other errors come from Git and decide
+// nothing. The exception counts if the run goes on.
 func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st *branch.State) (Exception, error) {
 	exception, err := c.requireMerged(ctx, environment, st)
 	if err != nil {
@@ -72,7 +72,8 @@ func (c *Checker) Check(ctx context.Context, environment string, refs *Refs, st 
 	case st.Foreign != "" && c.Request.Overwrite:
 		return exception, nil
 	case st.Foreign != "":
-		return exception, Foreign(st.Branch, branch.Origin{Foreign: st.Foreign, Unsigned: st.Origin.Unsigned}, c.Branches)
+		return exception, Foreign(st.Branch, branch.Origin{Foreign: st.Foreign, Unsigned: st.Origin.Unsigned},
+			c.Branches)
 	}
 	return exception, c.requireNewer(ctx, st)
 }
@@ -82,7 +83,8 @@ func Foreign(name string, o branch.Origin, where gitstore.Branches) error {
 	return Refusef("%s: %s: %s", name, o.Foreign, Resolve(o, where, "run with --overwrite-foreign"))
 }
 
-// Resolve says what a person does about a commit of somebody else on a branch. then is the last step, which overwrites the commit.
+// Resolve says what a person does about a commit of somebody else on a branch. then is the last step, which overwrites
+// the commit.
 func Resolve(o branch.Origin, where gitstore.Branches, then string) string {
 	verify := "sluice verify"
 	if !gitstore.IsLocal(where) {
@@ -94,8 +96,8 @@ func Resolve(o branch.Origin, where gitstore.Branches, then string) string {
 	return fmt.Sprintf("`%s` names what differs; bring it into the source, then %s", verify, then)
 }
 
-// Signers returns spec.signers of the trunk of the source repository. Without a remote, or without a trunk there, it returns those of f, the
-// fleet of the commit.
+// Signers returns spec.signers of the trunk of the source repository. Without a remote, or without a trunk there, it
+// returns those of f, the fleet of the commit.
 func Signers(ctx context.Context, trunks *Trunks, f *fleet.Fleet) (signers.List, error) {
 	if trunks == nil {
 		return f.Signers(), nil
@@ -130,7 +132,8 @@ func (c *Checker) requireMerged(ctx context.Context, environment string, st *bra
 		case !ok:
 			return out, err
 		case !slices.Contains(c.Request.AllowUnmerged, environment):
-			return out, Refusef("%s: push or merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, environment)
+			return out, Refusef("%s: push or merge it first, or run with --allow-unmerged %s as a recorded exception",
+				unmerged.Reason, environment)
 		case out.Trunk.IsZero():
 			out = Exception{Reason: unmerged.Reason, Trunk: trunk.Tip}
 		}
@@ -179,14 +182,16 @@ func (c *Checker) requireNewer(ctx context.Context, st *branch.State) error {
 		return fmt.Errorf("the source commit that %s records: %w", st.Branch, err)
 	}
 	head, from := c.Request.Commit, recorded
-	if trunk, err := gitstore.ParseHash(st.Trailer(branch.TrailerUnmerged)); err == nil { // the tip of the trunk when the exception was made
+	// the tip of the trunk when the exception was made
+	if trunk, err := gitstore.ParseHash(st.Trailer(branch.TrailerUnmerged)); err == nil {
 		from = trunk
 	}
 	if from == head && from != recorded {
 		if c.Request.Overwrite {
 			return nil
 		}
-		return superseded("%s runs the unmerged commit %s by exception, until the trunk moves on from %s", st.Branch, recorded.Short(), head.Short())
+		return superseded("%s runs the unmerged commit %s by exception, until the trunk moves on from %s", st.Branch,
+			recorded.Short(), head.Short())
 	}
 	newer, err := c.Store.IsAncestor(ctx, from, head)
 	if err == nil && newer {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/rollout"
 )
 
-// requireNew refuses to create an environment branch that existed before. The evidence is in Git: a cluster branch of the
-// environment, a record of its promotions, or a branch that was promoted from it.
+// requireNew refuses to create an environment branch that existed before. The evidence is in Git: a cluster branch of
+// the environment, a record of its promotions, or a branch that was promoted from it.
 func (c *Checker) requireNew(ctx context.Context, environment string, refs *Refs, name string) error {
 	if c.Request.Recreate {
 		return nil
@@ -23,7 +23,8 @@ func (c *Checker) requireNew(ctx context.Context, environment string, refs *Refs
 	if marked, err := d.marked(ctx); err != nil || marked {
 		return err
 	}
-	for _, evidence := range []func(context.Context) (string, error){d.clusterBranch, d.promotionRecord, d.promotedFrom} {
+	for _, evidence := range []func(context.Context) (string, error){d.clusterBranch, d.promotionRecord,
+		d.promotedFrom} {
 		found, err := evidence(ctx)
 		if err != nil {
 			return err
@@ -42,8 +43,8 @@ type deletion struct {
 	environment string
 }
 
-// marked reports whether the marker branch says that an interrupted run began to create the environment. Where spec.signers lists keys,
-// the marker must be at a commit of the environment's branch that one of them signed.
+// marked reports whether the marker branch says that an interrupted run began to create the environment. Where
+// spec.signers lists keys, the marker must be at a commit of the environment's branch that one of them signed.
 func (d *deletion) marked(ctx context.Context) (bool, error) {
 	marker, tip := d.refs.Marker(d.environment)
 	if tip.IsZero() || d.Signers.Empty() {
@@ -53,7 +54,8 @@ func (d *deletion) marked(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return branch.Trailer(commit.Message, branch.TrailerEnvironment) == d.environment && branch.Trailer(commit.Message, branch.TrailerCluster) == "", nil
+	return branch.Trailer(commit.Message, branch.TrailerEnvironment) == d.environment &&
+		branch.Trailer(commit.Message, branch.TrailerCluster) == "", nil
 }
 
 // clusterBranch returns a branch of one of the environment's clusters. If a cluster moved here from another
@@ -76,8 +78,9 @@ func (d *deletion) clusterBranch(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// tip fetches the commit at the tip of a branch, which may tell whether somebody deleted the environment's. Where spec.signers lists keys,
-// it refuses a commit that none of them signed: everybody who may push can write its trailers, or leave them out.
+// tip fetches the commit at the tip of a branch, which may tell whether somebody deleted the environment's. Where
+// spec.signers lists keys, it refuses a commit that none of them signed: everybody who may push can write its trailers,
+// or leave them out.
 func (d *deletion) tip(ctx context.Context, name string, hash gitstore.Hash) (gitstore.Commit, error) {
 	if err := d.Branches.Fetch(ctx, hash); err != nil {
 		return gitstore.Commit{}, fmt.Errorf("tip of %s: %w", name, err)
@@ -85,8 +88,9 @@ func (d *deletion) tip(ctx context.Context, name string, hash gitstore.Hash) (gi
 	if !d.Signers.Empty() {
 		_, err := d.Store.VerifySignature(ctx, hash, d.Signers)
 		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			return gitstore.Commit{}, Refusef("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
-				"the environment's branch: %v: look at the history of %[1]s, or run with --recreate", name, unsigned)
+			return gitstore.Commit{},
+				Refusef("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
+					"the environment's branch: %v: look at the history of %[1]s, or run with --recreate", name, unsigned)
 		}
 		if err != nil {
 			return gitstore.Commit{}, err

@@ -39,7 +39,8 @@ func TestDeletedBranchesAreDistinguishedFromNewOnes(t *testing.T) {
 				}
 				return
 			}
-			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "somebody deleted") || !strings.Contains(e.Reason, "--recreate") {
+			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "somebody deleted") ||
+				!strings.Contains(e.Reason, "--recreate") {
 				t.Fatalf("the status is %s, the reason is %q", e.Status, e.Reason)
 			}
 			if got := r.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/"+gone[0]); got != "" {
@@ -66,12 +67,14 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 		"sluice/state records": func(r *hydratetest.Repo) {
 			r.Git("checkout", "-q", "--orphan", "sluice/state")
 			r.Git("rm", "-rqf", ".")
-			r.Write("environments/dev.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: dev\nran:\n  - {source: {commit: abc}, tree: def, at: 2024-01-02T03:04:05Z}\n")
+			r.Write("environments/dev.yaml",
+				"apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: dev\nran:\n  - {source: {commit: abc}, tree: def, at: 2024-01-02T03:04:05Z}\n")
 			r.Commit("record")
 			r.Git("checkout", "-q", "main")
 		},
 		"env/staging was promoted from it": func(r *hydratetest.Repo) {
-			r.Git("branch", "-q", "env/staging", r.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Promoted-From: dev", "HEAD^{tree}"))
+			r.Git("branch", "-q", "env/staging", r.Git("commit-tree", "-m",
+				"x\n\nSluice-Source: a\nSluice-Promoted-From: dev", "HEAD^{tree}"))
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
@@ -87,14 +90,15 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 	}
 }
 
-// Where the trunk lists signers, a tip that none of them signed does not tell whether a branch was deleted: neither does its trailer say
-// so, nor does the lack of one say the contrary.
+// Where the trunk lists signers, a tip that none of them signed does not tell whether a branch was deleted: neither
+// does its trailer say so, nor does the lack of one say the contrary.
 func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
 	}
 	t.Parallel()
-	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev", "without": "x"} {
+	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev",
+		"without": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, sign := hydratetest.NewSignedRemote(t)
@@ -113,7 +117,8 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 	}
 }
 
-// Where the trunk lists signers, a marker branch that none of them signed for the environment does not hide that its branch was deleted.
+// Where the trunk lists signers, a marker branch that none of them signed for the environment does not hide that its
+// branch was deleted.
 func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -124,15 +129,24 @@ func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 		want  string
 	}{
 		"unsigned": {func(r *hydratetest.Remote) string {
-			return r.Bare.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Environment: dev", "cluster/dev-1^{tree}")
+			return r.Bare.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Environment: dev",
+				"cluster/dev-1^{tree}")
 		}, "sluice/creating/dev does not have a signature"},
-		"of a cluster":           {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "cluster/dev-1") }, "somebody deleted env/dev"},
-		"of another environment": {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "env/staging") }, "somebody deleted env/dev"},
+		"of a cluster": {func(r *hydratetest.Remote) string {
+			return r.Bare.Git("rev-parse",
+				"cluster/dev-1")
+		}, "somebody deleted env/dev"},
+		"of another environment": {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "env/staging") },
+			"somebody deleted env/dev"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, sign := hydratetest.NewSignedRemote(t)
-			both := func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Environments = []string{"dev", "staging"} }
+			both := func(c *hydrate.Config, q *hydrate.Request) {
+				sign(c, q)
+				q.Environments = []string{"dev",
+					"staging"}
+			}
 			hydratetest.WantStatus(t, r.Push("main", both), hydrate.StatusUpdated, "")
 			r.Bare.Git("update-ref", "refs/heads/sluice/creating/dev", c.forge(r))
 			r.Bare.Git("update-ref", "-d", "refs/heads/env/dev")
@@ -155,7 +169,8 @@ func TestInterruptedFirstRunContinues(t *testing.T) {
 		if e := r.Push("main", slow); e.Status != hydrate.StatusRejected {
 			t.Fatalf("the status is %s, the reason is %q", e.Status, e.Reason)
 		}
-		if got := r.Bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "sluice/creating/dev" {
+		if got := r.Bare.Git("for-each-ref", "--format=%(refname:short)",
+			"refs/heads/sluice"); got != "sluice/creating/dev" {
 			t.Errorf("the mark is %q", got)
 		}
 	}

@@ -38,14 +38,16 @@ func selectRefs(all map[string]gitstore.Hash, f *fleet.Fleet) *Refs {
 		switch {
 		case name == rollout.StateBranch || strings.HasPrefix(name, creatingPrefix):
 			out.Own[name] = tip
-		case name != defaultBranch && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }):
+		case name != defaultBranch && slices.ContainsFunc(prefixes,
+			func(p string) bool { return strings.HasPrefix(name, p) }):
 			out.Output[name] = tip
 		}
 	}
 	return out
 }
 
-// ListOutput is List for a remote whose branches may have been listed already: to find the trunk of the same repository.
+// ListOutput is List for a remote whose branches may have been listed already: to find the trunk of the same
+// repository.
 func (t *Trunks) ListOutput(ctx context.Context, remote gitstore.Branches, f *fleet.Fleet) (*Refs, error) {
 	if t == nil || t.refs == nil || t.remote.String() != remote.String() {
 		return List(ctx, remote, f)

@@ -45,8 +45,8 @@ func (t *Trunks) Named(ctx context.Context, name string) (*Trunk, error) {
 	return &Trunk{Name: name, Repository: t.remote.String(), Tip: t.refs[name], trunks: t}, nil
 }
 
-// Current returns the trunk that the fleet of the remote's default branch names. Without one, as for a new repository, it
-// returns the trunk named own, which the commit's own fleet names: only then may a commit choose its trunk.
+// Current returns the trunk that the fleet of the remote's default branch names. Without one, as for a new repository,
+// it returns the trunk named own, which the commit's own fleet names: only then may a commit choose its trunk.
 func (t *Trunks) Current(ctx context.Context, own string) (*Trunk, error) {
 	name, err := t.defaultTrunk(ctx)
 	if err != nil {
@@ -127,7 +127,8 @@ func (t *Trunk) At(tip gitstore.Hash) *Trunk {
 // or if this clone lacks the history to decide. It fetches missing history.
 func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	if t.Tip.IsZero() {
-		return &UnmergedError{Commit: commit, Trunk: t, Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name)}
+		return &UnmergedError{Commit: commit, Trunk: t,
+			Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name)}
 	}
 	merged, err := t.trunks.store.IsAncestor(ctx, commit, t.Tip)
 	switch {
@@ -137,7 +138,8 @@ func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	case err != nil:
 		return err
 	case !merged:
-		return &UnmergedError{Commit: commit, Trunk: t, Reason: fmt.Sprintf("commit %s is not on the trunk %s", commit.Short(), t)}
+		return &UnmergedError{Commit: commit, Trunk: t, Reason: fmt.Sprintf("commit %s is not on the trunk %s",
+			commit.Short(), t)}
 	}
 	return nil
 }

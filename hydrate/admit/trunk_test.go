@@ -22,7 +22,8 @@ func TestUnmergedCommitsAreRefused(t *testing.T) {
 	hydratetest.WantStatus(t, r.Push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of ")
 	r.Git("checkout", "-q", "main")
 	r.Git("merge", "-q", "--no-ff", "--no-edit", "feature")
-	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusRefused, "is not on the trunk") // merged here but not pushed
+	// merged here but not pushed
+	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusRefused, "is not on the trunk")
 	if now := r.Bare.Git("rev-parse", "env/dev", "cluster/dev-1"); now != tip {
 		t.Errorf("branches moved: %s", now)
 	}
@@ -134,5 +135,6 @@ func TestTrunkIsThatOfTheSourceRepository(t *testing.T) {
 	r.Output = "file://" + other.Dir
 	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusUpdated, "")
 	r.Feature()
-	hydratetest.WantStatus(t, r.Push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of file://"+r.Bare.Dir)
+	hydratetest.WantStatus(t, r.Push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of file://"+
+		r.Bare.Dir)
 }

@@ -77,12 +77,13 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	return append(out, notifications(o)), nil
 }
 
-// checkHub refuses an app of the cluster whose Application would have the name of another cluster's. Names of clusters and apps can contain
-// dots: app team-a/shop on cluster eu, and app shop on cluster eu.team-a, are both eu.team-a.shop.
+// checkHub refuses an app of the cluster whose Application would have the name of another cluster's. Names of clusters
+// and apps can contain dots: app team-a/shop on cluster eu, and app shop on cluster eu.team-a, are both eu.team-a.shop.
 func checkHub(f *fleet.Fleet, c *fleet.Cluster) error {
 	var own map[string]string // name of the Application → app
 	for _, other := range f.Clusters {
-		if other == c || other.Retired() || !strings.HasPrefix(other.Name, c.Name+".") && !strings.HasPrefix(c.Name, other.Name+".") {
+		if other == c || other.Retired() || !strings.HasPrefix(other.Name, c.Name+".") &&
+			!strings.HasPrefix(c.Name, other.Name+".") {
 			continue
 		}
 		if own == nil {
@@ -104,8 +105,8 @@ func hubName(c *fleet.Cluster, app *fleet.App) string {
 	return c.Name + "." + rollout.ObjectName(app.Name)
 }
 
-// applicationName returns the name of an app's Application. On a hub, the Applications of all clusters share a namespace, so that the name
-// begins with the cluster's.
+// applicationName returns the name of an app's Application. On a hub, the Applications of all clusters share a
+// namespace, so that the name begins with the cluster's.
 func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 	if o.Hub {
 		return safeName(c.Name + "." + app)
@@ -114,7 +115,8 @@ func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 }
 
 func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
-	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: rollout.ObjectName(p.app.Name)})
+	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name,
+		LabelApp: rollout.ObjectName(p.app.Name)})
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
@@ -145,8 +147,8 @@ func toAny(in map[string]string) map[string]any {
 	return out
 }
 
-// destination returns where Argo CD applies the objects of a cluster: on a hub, the cluster that is registered under its name; otherwise
-// the cluster that Argo CD runs in.
+// destination returns where Argo CD applies the objects of a cluster: on a hub, the cluster that is registered under
+// its name; otherwise the cluster that Argo CD runs in.
 func destination(c *fleet.Cluster, o ArgoOptions) map[string]any {
 	if o.Hub {
 		return map[string]any{"name": c.Name}
@@ -154,7 +156,8 @@ func destination(c *fleet.Cluster, o ArgoOptions) map[string]any {
 	return map[string]any{"server": "https://kubernetes.default.svc"}
 }
 
-func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, createNamespace bool, d fleet.Delivery) map[string]any {
+func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, createNamespace bool,
+	d fleet.Delivery) map[string]any {
 	defaults := []string{"ServerSideApply=true"}
 	if createNamespace {
 		defaults = append(defaults, "CreateNamespace=true")
@@ -170,13 +173,14 @@ func applicationSpec(branch, path string, to map[string]any, o ArgoOptions, crea
 		"syncPolicy": map[string]any{
 			"automated":   map[string]any{"prune": true, "selfHeal": true},
 			"syncOptions": options,
-			"retry":       map[string]any{"limit": int64(retryLimit), "backoff": map[string]any{"duration": "5s", "factor": int64(2), "maxDuration": "1m"}},
+			"retry": map[string]any{"limit": int64(retryLimit),
+				"backoff": map[string]any{"duration": "5s", "factor": int64(2), "maxDuration": "1m"}},
 		},
 	}
 }
 
-// applicationSet returns the ApplicationSet of a cluster. Its generator lists the folders of the branch: one for each app, and below
-// fleet.WorkspacesDir one for each app of a workspace.
+// applicationSet returns the ApplicationSet of a cluster. Its generator lists the folders of the branch: one for each
+// app, and below fleet.WorkspacesDir one for each app of a workspace.
 func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	revision, name := f.ClusterBranch(c), "sluice"
 	app, title := "{{ .path.basename }}", "{{ .path.basenameNormalized }}"
@@ -184,7 +188,8 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	if len(f.Workspaces) > 0 {
 		workspace := "{{ if eq (len .path.segments) 3 }}{{ index .path.segments 1 }}.{{ end }}"
 		app, title = workspace+app, workspace+title
-		directories = append(directories, map[string]any{"path": fleet.WorkspacesDir, "exclude": true}, map[string]any{"path": fleet.WorkspacesDir + "/*/*"})
+		directories = append(directories, map[string]any{"path": fleet.WorkspacesDir, "exclude": true},
+			map[string]any{"path": fleet.WorkspacesDir + "/*/*"})
 	}
 	if o.Hub {
 		name = safeName("sluice." + c.Name)
@@ -200,7 +205,8 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 		"generators": []any{map[string]any{"git": map[string]any{
 			"repoURL": o.Repository.URL, "revision": revision, "directories": directories,
 		}}},
-		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(revision, "{{ .path.path }}", destination(c, o), o, false, f.Spec.Delivery)},
+		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(revision, "{{ .path.path }}",
+			destination(c, o), o, false, f.Spec.Delivery)},
 	}
 	return out
 }
@@ -216,13 +222,15 @@ func notifications(o ArgoOptions) Object {
 	})
 	const (
 		revision = "{{ .app.status.sync.revision }}"
-		context  = `argocd/{{ index .app.metadata.labels "` + LabelApp + `" }}/{{ index .app.metadata.labels "` + LabelCluster + `" }}`
-		once     = `"[app.status?.sync?.revision, app.status?.health?.lastTransitionTime, app.status?.operationState?.finishedAt]"`
-		ofThis   = "app.status?.operationState?.operation?.sync?.revision == app.status?.sync?.revision"
-		waits    = 30 * time.Second
-		posts    = 8
+		context  = `argocd/{{ index .app.metadata.labels "` + LabelApp + `" }}/{{ index .app.metadata.labels "` +
+			LabelCluster + `" }}`
+		once   = `"[app.status?.sync?.revision, app.status?.health?.lastTransitionTime, app.status?.operationState?.finishedAt]"`
+		ofThis = "app.status?.operationState?.operation?.sync?.revision == app.status?.sync?.revision"
+		waits  = 30 * time.Second
+		posts  = 8
 	)
-	base, path, header, failed, field := o.Repository.web+"/api/v3", "repos/"+o.Repository.path+"/statuses/"+revision, "Authorization", "failure", "context"
+	base, path, header, failed, field := o.Repository.web+"/api/v3", "repos/"+o.Repository.path+"/statuses/"+revision,
+		"Authorization", "failure", "context"
 	token := "Bearer $" + argoToken
 	switch {
 	case o.Forge == GitLab:

@@ -51,7 +51,8 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	}
 	labels := map[string]any{LabelCluster: c.Name}
 	source := object(fluxSource, "GitRepository", o.Namespace, o.Name, labels)
-	spec := map[string]any{"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)}, "interval": o.Interval.String(), "timeout": "1m0s"}
+	spec := map[string]any{"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)},
+		"interval": o.Interval.String(), "timeout": "1m0s"}
 	if o.Secret != "" {
 		spec["secretRef"] = map[string]any{"name": o.Secret}
 	}
@@ -78,7 +79,8 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 }
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
-	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: rollout.ObjectName(p.app.Name)})
+	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name,
+		map[string]any{LabelCluster: c.Name, LabelApp: rollout.ObjectName(p.app.Name)})
 	if len(p.delivery.Annotations) > 0 {
 		metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 		metadata["annotations"] = toAny(p.delivery.Annotations)

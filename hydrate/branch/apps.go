@@ -14,7 +14,8 @@ type TreeReader interface {
 	Tree(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error)
 }
 
-// Apps lists the apps in the tree of a cluster, with the tree of each. The names of a workspace's apps begin with that of the workspace.
+// Apps lists the apps in the tree of a cluster, with the tree of each. The names of a workspace's apps begin with that
+// of the workspace.
 func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore.Entry, error) {
 	own, at, workspaces, err := parts(ctx, store, tree)
 	if err != nil || len(workspaces) == 0 {
@@ -34,13 +35,18 @@ func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore
 	return slices.Insert(own, at, scoped...), nil
 }
 
-// parts returns the fleet's own apps in the tree of a cluster, and the folders of the workspaces, which stand at an index of the tree.
-func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []gitstore.Entry, at int, workspaces []gitstore.Entry, err error) {
+// parts returns the fleet's own apps in the tree of a cluster, and the folders of the workspaces, which stand at an
+// index of the tree.
+func parts(ctx context.Context, store TreeReader, tree gitstore.Hash) (own []gitstore.Entry, at int,
+	workspaces []gitstore.Entry, err error) {
 	entries, err := store.Tree(ctx, tree)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == fleet.WorkspacesDir && e.Mode == gitstore.ModeTree })
+	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool {
+		return e.Name == fleet.WorkspacesDir &&
+			e.Mode == gitstore.ModeTree
+	})
 	if i < 0 {
 		return slices.Clone(entries), 0, nil, nil
 	}
@@ -69,8 +75,8 @@ func Workspaces(ctx context.Context, store TreeReader, tree gitstore.Hash) (map[
 	return out, err
 }
 
-// WorkspaceReader reads the workspaces in the trees of clusters. Clusters that follow each other often have equal trees, so it keeps the latest.
-// It is not safe for concurrent use.
+// WorkspaceReader reads the workspaces in the trees of clusters. Clusters that follow each other often have equal
+// trees, so it keeps the latest. It is not safe for concurrent use.
 type WorkspaceReader struct {
 	tree  gitstore.Hash
 	names map[string]bool
@@ -89,9 +95,10 @@ func (w *WorkspaceReader) Read(ctx context.Context, store TreeReader, tree gitst
 	return names, nil
 }
 
-// EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and writes only the folders of the
-// workspaces whose apps it changes. tree is zero for a new cluster.
-func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash, apps map[string]gitstore.Hash) (gitstore.Hash, error) {
+// EditApps writes the tree of a cluster with other trees of some apps. The zero hash removes an app. It reads and
+// writes only the folders of the workspaces whose apps it changes. tree is zero for a new cluster.
+func EditApps(ctx context.Context, store TreeReader, w *gitstore.Writer, tree gitstore.Hash,
+	apps map[string]gitstore.Hash) (gitstore.Hash, error) {
 	var own, workspaces []gitstore.Entry
 	if !tree.IsZero() {
 		var err error

@@ -61,7 +61,8 @@ func TestEditApps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Local().Push(t.Context(), w, []gitstore.Move{{Branch: "trees", Old: tip, New: commit}}, gitstore.PushOptions{}); err != nil {
+		if _, err := store.Local().Push(t.Context(), w, []gitstore.Move{{Branch: "trees", Old: tip, New: commit}},
+			gitstore.PushOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		tip = commit

@@ -31,7 +31,8 @@ const (
 	TrailerNow        = "Sluice-Now"      // the reason why a promotion did not wait for its gates
 	TrailerReason     = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
 	TrailerRollback   = "Sluice-Rollback" // the reason of a rollback
-	// TrailerTakenBack is the reason why a rollout continues without the changes of the workspaces that TrailerWorkspaces names.
+	// TrailerTakenBack is the reason why a rollout continues without the changes of the workspaces that
+	// TrailerWorkspaces names.
 	TrailerTakenBack = "Sluice-Taken-Back"
 	// TrailerLeftOut names the workspaces that a promotion leaves out, because they are red in an environment before.
 	TrailerLeftOut  = "Sluice-Left-Out"
@@ -73,9 +74,11 @@ type Commit struct {
 
 // Write writes the commit and returns its hash. It moves no branch.
 func (c Commit) Write(w *gitstore.Writer) (gitstore.Hash, error) {
-	trailers := append(append([]gitstore.Trailer(nil), c.Trailers...), gitstore.Trailer{Key: TrailerVersion, Value: c.Version})
+	trailers := append(append([]gitstore.Trailer(nil), c.Trailers...),
+		gitstore.Trailer{Key: TrailerVersion, Value: c.Version})
 	spec := gitstore.CommitSpec{
-		Tree: c.Tree, Author: c.Author, Committer: c.Committer, Message: gitstore.Message(c.Subject, c.Body, trailers), Signer: c.Signer,
+		Tree: c.Tree, Author: c.Author, Committer: c.Committer, Message: gitstore.Message(c.Subject, c.Body, trailers),
+		Signer: c.Signer,
 	}
 	if !c.Parent.IsZero() {
 		spec.Parents = []gitstore.Hash{c.Parent}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
-// Edits edits the trees of an environment's clusters. Many clusters have equal trees and get equal edits, so it makes and counts each edit
-// once. It is not safe for concurrent use.
+// Edits edits the trees of an environment's clusters. Many clusters have equal trees and get equal edits, so it makes
+// and counts each edit once. It is not safe for concurrent use.
 type Edits struct {
 	store *gitstore.Store
 	w     *gitstore.Writer
@@ -32,7 +32,8 @@ type Edited struct {
 	Removed        map[string]int // by what whose returns
 }
 
-// NewEdits returns edits that write trees into w. whose divides the removed files by their path in the tree of a cluster.
+// NewEdits returns edits that write trees into w. whose divides the removed files by their path in the tree of a
+// cluster.
 func NewEdits(store *gitstore.Store, w *gitstore.Writer, whose func(file string) string) *Edits {
 	return &Edits{store: store, w: w, whose: whose, known: map[edit]*Edited{}}
 }
@@ -60,7 +61,8 @@ func (e *Edits) Edit(ctx context.Context, old gitstore.Hash, apps map[string]git
 }
 
 // CountEdit counts the files that differ between two trees of a cluster.
-func CountEdit(ctx context.Context, store *gitstore.Store, old, tree gitstore.Hash, whose func(file string) string) (*Edited, error) {
+func CountEdit(ctx context.Context, store *gitstore.Store, old, tree gitstore.Hash,
+	whose func(file string) string) (*Edited, error) {
 	out := &Edited{Tree: tree, Removed: map[string]int{}}
 	if old == tree {
 		return out, nil

@@ -9,13 +9,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Decodes the files that an environment branch records. Whatever somebody pushed there gives an error or a value, and Sluice reads what it
-// writes back as the same value.
+// Decodes the files that an environment branch records. Whatever somebody pushed there gives an error or a value, and
+// Sluice reads what it writes back as the same value.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("apiVersion: sluice.dev/v1alpha1\nkind: RenderedEnvironment\nenvironment: dev\nsource: 0123\nobjects: 3\napps: {web: abcd}\nclusters: {a: {source: ef, apps: {web: '1'}}}\n"))
 	f.Add([]byte("Evil.example.com: Cluster\nOther.example.com: Namespaced\nCert.: x\n"))
 	f.Add([]byte("apps: {web: 'sha256:00', 'x\ty': '~'}\nscopes: {web: [Evil.example.com, a], none: []}\n"))
-	f.Add([]byte("apps:\n  team-a/web: sha256:" + strings.Repeat("0", 64) + "\n  web: sha256:" + strings.Repeat("a", 64) + "\nscopes:\n  web:\n  - Evil.example.com\n"))
+	f.Add([]byte("apps:\n  team-a/web: sha256:" + strings.Repeat("0", 64) + "\n  web: sha256:" +
+		strings.Repeat("a", 64) + "\nscopes:\n  web:\n  - Evil.example.com\n"))
 	f.Add([]byte("apps: {}"))
 	f.Add([]byte("a: &a [x, x]\nb: *a\n<<: {apps: {a: b}}\n"))
 	f.Add([]byte(strings.Repeat("[", 100)))
@@ -26,7 +27,8 @@ func FuzzDecode(f *testing.F) {
 			var back Record
 			again(t, r.Encode, &back)
 			back.APIVersion, back.Kind = "", ""
-			if fmt.Sprint(back.Runs()) != fmt.Sprint(r.Runs()) || back.Environment != r.Environment || back.Renderer != r.Renderer || back.Objects != r.Objects {
+			if fmt.Sprint(back.Runs()) != fmt.Sprint(r.Runs()) || back.Environment != r.Environment ||
+				back.Renderer != r.Renderer || back.Objects != r.Objects {
 				t.Fatalf("%q: %+v becomes %+v", data, r, back)
 			}
 		}

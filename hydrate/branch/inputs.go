@@ -89,8 +89,8 @@ func decodeInputs(data []byte) Inputs {
 	return in
 }
 
-// A cluster of a large fleet has thousands of apps, and each hydration reads and writes the inputs of every cluster that it changes. Almost
-// all of their lines have one form, which is read and written here without a YAML parser.
+// A cluster of a large fleet has thousands of apps, and each hydration reads and writes the inputs of every cluster
+// that it changes. Almost all of their lines have one form, which is read and written here without a YAML parser.
 const (
 	appsKey    = "apps"
 	scopesKey  = "scopes"
@@ -131,7 +131,8 @@ func readLines(text string) (Inputs, bool) {
 	return in, true
 }
 
-// appendLines returns the canonical YAML of the digests. It returns false if a line has another form than readLines reads.
+// appendLines returns the canonical YAML of the digests. It returns false if a line has another form than readLines
+// reads.
 func (in Inputs) appendLines() ([]byte, bool) {
 	if len(in.Apps) == 0 {
 		return nil, false
@@ -152,7 +153,8 @@ func (in Inputs) appendLines() ([]byte, bool) {
 	return out, true
 }
 
-// plain reports whether the canonical YAML of a key is the key itself, and its place that of the byte order. It may return false for others.
+// plain reports whether the canonical YAML of a key is the key itself, and its place that of the byte order. It may
+// return false for others.
 func plain(name string) bool {
 	if name == "" || name[0] < 'a' || name[0] > 'z' {
 		return false

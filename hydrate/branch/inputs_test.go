@@ -14,10 +14,13 @@ import (
 func TestInputsAreCanonicalYAML(t *testing.T) {
 	t.Parallel()
 	digest := func(i int) string { return fmt.Sprintf("sha256:%064x", i) }
-	names := []string{"shop", "team-a/shop", "a", "z-9", "a-", "team-a/1", "null", "true", "no", "off", "y", "nan", "inf", "name", "kind", "namespace", "metadata", "1", "0x10", "1e3", "a.b", "Upper", "e1", "é", "a b", "", "~", "team-a/null"}
+	names := []string{"shop", "team-a/shop", "a", "z-9", "a-", "team-a/1", "null", "true", "no", "off", "y", "nan",
+		"inf", "name", "kind", "namespace", "metadata", "1", "0x10", "1e3", "a.b", "Upper", "e1", "é", "a b", "", "~",
+		"team-a/null"}
 	for _, name := range names {
 		for _, d := range []string{digest(1), "", "sha256:", strings.ToUpper(digest(10)), "null"} {
-			in := Inputs{Apps: map[string]string{"middle": digest(2), name: d}, Scopes: map[string][]string{"shop": {"Cert.x"}, "no": nil}}
+			in := Inputs{Apps: map[string]string{"middle": digest(2), name: d},
+				Scopes: map[string][]string{"shop": {"Cert.x"}, "no": nil}}
 			got, err := in.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -26,7 +29,8 @@ func TestInputsAreCanonicalYAML(t *testing.T) {
 			for k, v := range in.Apps {
 				apps[k] = v
 			}
-			want, err := manifest.Append(nil, map[string]any{"apps": apps, "scopes": map[string]any{"shop": []any{"Cert.x"}}})
+			want, err := manifest.Append(nil, map[string]any{"apps": apps,
+				"scopes": map[string]any{"shop": []any{"Cert.x"}}})
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%q: %q: %v\n%s\nbut canonical\n%s", name, d, err, got, want)
 			}
@@ -40,10 +44,14 @@ func TestInputsOfOtherText(t *testing.T) {
 	t.Parallel()
 	d := "sha256:" + strings.Repeat("0", 64)
 	for _, text := range []string{
-		"", "apps:\n", "apps: {}\n", "apps:\n  a: " + d, "apps:\n  a: " + d + "\n  a: " + d + "\n", "apps:\n  b: " + d + "\n  a: " + d + "\n",
-		"apps:\n  a: " + d + "\nscopes:\n", "apps:\n  a: " + d + "\nscopes:\n  a: [x]\napps:\n  b: " + d + "\n", "apps:\n  a: " + d + " # c\n",
-		"apps:\n  a: " + d + "\n  b:\n    " + d + "\n", "apps:\n  a: " + d + "\nscopes:\n  a: &x [y]\n  b: *x\n", "apps:\n a: " + d + "\n", "apps:\n  a: " + d + "\n---\napps: {b: c}\n",
-		"apps:\n  a: " + d + "\nother: 1\n", "apps:\n  a: " + d + "\n\n", "apps:\n  a: " + d + "\r\n", "scopes:\n  a: [x]\n",
+		"", "apps:\n", "apps: {}\n", "apps:\n  a: " + d, "apps:\n  a: " + d + "\n  a: " + d + "\n",
+		"apps:\n  b: " + d + "\n  a: " + d + "\n",
+		"apps:\n  a: " + d + "\nscopes:\n", "apps:\n  a: " + d + "\nscopes:\n  a: [x]\napps:\n  b: " + d + "\n",
+		"apps:\n  a: " + d + " # c\n",
+		"apps:\n  a: " + d + "\n  b:\n    " + d + "\n", "apps:\n  a: " + d + "\nscopes:\n  a: &x [y]\n  b: *x\n",
+		"apps:\n a: " + d + "\n", "apps:\n  a: " + d + "\n---\napps: {b: c}\n",
+		"apps:\n  a: " + d + "\nother: 1\n", "apps:\n  a: " + d + "\n\n", "apps:\n  a: " + d + "\r\n",
+		"scopes:\n  a: [x]\n",
 	} {
 		sameInputs(t, []byte(text))
 	}

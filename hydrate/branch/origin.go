@@ -30,12 +30,14 @@ type Owner struct{ Environment, Cluster string }
 // tip, because anybody can write trailers. A signed tip vouches for the commits before it, since Sluice adds no
 // commit to a tip that it refuses. A commit that Sluice made for another environment or cluster is foreign, because a
 // signature does not name the branch.
-func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, owner Owner, allowed signers.List) (Origin, error) {
+func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, owner Owner,
+	allowed signers.List) (Origin, error) {
 	out, err := inspect(ctx, store, tip, allowed)
 	if err != nil || out.Foreign != "" {
 		return out, err
 	}
-	environment, cluster := Trailer(out.Rendered.Message, TrailerEnvironment), Trailer(out.Rendered.Message, TrailerCluster)
+	environment, cluster := Trailer(out.Rendered.Message, TrailerEnvironment),
+		Trailer(out.Rendered.Message, TrailerCluster)
 	switch {
 	case environment == "":
 		out.Foreign = notMade(tip)
@@ -59,7 +61,8 @@ func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, ow
 }
 
 func (o *Origin) misplace(tip gitstore.Commit, owner string) {
-	o.Misplaced, o.Foreign = true, fmt.Sprintf("its commit %s was made for the %s, not for this branch", tip.Hash, owner)
+	o.Misplaced, o.Foreign = true, fmt.Sprintf("its commit %s was made for the %s, not for this branch", tip.Hash,
+		owner)
 }
 
 func notMade(tip gitstore.Commit) string {
@@ -85,7 +88,8 @@ func inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, al
 	}
 	if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
 		out.Rendered, out.Unsigned = tip, unsigned
-		out.Foreign = fmt.Sprintf("its commit %s by %s does not have a signature that spec.signers allows: %s", tip.Hash, tip.Author.Name, unsigned.Reason)
+		out.Foreign = fmt.Sprintf("its commit %s by %s does not have a signature that spec.signers allows: %s",
+			tip.Hash, tip.Author.Name, unsigned.Reason)
 		return out, nil
 	}
 	if err != nil || merged != nil {
@@ -95,8 +99,9 @@ func inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, al
 	return out, err
 }
 
-// mergedPromotion returns the commit of Sluice that the tip merges, if the tip is the forge's merge of a promotion's merge
-// request: a merge of one commit of Sluice onto its parent, with an unchanged tree. It returns nil for any other tip.
+// mergedPromotion returns the commit of Sluice that the tip merges, if the tip is the forge's merge of a promotion's
+// merge request: a merge of one commit of Sluice onto its parent, with an unchanged tree. It returns nil for any other
+// tip.
 func mergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Commit) (*gitstore.Commit, error) {
 	if len(tip.Parents) != 2 {
 		return nil, nil //nolint:nilnil // the tip merges nothing
@@ -108,7 +113,8 @@ func mergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Co
 	if err != nil {
 		return nil, err
 	}
-	if merged.Tree != tip.Tree || Trailer(merged.Message, TrailerSource) == "" || len(merged.Parents) != 1 || merged.Parents[0] != tip.Parents[0] {
+	if merged.Tree != tip.Tree || Trailer(merged.Message, TrailerSource) == "" || len(merged.Parents) != 1 ||
+		merged.Parents[0] != tip.Parents[0] {
 		return nil, nil //nolint:nilnil // the merge of something else
 	}
 	return &merged, nil

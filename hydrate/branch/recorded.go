@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
-// Recorded are the inputs that a state has for one cluster. It reads those of the fleet's own apps and those of each workspace when they are
-// needed: a change of one workspace does not read what the others have. It is not safe for concurrent use.
+// Recorded are the inputs that a state has for one cluster. It reads those of the fleet's own apps and those of each
+// workspace when they are needed: a change of one workspace does not read what the others have. It is not safe for
+// concurrent use.
 type Recorded struct {
 	store   *gitstore.Store
 	state   *State
@@ -30,8 +31,8 @@ func (s *State) Recorded(store *gitstore.Store, cluster string) *Recorded {
 	return &Recorded{store: store, state: s, cluster: cluster, parts: map[string]*part{}}
 }
 
-// Together reports whether an earlier version of Sluice wrote the state. Such a state records the inputs of workspaces in the file
-// of the fleet's own apps, .sluice/inputs/<cluster>.yaml, and not in files of their own.
+// Together reports whether an earlier version of Sluice wrote the state. Such a state records the inputs of workspaces
+// in the file of the fleet's own apps, .sluice/inputs/<cluster>.yaml, and not in files of their own.
 func (s *State) Together(ctx context.Context, store *gitstore.Store) (bool, error) {
 	if len(s.Scoped) > 0 {
 		return false, nil
@@ -78,15 +79,18 @@ func (r *Recorded) blob(ctx context.Context, folder gitstore.Hash) (gitstore.Has
 		return gitstore.Hash{}, err
 	}
 	name := inputsFile(r.cluster)
-	i, ok := slices.BinarySearchFunc(entries, name, func(e gitstore.Entry, name string) int { return strings.Compare(e.Name, name) })
+	i, ok := slices.BinarySearchFunc(entries, name, func(e gitstore.Entry,
+		name string) int {
+		return strings.Compare(e.Name, name)
+	})
 	if !ok || entries[i].Mode == gitstore.ModeTree {
 		return gitstore.Hash{}, nil
 	}
 	return entries[i].Hash, nil
 }
 
-// readOwn reads the inputs of the fleet's own apps. Branches of earlier versions have those of all workspaces in the same file: they count
-// as edited, so that they get files of their own.
+// readOwn reads the inputs of the fleet's own apps. Branches of earlier versions have those of all workspaces in the
+// same file: they count as edited, so that they get files of their own.
 func (r *Recorded) readOwn(ctx context.Context) error {
 	if r.parts[""] != nil {
 		return nil
@@ -213,7 +217,8 @@ type InputFiles struct {
 
 // InputFiles returns the files that the state has.
 func (s *State) InputFiles() *InputFiles {
-	return &InputFiles{own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped), edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}, order: s.order}
+	return &InputFiles{own: maps.Clone(s.Inputs), scoped: maps.Clone(s.Scoped),
+		edits: map[string]map[string]gitstore.Hash{}, gone: map[string]bool{}, order: s.order}
 }
 
 // Put writes the edited inputs of a cluster.

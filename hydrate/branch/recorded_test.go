@@ -58,7 +58,8 @@ func threeClusters(t *testing.T) (*gitstore.Store, *gitstore.Writer, *branch.Sta
 	return store, w, written(t, store, w, files), want
 }
 
-// The inputs of each workspace have a file of their own: an edit of one changes neither those of the others nor those of other clusters.
+// The inputs of each workspace have a file of their own: an edit of one changes neither those of the others nor those
+// of other clusters.
 func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	t.Parallel()
 	store, w, before, want := threeClusters(t)
@@ -83,7 +84,8 @@ func TestInputsOfAWorkspaceAreAFile(t *testing.T) {
 	if got := recordedOf(t, store, after, "c-1", "c-2", "c-3"); !reflect.DeepEqual(got, want) {
 		t.Errorf("after an edit: %v\nwant %v", got, want)
 	}
-	if !maps.Equal(after.Inputs, before.Inputs) || after.Scoped["team-b"] != before.Scoped["team-b"] || after.Scoped["team-a"] == before.Scoped["team-a"] {
+	if !maps.Equal(after.Inputs, before.Inputs) || after.Scoped["team-b"] != before.Scoped["team-b"] ||
+		after.Scoped["team-a"] == before.Scoped["team-a"] {
 		t.Errorf("an edit of team-a: %v, %v, before %v, %v", after.Inputs, after.Scoped, before.Inputs, before.Scoped)
 	}
 }
@@ -124,7 +126,8 @@ func TestInputsOfWhatIsGone(t *testing.T) {
 	last := written(t, store, w, files)
 	delete(want["c-1"].Apps, "team-b/shop")
 	delete(want["c-1"].Scopes, "team-b/shop")
-	if got := recordedOf(t, store, last, "c-1"); !reflect.DeepEqual(got["c-1"], want["c-1"]) || len(last.Inputs) != 1 || len(last.Scoped) != 1 {
+	if got := recordedOf(t, store, last, "c-1"); !reflect.DeepEqual(got["c-1"], want["c-1"]) || len(last.Inputs) != 1 ||
+		len(last.Scoped) != 1 {
 		t.Errorf("after removals: %v, %v, %v", got, last.Inputs, last.Scoped)
 	}
 	if entries, err := store.Tree(t.Context(), last.Scoped["team-a"]); err != nil || len(entries) != 1 {
@@ -132,7 +135,8 @@ func TestInputsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A file of an earlier version has the inputs of all workspaces. They are read, and every edit of the cluster gives them files of their own.
+// A file of an earlier version has the inputs of all workspaces. They are read, and every edit of the cluster gives
+// them files of their own.
 func TestInputsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	store := gitstore.OpenMemory()
@@ -170,7 +174,8 @@ func TestInputsOfAnEarlierVersion(t *testing.T) {
 	if got := recordedOf(t, store, next, "c-1")["c-1"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the result is %v, want %v", got, want)
 	}
-	if own, err := branch.ReadInputs(t.Context(), store, next.Inputs["c-1"]); err != nil || len(own.Apps) != 1 || len(own.Scopes) != 1 || len(next.Scoped) != 2 {
+	if own, err := branch.ReadInputs(t.Context(), store, next.Inputs["c-1"]); err != nil || len(own.Apps) != 1 ||
+		len(own.Scopes) != 1 || len(next.Scoped) != 2 {
 		t.Errorf("the fleet's own: %v, folders %v, %v", own, next.Scoped, err)
 	}
 }
@@ -185,8 +190,9 @@ func TestInputsOfAWorkspaceNameNoOther(t *testing.T) {
 	}
 	ctx := context.Background()
 	for name, text := range map[string]string{
-		"another workspace": "apps:\n  team-a/shop: " + digestOf(1) + "\n  team-b/shop: " + digestOf(2) + "\n  z: " + digestOf(3) + "\n",
-		"damaged":           "{broken",
+		"another workspace": "apps:\n  team-a/shop: " + digestOf(1) + "\n  team-b/shop: " + digestOf(2) + "\n  z: " +
+			digestOf(3) + "\n",
+		"damaged": "{broken",
 	} {
 		blob, err := w.Blob([]byte(text))
 		if err != nil {

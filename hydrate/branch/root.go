@@ -64,8 +64,8 @@ func (r Root) Write(w *gitstore.Writer) (gitstore.Hash, error) {
 	return w.Tree(entries)
 }
 
-// inOrder returns the keys of a map, sorted. They are usually among those of order, which is sorted: sorting thousands of names again takes most of
-// the time of writing a tree.
+// inOrder returns the keys of a map, sorted. They are usually among those of order, which is sorted: sorting thousands
+// of names again takes most of the time of writing a tree.
 func inOrder(order []string, m map[string]gitstore.Hash) []string {
 	out := make([]string, 0, len(m))
 	for _, name := range order {
@@ -84,7 +84,8 @@ func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
 	inputs := make([]gitstore.Entry, 0, len(r.Inputs))
 	for _, name := range inOrder(r.order, r.Inputs) {
 		if _, ok := r.Clusters[name]; ok {
-			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile, Hash: r.Inputs[name]})
+			inputs = append(inputs, gitstore.Entry{Name: inputsFile(name), Mode: gitstore.ModeFile,
+				Hash: r.Inputs[name]})
 		}
 	}
 	tree, err := w.Tree(inputs)

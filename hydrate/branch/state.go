@@ -33,7 +33,8 @@ type State struct {
 
 // NewState returns the state of a branch that does not exist.
 func NewState(branch string) *State {
-	return &State{Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}, Scoped: map[string]gitstore.Hash{}}
+	return &State{Branch: branch, Kinds: Kinds{}, Clusters: map[string]gitstore.Hash{},
+		Inputs: map[string]gitstore.Hash{}, Scoped: map[string]gitstore.Hash{}}
 }
 
 // Exists reports whether the branch exists.
@@ -57,14 +58,16 @@ func (s *State) ClusterNames() []string { return slices.Sorted(maps.Keys(s.Clust
 // Clone returns a copy whose maps can be changed.
 func (s *State) Clone() *State {
 	out := *s
-	out.Kinds, out.Clusters, out.Inputs, out.Scoped = maps.Clone(s.Kinds), maps.Clone(s.Clusters), maps.Clone(s.Inputs), maps.Clone(s.Scoped)
+	out.Kinds, out.Clusters, out.Inputs, out.Scoped = maps.Clone(s.Kinds), maps.Clone(s.Clusters), maps.Clone(s.Inputs),
+		maps.Clone(s.Scoped)
 	return &out
 }
 
 // ReadState reads a branch of an environment at a commit. The zero hash gives the state of a branch that does not
 // exist. A commit of another environment is foreign. allowed is spec.signers of the trunk; if it is not empty, a tip
 // that none of these signers signed is foreign, see Inspect.
-func ReadState(ctx context.Context, store *gitstore.Store, branch, environment string, tip gitstore.Hash, allowed signers.List) (*State, error) {
+func ReadState(ctx context.Context, store *gitstore.Store, branch, environment string, tip gitstore.Hash,
+	allowed signers.List) (*State, error) {
 	if tip.IsZero() {
 		return NewState(branch), nil
 	}
@@ -203,7 +206,8 @@ const (
 
 // decode decodes a file of a branch within the limits. Sluice writes no aliases.
 func decode(data []byte, into any) error {
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxBytes, Nodes: maxNodes, Expanded: maxBytes, Depth: maxDepth}); err != nil {
+	if err := manifest.Check(data, manifest.Budget{Bytes: maxBytes, Nodes: maxNodes, Expanded: maxBytes,
+		Depth: maxDepth}); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(data, into)

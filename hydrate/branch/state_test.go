@@ -89,10 +89,12 @@ func TestStateOfAHydratedBranch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st.Foreign != "" || st.Record.Source != r.Git("rev-parse", "main") || len(st.Clusters) != 2 || len(st.Inputs) != 2 || st.Source().Commit != st.Record.Source {
+	if st.Foreign != "" || st.Record.Source != r.Git("rev-parse", "main") || len(st.Clusters) != 2 ||
+		len(st.Inputs) != 2 || st.Source().Commit != st.Record.Source {
 		t.Errorf("the state is %+v", st)
 	}
-	if missing, err := branch.ReadState(t.Context(), r.Hydrator(1).Store, "env/x", "x", gitstore.Hash{}, signers.List{}); err != nil || missing.Exists() || missing.Source().Commit != "" {
+	if missing, err := branch.ReadState(t.Context(), r.Hydrator(1).Store, "env/x", "x", gitstore.Hash{},
+		signers.List{}); err != nil || missing.Exists() || missing.Source().Commit != "" {
 		t.Errorf("the missing is %+v, the error is %v", missing, err)
 	}
 }

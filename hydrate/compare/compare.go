@@ -17,8 +17,9 @@ import (
 
 // Request names the two states to compare. The second state is always a commit.
 type Request struct {
-	Against      Against
-	Base         gitstore.Commit // for AgainstCommit. With AgainstBranches, it may name the tip of the one branch that is compared: Run ignores it
+	Against Against
+	// for AgainstCommit. With AgainstBranches, it may name the tip of the one branch that is compared: Run ignores it
+	Base         gitstore.Commit
 	Head         gitstore.Commit
 	Environments []string // empty: all
 	Apps         []string // empty: all
@@ -27,7 +28,8 @@ type Request struct {
 	Key          []byte   // key for the fingerprints of masked secrets
 	Preview      *Preview // nil: no preview
 
-	// Rendered are trees of environments that were rendered before, in the store. Targets with equal inputs are taken from them.
+	// Rendered are trees of environments that were rendered before, in the store. Targets with equal inputs are taken
+	// from them.
 	Rendered    map[string]*branch.State `json:"-"`
 	TargetsOnly bool                     // Changes has no groups: for readers of Targets, who save their cost
 }
@@ -85,7 +87,8 @@ func (c *Comparison) Scope() []fleet.AffectedTarget {
 	return out
 }
 
-// Close releases the rendered objects. Afterwards, Read and an Inventory must not be used; the other results stay valid.
+// Close releases the rendered objects. Afterwards, Read and an Inventory must not be used; the other results stay
+// valid.
 func (c *Comparison) Close() {
 	if c.run != nil {
 		c.run.close()
@@ -110,8 +113,8 @@ func (c *Comparison) Unchanged(ctx context.Context, t *Target) ([]objects.File, 
 	return c.run.reader.Unchanged(ctx, t.Trees)
 }
 
-// Read reads objects of a target. Secrets are masked. Nobody may change the objects, because other targets share them. It keeps the objects
-// that were read last; see objects.Reader. It is safe for concurrent use.
+// Read reads objects of a target. Secrets are masked. Nobody may change the objects, because other targets share them.
+// It keeps the objects that were read last; see objects.Reader. It is safe for concurrent use.
 func (c *Comparison) Read(ctx context.Context, t *Target, files []objects.File) ([]Object, error) {
 	return c.run.reader.Read(ctx, t.Target.Cluster.Name, t.Target.App.Name, files)
 }
@@ -182,7 +185,8 @@ func (c *run) open(ctx context.Context) error {
 	}
 	if base := c.views[0]; base != nil { // leave out problems that the change did not introduce
 		known := base.Problems.Warnings()
-		c.out.Warnings = slices.DeleteFunc(slices.Clone(c.out.Warnings), func(p fleet.Problem) bool { return slices.Contains(known, p) })
+		c.out.Warnings = slices.DeleteFunc(slices.Clone(c.out.Warnings),
+			func(p fleet.Problem) bool { return slices.Contains(known, p) })
 	}
 	for _, name := range c.request.Environments {
 		if _, ok := c.views[1].Fleet.Environment(name); !ok {
@@ -212,8 +216,9 @@ func (c *run) openBase(ctx context.Context) error {
 	c.views[0], err = c.h.Open(ctx, c.request.Base.Tree)
 	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
 		c.request.Against = AgainstBranches
-		c.out.notes = append(c.out.notes, fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
-			c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem")))
+		c.out.notes = append(c.out.notes,
+			fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
+				c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem")))
 		return nil
 	}
 	return err

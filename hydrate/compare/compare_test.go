@@ -61,7 +61,8 @@ func TestCompareTwoCommits(t *testing.T) {
 			r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
 			r.Commit("Canada")
 			c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
-			expectLines(t, lines(c.Changes), "shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop")
+			expectLines(t, lines(c.Changes),
+				"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop")
 			want := 2 // both sides
 			if hydrated {
 				want = 1
@@ -82,7 +83,8 @@ func TestCompareWithBranches(t *testing.T) {
 	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
 	r.Git("rm", "-rq", "apps/baseline")
 	r.Commit("nine")
-	c := run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")})
+	c := run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD")})
 	var apps []string
 	for _, g := range c.Changes.Groups {
 		apps = append(apps, g.App)
@@ -93,11 +95,14 @@ func TestCompareWithBranches(t *testing.T) {
 	// A hydration makes exactly the changes that the comparison listed.
 	result := r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"prod"}; q.MaxDeletions = 1000 })
 	for _, e := range result.Environments {
-		if e.Name == "prod" && (e.Objects.Added != c.Changes.Totals.Added || e.Objects.Removed != c.Changes.Totals.Removed || e.Objects.Changed != c.Changes.Totals.Changed+c.Changes.Totals.Noise) {
+		if e.Name == "prod" && (e.Objects.Added != c.Changes.Totals.Added ||
+			e.Objects.Removed != c.Changes.Totals.Removed ||
+			e.Objects.Changed != c.Changes.Totals.Changed+c.Changes.Totals.Noise) {
 			t.Errorf("promised %+v, got %+v", c.Changes.Totals, e.Objects)
 		}
 	}
-	c = run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")})
+	c = run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD")})
 	if !c.Changes.Empty() || c.Rendered != 0 {
 		t.Errorf("%v, %d rendered", lines(c.Changes), c.Rendered)
 	}
@@ -115,7 +120,8 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = w.Close() }()
-	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "prod", Commit: r.Resolve("HEAD"), State: branch.NewState("")}, w)
+	done, err := h.RenderCommit(t.Context(), hydrate.CommitRequest{Environment: "prod", Commit: r.Resolve("HEAD"),
+		State: branch.NewState("")}, w)
 	if err != nil || len(done.Failures) > 0 {
 		t.Fatalf("the done is %+v, the error is %v", done, err)
 	}
@@ -123,7 +129,8 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")}
+	request := compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"},
+		Head: r.Resolve("HEAD")}
 	compared := func() *compare.Comparison {
 		c, err := compare.Run(t.Context(), h, request)
 		if err != nil {
@@ -135,13 +142,17 @@ func TestCompareWithRenderedTrees(t *testing.T) {
 	want := compared()
 	request.Rendered = map[string]*branch.State{"prod": st, "dev": nil}
 	got := compared()
-	if want.Rendered == 0 || got.Rendered != 0 || len(want.Targets) == 0 || !reflect.DeepEqual(got.Changes, want.Changes) {
-		t.Errorf("%d rendered: %v\n%d rendered: %v", want.Rendered, lines(want.Changes), got.Rendered, lines(got.Changes))
+	if want.Rendered == 0 || got.Rendered != 0 || len(want.Targets) == 0 ||
+		!reflect.DeepEqual(got.Changes, want.Changes) {
+		t.Errorf("%d rendered: %v\n%d rendered: %v", want.Rendered, lines(want.Changes), got.Rendered,
+			lines(got.Changes))
 	}
 	request.TargetsOnly = true
 	bare := compared()
-	if len(bare.Changes.Groups) != 0 || bare.Changes.Compared != want.Changes.Compared || len(bare.Targets) != len(want.Targets) {
-		t.Errorf("%d groups, %d compared, %d targets", len(bare.Changes.Groups), bare.Changes.Compared, len(bare.Targets))
+	if len(bare.Changes.Groups) != 0 || bare.Changes.Compared != want.Changes.Compared ||
+		len(bare.Targets) != len(want.Targets) {
+		t.Errorf("%d groups, %d compared, %d targets", len(bare.Changes.Groups), bare.Changes.Compared,
+			len(bare.Targets))
 	}
 	for i := range bare.Targets {
 		if bare.Targets[i].Trees != want.Targets[i].Trees {
@@ -189,7 +200,8 @@ func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 	r.Write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "battery-staple", "battery-staple", 2))
 	r.Commit("two")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
-	text := fmt.Sprintf("%+v", c.Changes) + fmt.Sprintf("%+v", read(t, c, &c.Targets[0], true)) + fmt.Sprintf("%+v", read(t, c, &c.Targets[0], false))
+	text := fmt.Sprintf("%+v", c.Changes) + fmt.Sprintf("%+v", read(t, c, &c.Targets[0], true)) +
+		fmt.Sprintf("%+v", read(t, c, &c.Targets[0], false))
 	for _, leak := range []string{"correct-horse", "battery-staple"} {
 		if strings.Contains(text, leak) {
 			t.Errorf("%s leaks", leak)
@@ -220,7 +232,8 @@ func TestComparisonLeavesOutFrozenClusters(t *testing.T) {
 	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
 	r.Commit("nine")
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
-	if c.Frozen != 1 || slices.ContainsFunc(c.Changes.Groups, func(g diff.Group) bool { return slices.Contains(g.Clusters, "prod-us-1") }) {
+	if c.Frozen != 1 || slices.ContainsFunc(c.Changes.Groups,
+		func(g diff.Group) bool { return slices.Contains(g.Clusters, "prod-us-1") }) {
 		t.Errorf("%d frozen, %v", c.Frozen, lines(c.Changes))
 	}
 }
@@ -231,14 +244,16 @@ func TestPreview(t *testing.T) {
 	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
 	r.Commit("Canada")
 	preview := func(limit int) *compare.PreviewResult {
-		c := run(r, compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
+		c := run(r, compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"),
+			Preview: &compare.Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
 		return c.Preview
 	}
 	first := preview(0)
 	if again := preview(5); *first != *again || first.Head != r.Git("rev-parse", "sluice/preview/7") {
 		t.Errorf("the first one is %+v, the again is %+v", first, again)
 	}
-	if got := r.Git("diff", "--name-only", "sluice/preview/7^", "sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
+	if got := r.Git("diff", "--name-only", "sluice/preview/7^",
+		"sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
 		t.Errorf("the preview changes %q", got)
 	}
 	r.Git("fsck", "--strict")
@@ -250,7 +265,8 @@ func TestPreview(t *testing.T) {
 			t.Errorf("the second one is %+v", second)
 		}
 	}
-	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"),
+		Preview: &compare.Preview{Branch: "sluice/preview/7"}})
 	if c.Preview.Reason == "" || r.Git("branch", "--list", "sluice/preview/*") != "" {
 		t.Errorf("%+v: the branch is still there", c.Preview)
 	}
@@ -280,7 +296,8 @@ func TestPreviewMovedSinceTheListing(t *testing.T) {
 	r.Commit("Canada")
 	h := r.Hydrator(2)
 	b := &listedBefore{h.Branches, map[string]gitstore.Hash{"sluice/preview/7": r.Resolve("main").Hash}}
-	c, err := compare.Run(t.Context(), h.WithBranches(b), compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	c, err := compare.Run(t.Context(), h.WithBranches(b), compare.Request{Base: r.Resolve("main~1"),
+		Head: r.Resolve("main"), Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,14 +328,16 @@ func TestEffectsDependOnTheSyncTool(t *testing.T) {
 		return out
 	}
 	fleet := r.Read("sluice.yaml")
-	if got := effects(fleet + "\n# not said\n"); got["dev"] != string(diff.EffectDependsOnSync) || got["prod"] != string(diff.EffectDependsOnSync) {
+	if got := effects(fleet + "\n# not said\n"); got["dev"] != string(diff.EffectDependsOnSync) ||
+		got["prod"] != string(diff.EffectDependsOnSync) {
 		t.Errorf("without spec.sync: %v", got)
 	}
 	argo := strings.Replace(fleet, "\nspec:\n", "\nspec:\n  sync: argocd\n", 1)
 	if got := effects(argo); got["dev"] != string(diff.EffectRerun) || got["prod"] != string(diff.EffectRerun) {
 		t.Errorf("with argocd: %v", got)
 	}
-	if got := effects(strings.Replace(argo, "- name: prod\n", "- name: prod\n      sync: flux\n", 1)); got["dev"] != string(diff.EffectRerun) || got["prod"] != string(diff.EffectImmutable) {
+	if got := effects(strings.Replace(argo, "- name: prod\n", "- name: prod\n      sync: flux\n",
+		1)); got["dev"] != string(diff.EffectRerun) || got["prod"] != string(diff.EffectImmutable) {
 		t.Errorf("with flux in prod: %v", got)
 	}
 }

@@ -59,8 +59,10 @@ func upgrade(t *testing.T, chart, from, to string) {
 	t.Helper()
 	r := hydratetest.New(t)
 	r.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: prod}]}\n")
-	r.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
-	r.Write("apps/x/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: x}\nspec: {namespace: ns, placement: {}, source: {helm: {path: charts/"+chart+", includeCRDs: true}}}\n")
+	r.Write("clusters/a.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
+	r.Write("apps/x/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: x}\nspec: {namespace: ns, placement: {}, source: {helm: {path: charts/"+chart+", includeCRDs: true}}}\n")
 	unpack(r, from)
 	r.Commit("from")
 	if err := os.RemoveAll(filepath.Join(r.Dir, "charts")); err != nil {
@@ -146,8 +148,10 @@ type templatedObject struct{ text, canonical string }
 func templated(t *testing.T, archive string) map[string]templatedObject {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), helmBinary(t), "template", "x", archive, "--namespace", "ns", "--include-crds", "--skip-tests", "--kube-version", "1.33.0")
-	cmd.Env = []string{"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	cmd := exec.CommandContext(t.Context(), helmBinary(t), "template", "x", archive, "--namespace", "ns",
+		"--include-crds", "--skip-tests", "--kube-version", "1.33.0")
+	cmd.Env = []string{"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home,
+		"PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +167,8 @@ func templated(t *testing.T, archive string) map[string]templatedObject {
 				continue
 			}
 			id := o.Identity()
-			if id.Namespace == "" && manifest.BuiltinScope(manifest.GroupKind{Group: id.Group, Kind: id.Kind}) != manifest.ScopeCluster {
+			if id.Namespace == "" && manifest.BuiltinScope(manifest.GroupKind{Group: id.Group,
+				Kind: id.Kind}) != manifest.ScopeCluster {
 				o.SetNamespace("ns")
 				id.Namespace = "ns"
 			}
@@ -185,7 +190,8 @@ func helmBinary(t *testing.T) string {
 		dir = t.TempDir()
 	}
 	dir = filepath.Join(dir, "sluice-test", "helm")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../tools", "-o", dir+"/helm", "helm.sh/helm/v3/cmd/helm").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../tools", "-o", dir+"/helm",
+		"helm.sh/helm/v3/cmd/helm").CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("%w\n%s", err, out))
 	}
 	return dir + "/helm"

@@ -18,13 +18,14 @@ func (c *run) withoutCluster() []diff.Withheld {
 		if t == nil {
 			t = c.views[0].Fleet.Unplaced(app)
 		}
-		out = append(out, diff.Withheld{App: app, File: t.Located(), Line: t.Line, Message: c.out.Mask.Text(t.Err.Error())})
+		out = append(out, diff.Withheld{App: app, File: t.Located(), Line: t.Line,
+			Message: c.out.Mask.Text(t.Err.Error())})
 	}
 	return out
 }
 
-// declarations returns the changes of the objects that declare imported targets, for targets that are withheld or render the same on both
-// sides.
+// declarations returns the changes of the objects that declare imported targets, for targets that are withheld or
+// render the same on both sides.
 func (c *run) declarations(environments []string) []diff.Group {
 	if c.views[0] == nil {
 		return nil
@@ -48,8 +49,10 @@ func (c *run) declarations(environments []string) []diff.Group {
 	r := c.request
 	changed := fleet.ChangedDeclarations(base, head, func(cluster, app string) bool {
 		environment, frozen := environmentOf(cluster)
-		return !shown[[2]string{cluster, app}] && !frozen && (cluster == "" || c.wants(environment)) && !slices.Contains(r.Without, app) &&
-			(len(r.Apps) == 0 || slices.Contains(r.Apps, app)) && (len(r.Clusters) == 0 || cluster == "" || slices.Contains(r.Clusters, cluster))
+		return !shown[[2]string{cluster, app}] && !frozen && (cluster == "" || c.wants(environment)) &&
+			!slices.Contains(r.Without, app) &&
+			(len(r.Apps) == 0 || slices.Contains(r.Apps, app)) && (len(r.Clusters) == 0 || cluster == "" ||
+			slices.Contains(r.Clusters, cluster))
 	})
 	targets := make([]diff.Target, 0, len(changed))
 	for _, one := range changed {

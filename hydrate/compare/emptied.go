@@ -12,17 +12,23 @@ import (
 // Emptied is a cluster that loses every object that it had.
 type Emptied struct {
 	Cluster *fleet.Cluster // of the head; of the base if the head does not have it
-	Unread  string         // the file of a cluster that the head does not have any more, although the file still declares it; "" otherwise
+	// the file of a cluster that the head does not have any more, although the file still declares it; "" otherwise
+	Unread string
 }
 
-// Emptied returns the clusters that lose every object although nobody took them out of the registry, in the order of their names. A cluster
-// with a target that cannot be rendered is not among them, nor one of which only some apps are compared.
+// Emptied returns the clusters that lose every object although nobody took them out of the registry, in the order of
+// their names. A cluster with a target that cannot be rendered is not among them, nor one of which only some apps are
+// compared.
 func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 	r := c.run.request
 	if r.Against == AgainstNothing || len(r.Apps) > 0 || len(r.Without) > 0 {
 		return nil, nil
 	}
-	if !slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Files.Unchanged == 0 && len(t.Files.Before) > 0 }) { // each target keeps an object, as in most changes
+	// each target keeps an object, as in most changes
+	if !slices.ContainsFunc(c.Targets, func(t Target) bool {
+		return t.Files.Unchanged == 0 &&
+			len(t.Files.Before) > 0
+	}) {
 		return nil, nil
 	}
 	byCluster := map[string][]*Target{}
@@ -56,7 +62,8 @@ func (c *Comparison) Emptied(ctx context.Context) ([]Emptied, error) {
 func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 	if cluster, ok := c.views[1].Fleet.Cluster(name); ok {
 		if c.request.Against == AgainstBranches && !c.wants(cluster.Environment) {
-			return Emptied{}, false // it leaves the branch of the environment that it had, and what it gets is not compared
+			// it leaves the branch of the environment that it had, and what it gets is not compared
+			return Emptied{}, false
 		}
 		return Emptied{Cluster: cluster}, cluster.State != "retired"
 	}
@@ -64,7 +71,8 @@ func stays(ctx context.Context, c *run, name string) (Emptied, bool) {
 		return Emptied{}, false
 	}
 	cluster, ok := c.views[0].Fleet.Cluster(name)
-	if !ok || cluster.File == "" || cluster.File == fleet.File { // in sluice.yaml the cluster can be an entry of its own
+	// in sluice.yaml the cluster can be an entry of its own
+	if !ok || cluster.File == "" || cluster.File == fleet.File {
 		return Emptied{}, false
 	}
 	data, err := c.views[1].Files(ctx).ReadFile(cluster.File)
@@ -103,7 +111,8 @@ func nothingLeft(ctx context.Context, c *Comparison, targets []*Target) (bool, e
 	return true, nil
 }
 
-// others reports whether the fleet has a target on the cluster that is not among the targets: the change leaves it as it was.
+// others reports whether the fleet has a target on the cluster that is not among the targets: the change leaves it as
+// it was.
 func others(f *fleet.Fleet, cluster *fleet.Cluster, targets []*Target) bool {
 	here := map[string]bool{}
 	for _, t := range targets {

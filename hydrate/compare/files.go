@@ -23,9 +23,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// files returns the changed files that the change set shows nowhere: those that no known target reads and, if the change set is empty, those
-// that targets read without an effect. It leaves out files that do not look like manifests, values, charts or kustomizations, and files in which
-// only comments or the format change.
+// files returns the changed files that the change set shows nowhere: those that no known target reads and, if the
+// change set is empty, those that targets read without an effect. It leaves out files that do not look like manifests,
+// values, charts or kustomizations, and files in which only comments or the format change.
 func (c *run) files(ctx context.Context) ([]diff.File, error) {
 	if c.views[0] == nil {
 		return nil, nil
@@ -105,19 +105,21 @@ var foreign = regexp.MustCompile(`(?i)^(\..*|taskfile(\.dist)?\.ya?ml|(docker-)?
 // toolFolder matches files in folders of forges, editors and CI, which hold no manifests.
 var toolFolder = regexp.MustCompile(`(^|/)\.(git[^/]*|vscode|idea|devcontainer|circleci|husky|taskfiles|forgejo|woodpecker|buildkite|sluice)/`)
 
-// matters reports whether a changed file looks like a manifest, values, a part of a chart or of a kustomization, and changes in more than its
-// comments and format.
+// matters reports whether a changed file looks like a manifest, values, a part of a chart or of a kustomization, and
+// changes in more than its comments and format.
 func (f *changedFiles) matters(name string) bool {
 	if toolFolder.MatchString(name) {
 		return false
 	}
 	base := path.Base(name)
-	isYAML := slices.Contains([]string{".yaml", ".yml", ".json", ".jsonnet", ".libsonnet", ".cue", ".tpl", ".gotmpl"}, path.Ext(name))
+	isYAML := slices.Contains([]string{".yaml", ".yml", ".json", ".jsonnet", ".libsonnet", ".cue", ".tpl", ".gotmpl"},
+		path.Ext(name))
 	data := f.read(name)
 	switch {
 	case slices.Contains(kustomize.FileNames(), base):
 	case bytes.Contains(data, []byte("apiVersion")) && bytes.Contains(data, []byte("kind")) && isYAML:
-	case slices.Contains([]string{".md", ".adoc", ".png", ".svg"}, strings.ToLower(path.Ext(name))), strings.HasPrefix(base, "LICENSE"), base == "NOTES.txt", base == "OWNERS":
+	case slices.Contains([]string{".md", ".adoc", ".png", ".svg"}, strings.ToLower(path.Ext(name))),
+		strings.HasPrefix(base, "LICENSE"), base == "NOTES.txt", base == "OWNERS":
 		return false
 	case f.chartOf(name) != "":
 	case foreign.MatchString(base):
@@ -197,7 +199,10 @@ func (f *changedFiles) namedBySibling(name string) bool {
 // reason tells why no known target reads a file, as far as its text and the declarations of the commit tell.
 func (f *changedFiles) reason(name string) string {
 	for _, t := range f.idle {
-		if t.File == name || slices.ContainsFunc(t.Reads, func(p string) bool { return p == "." || p == name || strings.HasPrefix(name, p+"/") }) {
+		if t.File == name || slices.ContainsFunc(t.Reads, func(p string) bool {
+			return p == "." || p == name ||
+				strings.HasPrefix(name, p+"/")
+		}) {
 			return fmt.Sprintf("it belongs to the %s %s on %s, which is suspended", t.Kind, t.App, t.Cluster)
 		}
 	}
@@ -216,7 +221,8 @@ func (f *changedFiles) reason(name string) string {
 			return fmt.Sprintf("the %s (%s) names %s and does not read it", d, d.file, d.path)
 		}
 		if d.argo() {
-			return fmt.Sprintf("the %s (%s) names %s, and no cluster of the fleet gets it%s", d, d.file, d.path, d.why())
+			return fmt.Sprintf("the %s (%s) names %s, and no cluster of the fleet gets it%s", d, d.file, d.path,
+				d.why())
 		}
 		return fmt.Sprintf("the %s (%s) names %s, and no cluster reaches it", d, d.file, d.path)
 	}
@@ -253,9 +259,11 @@ func (n *naming) why() string {
 // pathField is a field of a declaration that names a path of the repository.
 var pathField = regexp.MustCompile(`\b(?:path|chart|basePath)["']?[ \t]*:[ \t]*["']?([^\s"'#,}\]]+)`)
 
-// declarationsIn returns the declarations of Flux and Argo CD in a file, one for each path that they name, at least one each.
+// declarationsIn returns the declarations of Flux and Argo CD in a file, one for each path that they name, at least one
+// each.
 func declarationsIn(file string, data []byte) []naming {
-	if !bytes.Contains(data, []byte("toolkit.fluxcd.io/")) && !bytes.Contains(data, []byte("argoproj.io/")) && !bytes.Contains(data, []byte("fluxcd.controlplane.io/")) {
+	if !bytes.Contains(data, []byte("toolkit.fluxcd.io/")) && !bytes.Contains(data, []byte("argoproj.io/")) &&
+		!bytes.Contains(data, []byte("fluxcd.controlplane.io/")) {
 		return nil
 	}
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
@@ -264,15 +272,18 @@ func declarationsIn(file string, data []byte) []naming {
 	}
 	var out []naming
 	for _, o := range objects {
-		if !slices.Contains([]string{"Kustomization", "HelmRelease", "ResourceSet", "Application", "ApplicationSet"}, o.Kind()) || !strings.Contains(o.APIVersion(), "toolkit.fluxcd.io/") &&
-			!strings.Contains(o.APIVersion(), "argoproj.io/") && !strings.Contains(o.APIVersion(), "fluxcd.controlplane.io/") {
+		if !slices.Contains([]string{"Kustomization", "HelmRelease", "ResourceSet", "Application", "ApplicationSet"},
+			o.Kind()) || !strings.Contains(o.APIVersion(), "toolkit.fluxcd.io/") &&
+			!strings.Contains(o.APIVersion(), "argoproj.io/") && !strings.Contains(o.APIVersion(),
+			"fluxcd.controlplane.io/") {
 			continue
 		}
 		text, err := manifest.Encode(o)
 		if err != nil {
 			continue
 		}
-		one := naming{file: file, kind: o.Kind(), name: o.Name(), clusters: o.Kind() == "ApplicationSet" && bytes.Contains(text, []byte("clusters:"))}
+		one := naming{file: file, kind: o.Kind(), name: o.Name(), clusters: o.Kind() == "ApplicationSet" &&
+			bytes.Contains(text, []byte("clusters:"))}
 		found := pathField.FindAllSubmatch(text, -1)
 		if len(found) == 0 {
 			out = append(out, one)
@@ -321,7 +332,8 @@ func (f *changedFiles) naming(name string) *naming {
 	var best *naming
 	for i := range f.named {
 		n := &f.named[i]
-		if n.path != "" && n.file != name && (n.path == name || strings.HasPrefix(name, n.path+"/")) && (best == nil || len(n.path) > len(best.path)) {
+		if n.path != "" && n.file != name && (n.path == name || strings.HasPrefix(name, n.path+"/")) &&
+			(best == nil || len(n.path) > len(best.path)) {
 			best = n
 		}
 	}

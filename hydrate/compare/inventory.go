@@ -39,7 +39,8 @@ func (c *Comparison) Inventory(head bool) *Inventory {
 	})
 }
 
-// candidatesOf returns the candidates of a run by cluster. Most candidates of a cluster follow each other in the list, which the result shares.
+// candidatesOf returns the candidates of a run by cluster. Most candidates of a cluster follow each other in the list,
+// which the result shares.
 func candidatesOf(c *run) map[string][]*candidate {
 	if c.byCluster != nil {
 		return c.byCluster

@@ -8,12 +8,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// A cluster has all of its candidates, also those that the list has behind candidates of other clusters, and the list stays as it is.
+// A cluster has all of its candidates, also those that the list has behind candidates of other clusters, and the list
+// stays as it is.
 func TestCandidatesByCluster(t *testing.T) {
 	t.Parallel()
 	view := &source.View{Fleet: &fleet.Fleet{Clusters: make([]*fleet.Cluster, 9)}}
 	c := &run{views: [2]*source.View{nil, view}}
-	for _, one := range [][2]string{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"c", "1"}, {"a", "3"}, {"b", "2"}, {"a", "4"}} {
+	for _, one := range [][2]string{{"a", "1"}, {"a", "2"}, {"b", "1"}, {"c", "1"}, {"a", "3"}, {"b", "2"},
+		{"a", "4"}} {
 		c.list = append(c.list, &candidate{cluster: one[0], app: one[1]})
 	}
 	before := slices.Clone(c.list)

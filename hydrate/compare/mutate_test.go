@@ -44,7 +44,10 @@ func mutationsOf(text string, most int) []string {
 	out := []string{""}
 	for n := range min(most, len(at)) {
 		i := at[n*len(at)/min(most, len(at))] // spread over the file
-		end := strings.LastIndexFunc(lines[i], func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' })
+		end := strings.LastIndexFunc(lines[i], func(r rune) bool {
+			return r >= 'a' && r <= 'z' ||
+				r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		})
 		changed := slices.Clone(lines)
 		mutant := "1" // a number stays a number
 		changed[i] = lines[i][:end+1] + mutant + lines[i][end+1:]
@@ -60,7 +63,8 @@ type whole struct {
 }
 
 func wholeOf(r *hydratetest.Repo, h *hydrate.Hydrator, revision string) (whole, error) {
-	c, err := compare.Run(r.T.Context(), h, compare.Request{Against: compare.AgainstNothing, Head: r.Resolve(revision), Key: []byte("k")})
+	c, err := compare.Run(r.T.Context(), h, compare.Request{Against: compare.AgainstNothing, Head: r.Resolve(revision),
+		Key: []byte("k")})
 	if err != nil {
 		return whole{}, err
 	}
@@ -125,16 +129,18 @@ func (j jobRenderer) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 	return j.jobs[c.Job](ctx, c.Input, c.Answer)
 }
 
-// remembering is what a new run of the command line has: empty caches in memory, and the files that earlier runs left in a folder.
+// remembering is what a new run of the command line has: empty caches in memory, and the files that earlier runs left
+// in a folder.
 func remembering(h *hydrate.Hydrator, dir string) *hydrate.Hydrator {
 	c := h.Config
-	c.Renderer, c.Imports = jobRenderer{c.Renderer, imports.Jobs()}, imports.NewMemory(dir, "repository", "build", time.Now)
+	c.Renderer, c.Imports = jobRenderer{c.Renderer, imports.Jobs()},
+		imports.NewMemory(dir, "repository", "build", time.Now)
 	return hydrate.New(c)
 }
 
-// mutate changes every file of a repository, one at a time, and compares the scoped comparison with that of two whole builds. Imports of the
-// scoped comparison take what earlier comparisons kept on disk; whole builds take nothing. It returns how many mutations change objects,
-// and how many change failures.
+// mutate changes every file of a repository, one at a time, and compares the scoped comparison with that of two whole
+// builds. Imports of the scoped comparison take what earlier comparisons kept on disk; whole builds take nothing. It
+// returns how many mutations change objects, and how many change failures.
 func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differing, failing int) {
 	t.Helper()
 	h, kept := r.Hydrator(2), t.TempDir()
@@ -160,12 +166,14 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 			if err != nil { // no commit of a fleet: there is nothing to compare
 				invalid++
 			} else {
-				c, err := compare.Run(t.Context(), remembering(h, kept), compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
+				c, err := compare.Run(t.Context(), remembering(h, kept),
+					compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
 				if err != nil {
 					t.Fatalf("%s: the error is %v", name, err)
 				}
 				named, withheld := scopedOf(c)
-				if c.Changes.Empty() && len(c.Changes.Files)+len(c.Errors) == 0 && path.Ext(name) != ".txt" && !sameMeaning(text, mutant) {
+				if c.Changes.Empty() && len(c.Changes.Files)+len(c.Errors) == 0 && path.Ext(name) != ".txt" &&
+					!sameMeaning(text, mutant) {
 					t.Errorf("%s: the comparison says nothing about the change\n%s", name, r.Git("show", "HEAD"))
 				}
 				c.Close()
@@ -175,7 +183,8 @@ func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) (differ
 					cluster, file, _ := strings.Cut(key, "/")
 					app, _, _ := strings.Cut(file, "/")
 					if !named[key] && !withheld[cluster+"/"+app] {
-						t.Errorf("%s: %s differs between two whole builds, and the comparison misses it\n%s", name, key, r.Git("show", "HEAD"))
+						t.Errorf("%s: %s differs between two whole builds, and the comparison misses it\n%s", name, key,
+							r.Git("show", "HEAD"))
 					}
 				}
 				for key := range failures {
@@ -220,7 +229,8 @@ func sameMeaning(a, b string) bool {
 	return okX && okY && reflect.DeepEqual(x, y)
 }
 
-// A comparison looks only at targets that a change can affect. It must not miss one: every file of these repositories is changed.
+// A comparison looks only at targets that a change can affect. It must not miss one: every file of these repositories
+// is changed.
 func TestNoChangeIsMissed(t *testing.T) {
 	lines := 4 // of each file
 	if testing.Short() {
@@ -285,8 +295,8 @@ spec:
 `,
 }
 
-// sampled returns at most most files: always the same ones, so that a commit that changes nothing here cannot fail; the nightly
-// make test-thorough chooses others with SLUICE_MUTATE_SEED.
+// sampled returns at most most files: always the same ones, so that a commit that changes nothing here cannot fail; the
+// nightly make test-thorough chooses others with SLUICE_MUTATE_SEED.
 func sampled(t *testing.T, files []string, most int) []string {
 	t.Helper()
 	if len(files) <= most {
@@ -306,8 +316,8 @@ func sampled(t *testing.T, files []string, most int) []string {
 	return out[:most]
 }
 
-// Real repositories of Flux: every file with a manifest is changed once, and deleted once. Of the large one, a sample of the files that its
-// cluster can read; SLUICE_MUTATE_SEED repeats one.
+// Real repositories of Flux: every file with a manifest is changed once, and deleted once. Of the large one, a sample
+// of the files that its cluster can read; SLUICE_MUTATE_SEED repeats one.
 func TestNoChangeOfRealRepositoriesIsMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -342,7 +352,11 @@ func TestNoChangeOfRealRepositoriesIsMissed(t *testing.T) {
 			if os.Getenv("SLUICE_MUTATE_SEED") != "" {
 				few = 16
 			}
-			files = slices.DeleteFunc(sampled(t, files, few), func(name string) bool { return strings.HasPrefix(name, ".") }) // of forges and task runners
+			// of forges and task runners
+			files = slices.DeleteFunc(sampled(t, files, few), func(name string) bool {
+				return strings.HasPrefix(name,
+					".")
+			})
 			r.Write("sluice.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec: {environments: [{name: all}], import: [{flux: {clusters: %s}}]}\n", clusters))
 			r.Commit("start")
 			if differing, failing := mutate(t, r, files, 2); differing+failing == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/parallel"
 )
 
-// findTargets finds the targets whose trees differ. It registers the secrets of all trees, so that they are masked in every object that is
-// read afterwards.
+// findTargets finds the targets whose trees differ. It registers the secrets of all trees, so that they are masked in
+// every object that is read afterwards.
 func (c *run) findTargets(ctx context.Context) error {
 	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
 	var differ []*candidate
@@ -98,7 +98,8 @@ func (c *run) changes(ctx context.Context) error {
 			}
 			f := hydrate.NewFailure(one.target().Cluster.Environment, one.target(), err)
 			withheld = append(withheld, diff.Withheld{
-				App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line, Column: f.Column,
+				App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line,
+				Column:  f.Column,
 				Message: c.out.Mask.Text(f.Message), Before: one.baseUnknown(),
 			})
 			if !one.baseUnknown() {
@@ -147,7 +148,8 @@ func alike(c *run) [][]*Target {
 			sum = sumOf(t.Files)
 			sums[t.Trees] = sum
 		}
-		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t), forces(c.views[1].Fleet, t), t.BaseUnknown}
+		key := likeness{t.Target.App.Name, sum, diff.Sync(c.views[1].Fleet.SyncOf(t.Environment)), c.keeps(t),
+			forces(c.views[1].Fleet, t), t.BaseUnknown}
 		n, ok := find[key]
 		if !ok {
 			n = len(out)
@@ -155,7 +157,10 @@ func alike(c *run) [][]*Target {
 		}
 		out[n] = append(out[n], t)
 	}
-	slices.SortStableFunc(out, func(a, b []*Target) int { return cmp.Compare(a[0].Target.App.Name, b[0].Target.App.Name) })
+	slices.SortStableFunc(out, func(a, b []*Target) int {
+		return cmp.Compare(a[0].Target.App.Name,
+			b[0].Target.App.Name)
+	})
 	return out
 }
 
@@ -189,7 +194,8 @@ func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
 	head, targets := c.views[1].Fleet, make([]diff.Target, len(same))
 	for i, t := range same {
 		targets[i] = diff.Target{
-			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
+			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment,
+			Sync:   diff.Sync(head.SyncOf(t.Environment)),
 			Before: sides[0], After: sides[1], Keeps: c.keeps(t), Force: forces(head, t), BaseUnknown: t.BaseUnknown,
 			Facts: func() map[string]string { return factsOf(head, t.Target) },
 		}
@@ -197,7 +203,8 @@ func built(c *run, same []*Target, sides [2][]diff.Object) []diff.Target {
 	return targets
 }
 
-// factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have the app.
+// factsOf returns the values of a target's cluster that the files of its app refer to; nil if the fleet does not have
+// the app.
 func factsOf(f *fleet.Fleet, t fleet.Target) map[string]string {
 	if _, ok := f.App(t.App.Name); !ok {
 		return nil
@@ -225,7 +232,8 @@ func (c *run) keeps(t *Target) string {
 	return ""
 }
 
-// forces reports whether the Kustomization of an imported target has spec.force. As in keeps, it counts where the tool's own objects decide.
+// forces reports whether the Kustomization of an imported target has spec.force. As in keeps, it counts where the
+// tool's own objects decide.
 func forces(head *fleet.Fleet, t *Target) bool {
 	now := head.ImportedTarget(t.Target.Cluster.Name, t.Target.App.Name)
 	return head.Detected && now != nil && now.Force

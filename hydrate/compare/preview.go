@@ -50,7 +50,8 @@ func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
 			return nil, err
 		}
 	}
-	return &PreviewResult{Base: commits[0].String(), Head: commits[1].String()}, c.pushPreview(ctx, p.Branch, commits[1])
+	return &PreviewResult{Base: commits[0].String(), Head: commits[1].String()},
+		c.pushPreview(ctx, p.Branch, commits[1])
 }
 
 // previewTree writes one side of the targets as <environment>/<cluster>/<app>. It copies trees of branches into the
@@ -65,7 +66,8 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 			return gitstore.Hash{}, err
 		}
 		key := [2]string{one.target().Cluster.Environment, one.cluster}
-		byCluster[key] = append(byCluster[key], gitstore.Entry{Name: one.app, Mode: gitstore.ModeTree, Hash: one.trees[side]})
+		byCluster[key] = append(byCluster[key], gitstore.Entry{Name: one.app, Mode: gitstore.ModeTree,
+			Hash: one.trees[side]})
 	}
 	environments := map[string][]gitstore.Entry{}
 	for key, apps := range byCluster {
@@ -73,7 +75,8 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
-		environments[key[0]] = append(environments[key[0]], gitstore.Entry{Name: key[1], Mode: gitstore.ModeTree, Hash: tree})
+		environments[key[0]] = append(environments[key[0]], gitstore.Entry{Name: key[1], Mode: gitstore.ModeTree,
+			Hash: tree})
 	}
 	var entries []gitstore.Entry
 	for name, clusters := range environments {
@@ -118,15 +121,17 @@ func Previews(ctx context.Context, branches gitstore.Branches, prefix string) ([
 	return slices.Sorted(maps.Keys(refs)), nil
 }
 
-// movePreview moves a branch of a preview, or deletes it if to is zero. The branches may have been listed before the rendering, so it lists
-// them again if the branch has moved since.
-func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, name string, to gitstore.Hash) error {
+// movePreview moves a branch of a preview, or deletes it if to is zero. The branches may have been listed before the
+// rendering, so it lists them again if the branch has moved since.
+func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, name string,
+	to gitstore.Hash) error {
 	for again := true; ; again = false {
 		refs, err := branches.List(ctx, name)
 		if err != nil || refs[name] == to {
 			return err
 		}
-		results, err := branches.Push(ctx, w, []gitstore.Move{{Branch: name, Old: refs[name], New: to}}, gitstore.PushOptions{})
+		results, err := branches.Push(ctx, w, []gitstore.Move{{Branch: name, Old: refs[name], New: to}},
+			gitstore.PushOptions{})
 		if err != nil {
 			return err
 		}

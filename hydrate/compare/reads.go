@@ -15,8 +15,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// Reads answers what States asks a fleet. Nothing else of the fleet has an effect on a comparison of states, so that a stored comparison
-// stays right as long as its Digest is the same. It remembers answers, and is not safe for concurrent use.
+// Reads answers what States asks a fleet. Nothing else of the fleet has an effect on a comparison of states, so that a
+// stored comparison stays right as long as its Digest is the same. It remembers answers, and is not safe for concurrent
+// use.
 type Reads struct {
 	fleet  *fleet.Fleet
 	placed *placements
@@ -25,7 +26,8 @@ type Reads struct {
 
 // NewReads returns the reads of a fleet.
 func NewReads(f *fleet.Fleet) *Reads {
-	return &Reads{fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}), facts: map[[2]string][sha256.Size]byte{}}
+	return &Reads{fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}),
+		facts: map[[2]string][sha256.Size]byte{}}
 }
 
 // sync is the tool that applies the branches of an environment; "" if it is unknown.
@@ -36,7 +38,8 @@ func (r *Reads) sync(environment string) diff.Sync {
 	return diff.Sync(r.fleet.SyncOf(environment))
 }
 
-// factsOf maps references to the values of a cluster that the files of an app refer to; nil if the fleet lacks one of them.
+// factsOf maps references to the values of a cluster that the files of an app refer to; nil if the fleet lacks one of
+// them.
 func (r *Reads) factsOf(cluster, app string) map[string]string {
 	a, known := r.fleet.App(app)
 	c, there := r.fleet.Cluster(cluster)
@@ -46,22 +49,24 @@ func (r *Reads) factsOf(cluster, app string) map[string]string {
 	return factsOf(r.fleet, fleet.Target{App: a, Cluster: c})
 }
 
-// Digest returns a digest of everything that States reads of the fleet to compare two trees of an environment branch. It reads trees, and
-// no objects.
-func (r *Reads) Digest(ctx context.Context, store *gitstore.Store, environment string, before, after gitstore.Hash) ([]byte, error) {
+// Digest returns a digest of everything that States reads of the fleet to compare two trees of an environment branch.
+// It reads trees, and no objects.
+func (r *Reads) Digest(ctx context.Context, store *gitstore.Store, environment string, before,
+	after gitstore.Hash) ([]byte, error) {
 	sum := sha256.New()
 	write(sum, environment, string(r.sync(environment)))
 	apps := map[string]bool{}
-	err := eachTarget(ctx, store, [2]gitstore.Hash{before, after}, true, func(cluster, app string, trees [2]gitstore.Hash) error {
-		if trees[0] == trees[1] {
+	err := eachTarget(ctx, store, [2]gitstore.Hash{before, after}, true,
+		func(cluster, app string, trees [2]gitstore.Hash) error {
+			if trees[0] == trees[1] {
+				return nil
+			}
+			apps[app] = true
+			facts := r.factsDigest(cluster, app)
+			write(sum, cluster, app)
+			_, _ = sum.Write(facts[:]) // a hash never fails
 			return nil
-		}
-		apps[app] = true
-		facts := r.factsDigest(cluster, app)
-		write(sum, cluster, app)
-		_, _ = sum.Write(facts[:]) // a hash never fails
-		return nil
-	})
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +99,10 @@ func write(sum hash.Hash, parts ...string) {
 	}
 }
 
-// eachTarget calls do for each app on each cluster of two trees of an environment branch, those of workspaces included. With changed, it
-// leaves out clusters whose trees are equal.
-func eachTarget(ctx context.Context, store *gitstore.Store, trees [2]gitstore.Hash, changed bool, do func(cluster, app string, trees [2]gitstore.Hash) error) error {
+// eachTarget calls do for each app on each cluster of two trees of an environment branch, those of workspaces included.
+// With changed, it leaves out clusters whose trees are equal.
+func eachTarget(ctx context.Context, store *gitstore.Store, trees [2]gitstore.Hash, changed bool,
+	do func(cluster, app string, trees [2]gitstore.Hash) error) error {
 	apps := func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
 		return branch.Apps(ctx, store, tree)
 	}

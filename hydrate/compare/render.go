@@ -42,7 +42,8 @@ type batch struct {
 
 // render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
-	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[recordedOn]*branch.Recorded{}, batches: [2]map[string]*batch{{}, {}}}
+	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[recordedOn]*branch.Recorded{},
+		batches: [2]map[string]*batch{{}, {}}}
 	for some := range slices.Chunk(c.list, chunk) {
 		targets, err := t.targets(ctx, some)
 		if err != nil {
@@ -96,10 +97,12 @@ func (t *trees) resolve(one *candidate) (targets [2]*source.Target) {
 	return targets
 }
 
-// plan takes the trees of both sides from branches, or adds jobs that render them. If the digests are equal, it does neither.
+// plan takes the trees of both sides from branches, or adds jobs that render them. If the digests are equal, it does
+// neither.
 func (t *trees) plan(ctx context.Context, one *candidate, targets [2]*source.Target) error {
 	before, after := targets[0], targets[1]
-	if before != nil && after != nil && before.Digest == after.Digest && before.Cluster.Environment == after.Cluster.Environment && !one.upgraded {
+	if before != nil && after != nil && before.Digest == after.Digest &&
+		before.Cluster.Environment == after.Cluster.Environment && !one.upgraded {
 		one.equal = true
 		return nil
 	}
@@ -195,7 +198,10 @@ func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.Jobs[i].Target.App.Name, b.Jobs[j].Target.App.Name) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Compare(b.Jobs[i].Target.App.Name,
+			b.Jobs[j].Target.App.Name)
+	})
 	sorted := hydrate.Batch{Environment: b.Environment, State: b.State}
 	for _, i := range order {
 		sorted.Jobs = append(sorted.Jobs, b.Jobs[i])

@@ -37,11 +37,14 @@ const (
 // ErrTooMany classifies two states that differ by more than a request allows to read.
 var ErrTooMany = errors.New("too many targets differ")
 
-// States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files that were not
-// compared.
-func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string, err error) {
-	r.Most, r.MostBytes, r.MostObjects = cmp.Or(r.Most, mostPairs), cmp.Or(r.MostBytes, mostBytes), cmp.Or(r.MostObjects, mostObjects)
-	s := &states{request: r, store: h.Store, reads: NewReads(r.Fleet), reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
+// States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files
+// that were not compared.
+func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string,
+	err error) {
+	r.Most, r.MostBytes, r.MostObjects = cmp.Or(r.Most, mostPairs), cmp.Or(r.MostBytes, mostBytes),
+		cmp.Or(r.MostObjects, mostObjects)
+	s := &states{request: r, store: h.Store, reads: NewReads(r.Fleet),
+		reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
 	s.reader.LimitTo(r.MostBytes)
 	var targets []diff.Target
 	if err = s.find(ctx); err == nil {
@@ -81,29 +84,31 @@ type stateTarget struct {
 
 // find lists the targets that differ, and learns the secrets of their trees before any object is read.
 func (s *states) find(ctx context.Context) error {
-	return eachTarget(ctx, s.store, [2]gitstore.Hash{s.request.Before, s.request.After}, false, func(cluster, app string, trees [2]gitstore.Hash) error {
-		s.compared++
-		if trees[0] == trees[1] {
-			return nil
-		}
-		s.differ = append(s.differ, stateTarget{cluster, app, trees})
-		if s.pairs[trees] != nil {
-			return nil
-		}
-		if len(s.pairs) >= s.request.Most {
-			return tooMany(fmt.Sprintf("more than %d pairs of renderings", s.request.Most))
-		}
-		d, err := s.reader.Compare(ctx, trees)
-		s.pairs[trees] = d
-		return err
-	})
+	return eachTarget(ctx, s.store, [2]gitstore.Hash{s.request.Before, s.request.After}, false,
+		func(cluster, app string, trees [2]gitstore.Hash) error {
+			s.compared++
+			if trees[0] == trees[1] {
+				return nil
+			}
+			s.differ = append(s.differ, stateTarget{cluster, app, trees})
+			if s.pairs[trees] != nil {
+				return nil
+			}
+			if len(s.pairs) >= s.request.Most {
+				return tooMany(fmt.Sprintf("more than %d pairs of renderings", s.request.Most))
+			}
+			d, err := s.reader.Compare(ctx, trees)
+			s.pairs[trees] = d
+			return err
+		})
 }
 
 // folders returns the entries of a tree.
 type folders func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error)
 
 // each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
-func each(ctx context.Context, trees [2]gitstore.Hash, read folders, do func(name string, trees [2]gitstore.Hash) error) error {
+func each(ctx context.Context, trees [2]gitstore.Hash, read folders,
+	do func(name string, trees [2]gitstore.Hash) error) error {
 	both := map[string][2]gitstore.Hash{}
 	for i, tree := range trees {
 		if tree.IsZero() {

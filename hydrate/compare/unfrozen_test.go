@@ -30,14 +30,17 @@ func TestUnfreezingShowsWhatTheClusterMissed(t *testing.T) {
 	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	got := strings.Join(lines(c.Changes), "\n")
 	if !strings.Contains(got, "shop on prod/prod-eu-1: ") || !strings.Contains(got, "changed Deployment shop/shop") ||
-		!strings.Contains(got, "monitor on prod/prod-eu-1: removed ") || strings.Contains(got, "prod-us-1") || strings.Contains(got, "gateway") {
+		!strings.Contains(got, "monitor on prod/prod-eu-1: removed ") || strings.Contains(got, "prod-us-1") ||
+		strings.Contains(got, "gateway") {
 		t.Errorf("\nthe result of lines is %s", got)
 	}
 	if c.Frozen != 0 {
 		t.Errorf("%d targets count as frozen", c.Frozen)
 	}
 	r.Hydrate(more) // the hydration makes exactly these changes
-	if files := r.Git("diff", "--stat", "--name-only", "cluster/prod-eu-1~1", "cluster/prod-eu-1"); strings.Contains(files, "gateway") || !strings.Contains(files, "shop/deployment-shop.yaml") {
+	if files := r.Git("diff", "--stat", "--name-only", "cluster/prod-eu-1~1",
+		"cluster/prod-eu-1"); strings.Contains(files, "gateway") ||
+		!strings.Contains(files, "shop/deployment-shop.yaml") {
 		t.Errorf("landed: %s", files)
 	}
 }

@@ -36,11 +36,13 @@ func (c *Comparison) unlocked() {
 	if len(refs) == 1 {
 		are = "is"
 	}
-	c.notes = append(c.notes, fmt.Sprintf("%s %s not in sluice.lock, and taken in the version that the commit names: %s", hydrate.Count(len(refs), "chart"), are, strings.Join(names, ", ")))
+	c.notes = append(c.notes,
+		fmt.Sprintf("%s %s not in sluice.lock, and taken in the version that the commit names: %s",
+			hydrate.Count(len(refs), "chart"), are, strings.Join(names, ", ")))
 }
 
-// NewlyUnlocked returns the charts that the head's sluice.lock lacks, and that the base does not use without a lock. It is empty if neither
-// has a sluice.lock although the base needs one: nobody hydrates that repository.
+// NewlyUnlocked returns the charts that the head's sluice.lock lacks, and that the base does not use without a lock. It
+// is empty if neither has a sluice.lock although the base needs one: nobody hydrates that repository.
 func (c *Comparison) NewlyUnlocked() []fetch.Ref {
 	if c.run == nil {
 		return nil
@@ -57,7 +59,8 @@ func (c *Comparison) NewlyUnlocked() []fetch.Ref {
 		return refs
 	}
 	if !head.Locks() && !before.Locks() {
-		if needed, _, _ := before.Remote(); len(needed) > 0 { // its error is about apps that cannot be resolved: they name no chart
+		// its error is about apps that cannot be resolved: they name no chart
+		if needed, _, _ := before.Remote(); len(needed) > 0 {
 			return nil
 		}
 	}

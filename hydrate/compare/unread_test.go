@@ -34,7 +34,8 @@ metadata: {name: apps, namespace: flux-system}
 spec: {interval: 1h, path: ./apps/web, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
 `
 
-// edited compares a fleet of files with the same fleet after one replacement in one file. A file that does not exist is added.
+// edited compares a fleet of files with the same fleet after one replacement in one file. A file that does not exist is
+// added.
 func edited(t *testing.T, fleet, files, name, old, now string) *compare.Comparison {
 	t.Helper()
 	r := hydratetest.New(t)
@@ -57,7 +58,8 @@ func edited(t *testing.T, fleet, files, name, old, now string) *compare.Comparis
 	return c
 }
 
-// A target that cannot be read on either side is withheld if what declares it changes, or a file that it may be built from.
+// A target that cannot be read on either side is withheld if what declares it changes, or a file that it may be built
+// from.
 func TestUnreadIsNeverNoEffect(t *testing.T) {
 	release := func(chart, kind, values string) string {
 		return fluxRoot + `-- apps/web/web.yaml --
@@ -85,7 +87,8 @@ metadata: {name: web}
 data: {image: "{{ .Values.image }}"}
 `
 	}
-	vault := release("./charts/web", "flux-system, namespace: flux-system", "valuesFrom: [{kind: Secret, name: from-vault}]")
+	vault := release("./charts/web", "flux-system, namespace: flux-system",
+		"valuesFrom: [{kind: Secret, name: from-vault}]")
 	other := release("./web", "charts", "")
 	broken := fluxRoot + `-- apps/web/kustomization.yaml --
 resources: [missing.yaml, child.yaml]
@@ -101,13 +104,18 @@ metadata: {name: child}
 data: {key: one}
 `
 	application := func(name, source, destination string) string {
-		return "-- argocd/" + name + ".yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: " + name + ", namespace: argocd}\nspec:\n  project: default\n" +
+		return "-- argocd/" + name +
+			".yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: " + name +
+			", namespace: argocd}\nspec:\n  project: default\n" +
 			"  source: {" + source + "}\n  destination: {server: \"" + destination + "\", namespace: web}\n"
 	}
 	const own, in = `repoURL: "https://git.example.com/acme/fleet.git"`, "https://kubernetes.default.svc"
-	remote := application("web", `repoURL: "https://git.example.com/acme/web.git", path: deploy, targetRevision: v1.0.0`, in)
-	plugin := application("plug", own+`, path: plug, targetRevision: HEAD, plugin: {env: [{name: A, value: one}]}`, in) + "-- plug/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: plug}\n"
-	elsewhere := application("far", own+`, path: far, targetRevision: HEAD`, "https://far.example.com") + "-- far/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: far}\ndata: {key: one}\n"
+	remote := application("web",
+		`repoURL: "https://git.example.com/acme/web.git", path: deploy, targetRevision: v1.0.0`, in)
+	plugin := application("plug", own+`, path: plug, targetRevision: HEAD, plugin: {env: [{name: A, value: one}]}`,
+		in) + "-- plug/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: plug}\n"
+	elsewhere := application("far", own+`, path: far, targetRevision: HEAD`, "https://far.example.com") +
+		"-- far/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: far}\ndata: {key: one}\n"
 	set := `-- argocd/set.yaml --
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
@@ -131,19 +139,28 @@ data: {key: one}
 		app                          string
 		declared                     string // a line of the declaration's diff; "" for none
 	}{
-		"chart of another repository":            {fluxFleet, other, "apps/web/web.yaml", "web:one", "web:two", "web.web", "+    image: registry/web:two"},
-		"tag of the chart's repository":          {fluxFleet, other, "apps/web/web.yaml", "tag: v1", "tag: v2", "web.web", ""},
-		"values of a Secret that is not in Git":  {fluxFleet, vault, "apps/web/web.yaml", "web:one", "web:two", "web.web", "+    image: registry/web:two"},
-		"chart of a release with such values":    {fluxFleet, vault, "charts/web/templates/cm.yaml", "image:", "other:", "web.web", ""},
-		"new file in such a chart":               {fluxFleet, vault, "charts/web/templates/new.yaml", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n", "web.web", ""},
+		"chart of another repository": {fluxFleet, other, "apps/web/web.yaml", "web:one", "web:two",
+			"web.web", "+    image: registry/web:two"},
+		"tag of the chart's repository": {fluxFleet, other, "apps/web/web.yaml", "tag: v1", "tag: v2",
+			"web.web", ""},
+		"values of a Secret that is not in Git": {fluxFleet, vault, "apps/web/web.yaml", "web:one", "web:two",
+			"web.web", "+    image: registry/web:two"},
+		"chart of a release with such values": {fluxFleet, vault, "charts/web/templates/cm.yaml", "image:", "other:",
+			"web.web", ""},
+		"new file in such a chart": {fluxFleet, vault, "charts/web/templates/new.yaml", "",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n", "web.web", ""},
 		"file beside a failed kustomization":     {fluxFleet, broken, "apps/web/child.yaml", "1h", "2h", "apps", ""},
 		"file of a failed Kustomization's child": {fluxFleet, broken, "deploy/child/cm.yaml", "one", "two", "apps", ""},
-		"revision of another repository":         {argoFleet, remote, "argocd/web.yaml", "v1.0.0", "v2.0.0", "web", "+    targetRevision: v2.0.0"},
-		"env of a plugin":                        {argoFleet, plugin, "argocd/plug.yaml", "value: one", "value: two", "plug", "+        value: two"},
-		"new file of a plugin":                   {argoFleet, plugin, "plug/env.txt", "", "A=1", "plug", ""},
-		"Application of an unknown cluster":      {argoFleet, elsewhere, "argocd/far.yaml", "namespace: web", "namespace: far", "far", "+    namespace: far"},
-		"its files":                              {argoFleet, elsewhere, "far/cm.yaml", "one", "two", "far", ""},
-		"files of a set that a server decides":   {argoFleet, set, "previews/web/cm.yaml", "one", "two", "previews.appset", ""},
+		"revision of another repository": {argoFleet, remote, "argocd/web.yaml", "v1.0.0", "v2.0.0", "web",
+			"+    targetRevision: v2.0.0"},
+		"env of a plugin": {argoFleet, plugin, "argocd/plug.yaml", "value: one", "value: two",
+			"plug", "+        value: two"},
+		"new file of a plugin": {argoFleet, plugin, "plug/env.txt", "", "A=1", "plug", ""},
+		"Application of an unknown cluster": {argoFleet, elsewhere, "argocd/far.yaml", "namespace: web",
+			"namespace: far", "far", "+    namespace: far"},
+		"its files": {argoFleet, elsewhere, "far/cm.yaml", "one", "two", "far", ""},
+		"files of a set that a server decides": {argoFleet, set, "previews/web/cm.yaml", "one", "two",
+			"previews.appset", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,8 +194,10 @@ func linesOf(groups []diff.Group) string {
 // A changed file that no known target reads is named with the likely reason.
 func TestUnclaimedFilesAreNamed(t *testing.T) {
 	cm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\ndata: {key: one}\n"
-	base := fluxRoot + "-- apps/web/kustomization.yaml --\nresources: [cm.yaml]\n-- apps/web/cm.yaml --\n" + cm + "-- apps/web/left.yaml --\n" + cm + "-- clusters/dev/apps.yaml --\n" +
-		strings.ReplaceAll(strings.SplitN(fluxRoot, "\n", 2)[1], "apps/web", "apps/dev") + "-- apps/dev/cm.yaml --\n" + cm + "-- charts/old/Chart.yaml --\napiVersion: v2\nname: old\nversion: 1.0.0\n-- charts/old/values.yaml --\nkey: one\n" +
+	base := fluxRoot + "-- apps/web/kustomization.yaml --\nresources: [cm.yaml]\n-- apps/web/cm.yaml --\n" + cm +
+		"-- apps/web/left.yaml --\n" + cm + "-- clusters/dev/apps.yaml --\n" +
+		strings.ReplaceAll(strings.SplitN(fluxRoot, "\n", 2)[1], "apps/web", "apps/dev") + "-- apps/dev/cm.yaml --\n" +
+		cm + "-- charts/old/Chart.yaml --\napiVersion: v2\nname: old\nversion: 1.0.0\n-- charts/old/values.yaml --\nkey: one\n" +
 		"-- Taskfile.yaml --\nkey: one\n"
 	set := `-- argocd/set.yaml --
 apiVersion: argoproj.io/v1alpha1
@@ -198,9 +217,11 @@ spec:
 	for name, c := range map[string]struct {
 		fleet, files, file, reason string
 	}{
-		"not listed":           {fluxFleet, base, "apps/web/left.yaml", "apps/web/kustomization.yaml does not list it"},
-		"unreached root":       {fluxFleet, base, "apps/dev/cm.yaml", "the Kustomization apps (clusters/dev/apps.yaml) names apps/dev, and no cluster reaches it"},
-		"chart of nobody":      {fluxFleet, base, "charts/old/values.yaml", "no known target renders the chart charts/old"},
+		"not listed": {fluxFleet, base, "apps/web/left.yaml", "apps/web/kustomization.yaml does not list it"},
+		"unreached root": {fluxFleet, base, "apps/dev/cm.yaml",
+			"the Kustomization apps (clusters/dev/apps.yaml) names apps/dev, and no cluster reaches it"},
+		"chart of nobody": {fluxFleet, base, "charts/old/values.yaml",
+			"no known target renders the chart charts/old"},
 		"nothing is generated": {argoFleet, set, "tools/cm.yaml", "its cluster generator matches none"},
 		"of another tool":      {fluxFleet, base, "Taskfile.yaml", ""},
 		"read":                 {fluxFleet, base, "apps/web/cm.yaml", ""},
@@ -211,14 +232,16 @@ spec:
 			switch {
 			case c.reason == "" && len(got) > 0:
 				t.Errorf("files that no target reads: got %+v, want none", got)
-			case c.reason != "" && (len(got) != 1 || got[0].Path != c.file || got[0].Read || !strings.Contains(got[0].Reason, c.reason)):
+			case c.reason != "" && (len(got) != 1 || got[0].Path != c.file || got[0].Read ||
+				!strings.Contains(got[0].Reason, c.reason)):
 				t.Errorf("files that no target reads: got %+v, want %s with the reason %q", got, c.file, c.reason)
 			}
 		})
 	}
 }
 
-// A target that cannot be rendered at the base is compared as far as the head goes: all its objects are there for the policy.
+// A target that cannot be rendered at the base is compared as far as the head goes: all its objects are there for the
+// policy.
 func TestTheHeadIsJudgedWithoutABase(t *testing.T) {
 	files := fluxRoot + "-- apps/web/kustomization.yaml --\nresources: [cm.yaml, missing.yaml]\n-- apps/web/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: cm}\n"
 	c := edited(t, fluxFleet, files, "apps/web/kustomization.yaml", ", missing.yaml", "")

@@ -26,9 +26,11 @@ type Key struct {
 // batchFiles is the number of different files of a batch. The objects of one take some kilobytes of memory each.
 const batchFiles = 1 << 14
 
-// Batches returns n targets as subjects. at describes a target. read reads its objects; it is called once in a batch for equal keys, and
-// several calls run at the same time. In memory is one batch: about batchFiles objects, or those of one cluster if it has more.
-func Batches(ctx context.Context, n int, at func(i int) Part, read func(ctx context.Context, i int) ([]policy.Object, error)) policy.Subjects {
+// Batches returns n targets as subjects. at describes a target. read reads its objects; it is called once in a batch
+// for equal keys, and several calls run at the same time. In memory is one batch: about batchFiles objects, or those of
+// one cluster if it has more.
+func Batches(ctx context.Context, n int, at func(i int) Part,
+	read func(ctx context.Context, i int) ([]policy.Object, error)) policy.Subjects {
 	return func(yield func([]policy.Subject, error) bool) {
 		for _, batch := range batches(n, at, batchFiles) {
 			list, err := subjects(ctx, batch, at, read)
@@ -39,8 +41,8 @@ func Batches(ctx context.Context, n int, at func(i int) Part, read func(ctx cont
 	}
 }
 
-// batches divides n targets into lists with about most files each. If that is one list, it has the order of the targets; otherwise all
-// targets of a cluster follow each other.
+// batches divides n targets into lists with about most files each. If that is one list, it has the order of the
+// targets; otherwise all targets of a cluster follow each other.
 func batches(n int, at func(i int) Part, most int) [][]int {
 	var order []string // names, since a change can have two states of a cluster
 	byCluster := map[string][]int{}
@@ -92,7 +94,8 @@ func batches(n int, at func(i int) Part, most int) [][]int {
 }
 
 // subjects reads the targets of a batch, on all processors. Those without objects are left out.
-func subjects(ctx context.Context, batch []int, at func(i int) Part, read func(ctx context.Context, i int) ([]policy.Object, error)) ([]policy.Subject, error) {
+func subjects(ctx context.Context, batch []int, at func(i int) Part,
+	read func(ctx context.Context, i int) ([]policy.Object, error)) ([]policy.Subject, error) {
 	places := map[Key]int{} // in distinct
 	var distinct []int
 	for _, i := range batch {

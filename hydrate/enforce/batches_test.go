@@ -23,7 +23,8 @@ func TestBatchesHaveWholeClusters(t *testing.T) {
 	// App by app, as a list of candidates can be. Every second target has a state of the cluster of its own.
 	at := func(i int) Part {
 		c := i % clusters
-		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", c)}, App: policy.App{Name: fmt.Sprint("a-", i/clusters)}, Objects: treesOfTest(i), Files: files}
+		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", c)},
+			App: policy.App{Name: fmt.Sprint("a-", i/clusters)}, Objects: treesOfTest(i), Files: files}
 	}
 	where, seen := map[string]int{}, map[int]bool{}
 	list := batches(clusters*apps, at, most)
@@ -68,7 +69,8 @@ func TestBatchesReadOnce(t *testing.T) {
 	t.Parallel()
 	const n = 100
 	at := func(i int) Part {
-		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", i)}, App: policy.App{Name: "web"}, Objects: treesOfTest(i % 2), Files: batchFiles}
+		return Part{Cluster: &fleet.Cluster{Name: fmt.Sprint("c-", i)}, App: policy.App{Name: "web"},
+			Objects: treesOfTest(i % 2), Files: batchFiles}
 	}
 	var read atomic.Int32
 	object := []policy.Object{{Key: "a", Object: manifest.Object{"kind": "ConfigMap"}}}
@@ -90,7 +92,10 @@ func TestBatchesReadOnce(t *testing.T) {
 	}
 	broken := errors.New("a blob is missing")
 	calls := 0
-	for list, err := range Batches(t.Context(), n, at, func(context.Context, int) ([]policy.Object, error) { return nil, broken }) {
+	for list, err := range Batches(t.Context(), n, at, func(context.Context, int) ([]policy.Object, error) {
+		return nil,
+			broken
+	}) {
 		if calls++; !errors.Is(err, broken) || list != nil || calls > 1 {
 			t.Errorf("call %d: %v, %v", calls, list, err)
 		}

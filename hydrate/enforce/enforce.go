@@ -49,7 +49,8 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own), own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
+	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own),
+		own: c.Fleet.Enforces(c.Environment, true), reader: objects.NewReader(g.store, diff.NewMasker(g.key))}
 	if err := j.compare(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,8 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	}
 	engine, err := g.load(ctx, c.Policy.Tree, j.enforced)
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
-		return nil, &admit.RefusedError{Reason: "the policy cannot be loaded: " + strings.Join(problems.Strings(), "; ")}
+		return nil, &admit.RefusedError{Reason: "the policy cannot be loaded: " +
+			strings.Join(problems.Strings(), "; ")}
 	}
 	if err != nil {
 		return nil, err
@@ -73,11 +75,13 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := engine.Confine(ctx, policy.Input{Subjects: j.subjects(ctx, confined), Surroundings: j.surroundings()})
+	bounded, err := engine.Confine(ctx, policy.Input{Subjects: j.subjects(ctx, confined),
+		Surroundings: j.surroundings()})
 	if err != nil {
 		return nil, err
 	}
-	findings := slices.DeleteFunc(result.Findings, func(f policy.Finding) bool { return policy.OfWorkspace(f.Rule) }) // bounded has them all
+	// bounded has them all
+	findings := slices.DeleteFunc(result.Findings, func(f policy.Finding) bool { return policy.OfWorkspace(f.Rule) })
 	return j.violations(append(findings, bounded.Findings...)), nil
 }
 
@@ -103,8 +107,8 @@ type judgement struct {
 // treesOf returns the old and the new tree of a target. Targets of many clusters have the same trees.
 func treesOf(t *hydrate.ChangedTarget) [2]gitstore.Hash { return [2]gitstore.Hash{t.Old, t.New} }
 
-// compare compares the trees of all targets. The reader then knows every Secret before it reads the first object, so that it masks their
-// values in all of them.
+// compare compares the trees of all targets. The reader then knows every Secret before it reads the first object, so
+// that it masks their values in all of them.
 func (j *judgement) compare(ctx context.Context) error {
 	var pairs [][2]gitstore.Hash
 	for _, targets := range [][]hydrate.ChangedTarget{j.change.Targets, j.change.Confined} {
@@ -129,8 +133,8 @@ type judged struct {
 	whole bool // all changed objects; otherwise only the Secrets
 }
 
-// changed returns the targets whose changes are judged: without enforcement only their Secrets, because nothing else is refused, but all of a
-// workspace with a policy of its own.
+// changed returns the targets whose changes are judged: without enforcement only their Secrets, because nothing else is
+// refused, but all of a workspace with a policy of its own.
 func (j *judgement) changed() []judged {
 	out := make([]judged, len(j.change.Targets))
 	for i := range out {
@@ -140,8 +144,8 @@ func (j *judgement) changed() []judged {
 	return out
 }
 
-// confined returns what is checked against the bounds of workspaces: all objects of their rendered targets, which have no old tree in
-// Confined, and the changed objects of the fleet's own apps, which could be objects of a workspace.
+// confined returns what is checked against the bounds of workspaces: all objects of their rendered targets, which have
+// no old tree in Confined, and the changed objects of the fleet's own apps, which could be objects of a workspace.
 func (j *judgement) confined() []judged {
 	out := make([]judged, len(j.change.Confined))
 	for i := range out {
@@ -192,7 +196,8 @@ func (j *judgement) files(t judged) []objects.File {
 
 // surroundings describes the clusters after the change and before it.
 func (j *judgement) surroundings() policy.Surroundings {
-	return Surroundings(objects.NewInventory(j.reader, j.apps(j.change.Clusters)), objects.NewInventory(j.reader, j.apps(j.change.Before)))
+	return Surroundings(objects.NewInventory(j.reader, j.apps(j.change.Clusters)),
+		objects.NewInventory(j.reader, j.apps(j.change.Before)))
 }
 
 // apps returns clusters by their trees.
@@ -221,7 +226,8 @@ func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 		if !ok {
 			at = len(out)
 			index[key] = at
-			out = append(out, hydrate.Violation{Rule: f.Rule, App: f.App, Object: f.Object.String(), Path: f.Path, Message: f.Message, Hint: f.Hint})
+			out = append(out, hydrate.Violation{Rule: f.Rule, App: f.App, Object: f.Object.String(), Path: f.Path,
+				Message: f.Message, Hint: f.Hint})
 		}
 		out[at].Clusters = append(out[at].Clusters, f.Cluster)
 	}

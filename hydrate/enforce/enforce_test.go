@@ -27,8 +27,10 @@ func run(r *hydratetest.Repo, change func(*hydrate.Request)) hydrate.Environment
 	r.T.Helper()
 	h := r.Hydrator(2)
 	config := h.Config
-	config.Gate = enforce.New(h.Store, []byte("key"), func(ctx context.Context, tree gitstore.Hash, _ bool) (*policy.Engine, error) {
-		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{Now: time.Now(), Workspaces: boundsOf(ctx, h, tree)})
+	config.Gate = enforce.New(h.Store, []byte("key"), func(ctx context.Context, tree gitstore.Hash,
+		_ bool) (*policy.Engine, error) {
+		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{Now: time.Now(),
+			Workspaces: boundsOf(ctx, h, tree)})
 	})
 	request := hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}}
 	if change != nil {
@@ -66,7 +68,8 @@ func TestPlaintextSecretsAreRefusedEverywhere(t *testing.T) {
 		}
 		r.Commit("secret")
 		e := run(r, nil)
-		if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || e.Violations[0].Rule != policy.RulePlaintextSecret || len(e.Violations[0].Clusters) != 2 {
+		if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 ||
+			e.Violations[0].Rule != policy.RulePlaintextSecret || len(e.Violations[0].Clusters) != 2 {
 			t.Fatalf("%s: the reason is %s, the violations are %+v", name, e.Reason, e.Violations)
 		}
 		if v := e.Violations[0]; strings.Contains(v.Message+v.Hint+e.Reason, "hunter2") || v.Hint == "" {
@@ -96,7 +99,8 @@ func TestOwnRulesJudgeOnlyChangedObjects(t *testing.T) {
 	r.Write(configFile, strings.Replace(badConfig, "yes", "more", 1))
 	r.Commit("a change of the bad object")
 	e := run(r, nil)
-	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || e.Violations[0].App != "baseline" || !strings.Contains(e.Violations[0].Message, "bad is not allowed") {
+	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || e.Violations[0].App != "baseline" ||
+		!strings.Contains(e.Violations[0].Message, "bad is not allowed") {
 		t.Fatalf("the reason is %s, the violations are %+v", e.Reason, e.Violations)
 	}
 	rule := e.Violations[0].Rule
@@ -104,7 +108,8 @@ func TestOwnRulesJudgeOnlyChangedObjects(t *testing.T) {
 	if e.Status != hydrate.StatusUpdated || len(e.Exceptions) != 1 {
 		t.Errorf("an exception: %s %+v", e.Reason, e.Violations)
 	}
-	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)", "env/dev"); got != rule+": until Friday" {
+	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)", "env/dev"); got != rule+
+		": until Friday" {
 		t.Errorf("the exception is recorded as %q", got)
 	}
 }
@@ -130,8 +135,12 @@ func TestLoaderErrorsEndTheRun(t *testing.T) {
 	h := r.Hydrator(1)
 	config := h.Config
 	lost := errors.New("the disk is gone")
-	config.Gate = enforce.New(h.Store, nil, func(context.Context, gitstore.Hash, bool) (*policy.Engine, error) { return nil, lost })
-	_, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}})
+	config.Gate = enforce.New(h.Store, nil, func(context.Context, gitstore.Hash, bool) (*policy.Engine,
+		error) {
+		return nil, lost
+	})
+	_, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true,
+		Environments: []string{"dev"}})
 	if !errors.Is(err, lost) {
 		t.Errorf("the error is %v", err)
 	}

@@ -16,11 +16,15 @@ func owners(t *testing.T) *hydratetest.Repo {
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
 	r.Write("sluice.yaml", base+"Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n")
 	r.Write("clusters/dev-1.yaml", base+"Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n")
-	r.Write("apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+	r.Write("apps/web/app.yaml", base+
+		"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
 	r.Write("m/web.yaml", own("web"))
 	for _, team := range []string{"team-a", "team-b"} {
-		r.Write("workspaces/"+team+".yaml", base+"Workspace\nmetadata: {name: "+team+"}\nspec: {clusters: {}, namespaces: ["+team+"], kinds: {clusterScoped: [PriorityClass.scheduling.k8s.io]}}\n")
-		r.Write("workspaces/"+team+"/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("workspaces/"+team+".yaml", base+"Workspace\nmetadata: {name: "+team+
+			"}\nspec: {clusters: {}, namespaces: ["+team+
+			"], kinds: {clusterScoped: [PriorityClass.scheduling.k8s.io]}}\n")
+		r.Write("workspaces/"+team+"/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: "+team+
+			", placement: {}, source: {manifests: {path: m}}}\n")
 		r.Write("workspaces/"+team+"/m/web.yaml", own(team))
 	}
 	r.Commit("owners")
@@ -79,7 +83,9 @@ func TestWhoHadAnObjectKeepsIt(t *testing.T) {
 			if string(e.Status) != c.status || held(e) != c.held {
 				t.Fatalf("%s: the violations are %+v", e.Summary(), e.Violations)
 			}
-			if c.status == "refused" && (len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "app team-a/web of workspace team-a has had this object before")) {
+			if c.status == "refused" && (len(e.Violations) != 1 ||
+				!strings.Contains(e.Violations[0].Message,
+					"app team-a/web of workspace team-a has had this object before")) {
 				t.Errorf("the violations are %+v", e.Violations)
 			}
 			for _, h := range e.Held {
@@ -100,11 +106,14 @@ func TestSeveralAppsDoNotTakeAnObjectOver(t *testing.T) {
 			folder, name := "", app
 			if team, of, ok := strings.Cut(app, "/"); ok {
 				folder, name = "workspaces/"+team+"/", of
-				r.Write(folder+"apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: "+name+"}}}\n")
+				r.Write(folder+"apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+
+					team+", placement: {}, source: {manifests: {path: "+name+"}}}\n")
 			} else {
-				r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+name+", placement: {}, source: {manifests: {path: "+name+"}}}\n")
+				r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+name+
+					", placement: {}, source: {manifests: {path: "+name+"}}}\n")
 			}
-			r.Write(folder+name+"/class.yaml", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: shared}\nvalue: "+value+"\n")
+			r.Write(folder+name+"/class.yaml",
+				"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: shared}\nvalue: "+value+"\n")
 		}
 		r.Commit("a class for " + strings.Join(apps, ", "))
 	}
@@ -112,14 +121,18 @@ func TestSeveralAppsDoNotTakeAnObjectOver(t *testing.T) {
 		first, then  []string
 		held, status string
 	}{
-		"two apps":                         {[]string{"web"}, []string{"team-a/web", "team-a/zap"}, "team-a", "updated"},
-		"two apps, one after another":      {[]string{"web"}, []string{"team-a/zap"}, "team-a", "updated"},
-		"two apps at once with the fleet":  {nil, []string{"web", "team-a/app", "team-a/zap"}, "team-a", "updated"},
-		"two apps that had it":             {[]string{"team-a/app", "team-a/zap"}, []string{"web"}, "", "refused"},
-		"one of two apps had it":           {[]string{"team-a/zap"}, []string{"web", "team-a/app"}, "team-a", "refused"},
-		"three parties, the fleet first":   {[]string{"web"}, []string{"team-a/zap", "team-b/zap"}, "team-a team-b", "updated"},
-		"three parties, a workspace first": {[]string{"team-a/zap"}, []string{"base", "team-a/app", "team-b/app"}, "team-a team-b", "refused"},
-		"two apps of the fleet":            {[]string{"web"}, []string{"base", "team-a/zap"}, "team-a", "updated"},
+		"two apps": {[]string{"web"}, []string{"team-a/web", "team-a/zap"}, "team-a",
+			"updated"},
+		"two apps, one after another":     {[]string{"web"}, []string{"team-a/zap"}, "team-a", "updated"},
+		"two apps at once with the fleet": {nil, []string{"web", "team-a/app", "team-a/zap"}, "team-a", "updated"},
+		"two apps that had it":            {[]string{"team-a/app", "team-a/zap"}, []string{"web"}, "", "refused"},
+		"one of two apps had it": {[]string{"team-a/zap"}, []string{"web", "team-a/app"}, "team-a",
+			"refused"},
+		"three parties, the fleet first": {[]string{"web"}, []string{"team-a/zap", "team-b/zap"}, "team-a team-b",
+			"updated"},
+		"three parties, a workspace first": {[]string{"team-a/zap"}, []string{"base", "team-a/app", "team-b/app"},
+			"team-a team-b", "refused"},
+		"two apps of the fleet": {[]string{"web"}, []string{"base", "team-a/zap"}, "team-a", "updated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +170,8 @@ func TestOwnersOfFilesWithSuffixes(t *testing.T) {
 	}
 }
 
-// A message shows no value of a Secret, even if the Secret is in a target of a workspace that was rendered without a change.
+// A message shows no value of a Secret, even if the Secret is in a target of a workspace that was rendered without a
+// change.
 func TestSecretsOfWorkspacesAreMaskedInMessages(t *testing.T) {
 	t.Parallel()
 	r := owners(t)
@@ -169,11 +183,13 @@ func TestSecretsOfWorkspacesAreMaskedInMessages(t *testing.T) {
 	if e := run(r, allow); e.Status != hydrate.StatusUpdated || len(e.Held) > 0 {
 		t.Fatalf("first: %s %+v", e.Summary(), e.Violations)
 	}
-	r.Write("policy/own.rego", strings.Replace(rego, `"bad is not allowed"`, `sprintf("bad is %s", [input.data.bad])`, 1))
+	r.Write("policy/own.rego", strings.Replace(rego, `"bad is not allowed"`, `sprintf("bad is %s", [input.data.bad])`,
+		1))
 	r.Write("m/web.yaml", own("web")+"data: {bad: hunter2hunter2}\n")
 	r.Commit("its value elsewhere")
 	e := run(r, allow)
-	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "bad is ") {
+	if e.Status != hydrate.StatusRefused || len(e.Violations) != 1 ||
+		!strings.Contains(e.Violations[0].Message, "bad is ") {
 		t.Fatalf("Summary is %s, the violations are %+v", e.Summary(), e.Violations)
 	}
 	if message := e.Violations[0].Message; strings.Contains(message, "hunter2") {

@@ -11,11 +11,12 @@ import (
 
 // Cluster returns the cluster in the form in which the policy reads it.
 func Cluster(c *fleet.Cluster) *policy.Cluster {
-	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
+	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion,
+		Labels: c.Labels, Vars: c.Vars}
 }
 
-// Changed returns the objects of after in the form in which the policy reads them. The old state of each is the object of before with the
-// same identity.
+// Changed returns the objects of after in the form in which the policy reads them. The old state of each is the object
+// of before with the same identity.
 func Changed(after, before []objects.Object) []policy.Object {
 	old := map[manifest.Identity]*objects.Object{}
 	for i := range before {
@@ -31,8 +32,8 @@ func Changed(after, before []objects.Object) []policy.Object {
 	return out
 }
 
-// Surroundings lets the policy look up objects on clusters: after the change, and in Had before it. before can be nil for clusters that had
-// no objects.
+// Surroundings lets the policy look up objects on clusters: after the change, and in Had before it. before can be nil
+// for clusters that had no objects.
 func Surroundings(after, before *objects.Inventory) policy.Surroundings {
 	return surroundings{after, before}
 }

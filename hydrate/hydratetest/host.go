@@ -34,7 +34,8 @@ func NewHost(t *testing.T) *Host {
 	h := &Host{T: t, Root: t.TempDir()}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + h.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + h.Root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
+			"GIT_CONFIG_SYSTEM=/dev/null"},
 	}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -63,7 +64,8 @@ func (h *Host) Requests() []string {
 // Git runs git in a repository and returns its output.
 func (h *Host) Git(name string, args ...string) string {
 	h.T.Helper()
-	cmd := exec.CommandContext(h.T.Context(), "git", append([]string{"-C", filepath.Join(h.Root, name), "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+	cmd := exec.CommandContext(h.T.Context(), "git", append([]string{"-C", filepath.Join(h.Root, name), "-c",
+		"user.name=A", "-c", "user.email=a@example.com"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		h.T.Fatalf("git %v: %v\n%s", args, err, out)
@@ -102,7 +104,8 @@ func (h *Host) Lock(pins map[string]string) string {
 	var text strings.Builder
 	text.WriteString("apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n")
 	for name, commit := range pins {
-		fmt.Fprintf(&text, "  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, h.URL+"/"+name+"/.git", commit)
+		fmt.Fprintf(&text, "  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n",
+			name, h.URL+"/"+name+"/.git", commit)
 	}
 	return text.String()
 }
@@ -114,7 +117,8 @@ func (h *Host) Repository(name string) string {
 
 // ConfigMap returns a file with a ConfigMap.
 func ConfigMap(value string) map[string]string {
-	return map[string]string{"web/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: " + value + "}\n"}
+	return map[string]string{"web/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: " +
+		value + "}\n"}
 }
 
 // AppIn declares an app whose manifests are in another repository.

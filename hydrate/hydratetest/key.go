@@ -37,7 +37,8 @@ func NewKey(t testing.TB) (gitstore.Signer, string) {
 // SetSigners sets spec.signers of the fleet in the working tree.
 func (r *Repo) SetSigners(lines ...string) {
 	r.T.Helper()
-	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "\nspec:\n", "\nspec:\n  signers: [\""+strings.Join(lines, `", "`)+"\"]\n", 1))
+	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "\nspec:\n", "\nspec:\n  signers: [\""+
+		strings.Join(lines, `", "`)+"\"]\n", 1))
 }
 
 // Forge commits to a branch without a signature, with the message, author and committer of its tip and the tree of a

@@ -77,7 +77,8 @@ func NewSignedRemote(t testing.TB) (*Remote, func(*hydrate.Config, *hydrate.Requ
 // Next commits to the trunk.
 func (r *Remote) Next(currency string) {
 	r.T.Helper()
-	r.Write("apps/shop/layers/global/values.yaml", strings.Replace(r.Read("apps/shop/layers/global/values.yaml"), "currency: ", "currency: "+currency, 1))
+	r.Write("apps/shop/layers/global/values.yaml", strings.Replace(r.Read("apps/shop/layers/global/values.yaml"),
+		"currency: ", "currency: "+currency, 1))
 	r.Commit("currency " + currency)
 	r.Git("push", "-q", "origin", "main")
 }

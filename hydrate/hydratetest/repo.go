@@ -74,8 +74,10 @@ func (r *Repo) Pipe(input string, args ...string) string {
 	r.T.Helper()
 	cmd := exec.CommandContext(r.T.Context(), "git", args...)
 	cmd.Dir = r.Dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
-		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100", "GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A",
+		"GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100",
+		"GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -138,7 +140,8 @@ func (r *Repo) Hydrator(jobs int) *hydrate.Hydrator {
 		}
 	})
 	return hydrate.New(hydrate.Config{
-		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: Offline{}, Jobs: jobs, Version: "test",
+		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()),
+		Archives: Offline{}, Jobs: jobs, Version: "test",
 		Signer: r.Signer,
 	})
 }

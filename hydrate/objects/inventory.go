@@ -48,8 +48,9 @@ type Inventory struct {
 	calls    int                            // of finder about asked
 }
 
-// contents are the apps of a cluster, or of several with equal ones. They do not change, apart from the caches. Workspaces without other trees
-// are not listed app by app: most are equal on many clusters, and a fleet has hundreds of them.
+// contents are the apps of a cluster, or of several with equal ones. They do not change, apart from the caches.
+// Workspaces without other trees are not listed app by app: most are equal on many clusters, and a fleet has hundreds
+// of them.
 type contents struct {
 	apps    map[string]gitstore.Hash       // by app
 	folders map[string]gitstore.Hash       // by workspace: the folder of its apps
@@ -76,7 +77,8 @@ const maxCached = 1 << 19
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
 		reader: reader, apps: apps, limit: maxCached,
-		clusters: map[string]*contents{}, alike: map[[sha256.Size]byte]*contents{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		clusters: map[string]*contents{}, alike: map[[sha256.Size]byte]*contents{},
+		files: map[gitstore.Hash]map[string]gitstore.Hash{},
 		names: map[manifest.Identity][]string{}, indexed: &contents{},
 	}
 }
@@ -116,7 +118,8 @@ func (v *Inventory) contentsOf(ctx context.Context, cluster string) (*contents, 
 
 // list reads the contents of a cluster.
 func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
-	out := &contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{}, places: map[string][]place{}, owners: map[manifest.Identity][]string{}}
+	out := &contents{apps: map[string]gitstore.Hash{}, folders: map[string]gitstore.Hash{},
+		places: map[string][]place{}, owners: map[manifest.Identity][]string{}}
 	if !c.Tree.IsZero() {
 		own, folders, err := branch.Parts(ctx, v.reader.store, c.Tree)
 		if err != nil {
@@ -150,7 +153,8 @@ func (v *Inventory) list(ctx context.Context, c Cluster) (*contents, error) {
 }
 
 // each calls f for each app in the folder of a workspace.
-func (v *Inventory) each(ctx context.Context, workspace string, folder gitstore.Hash, f func(app string, tree gitstore.Hash)) error {
+func (v *Inventory) each(ctx context.Context, workspace string, folder gitstore.Hash,
+	f func(app string, tree gitstore.Hash)) error {
 	entries, err := v.reader.store.Tree(ctx, folder)
 	if err != nil {
 		return err
@@ -197,7 +201,8 @@ func (v *Inventory) filesOf(ctx context.Context, tree gitstore.Hash) (map[string
 	return names, nil
 }
 
-// Definitions returns the CustomResourceDefinitions on a cluster, sorted by app and file name. Several apps can define one kind.
+// Definitions returns the CustomResourceDefinitions on a cluster, sorted by app and file name. Several apps can define
+// one kind.
 func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

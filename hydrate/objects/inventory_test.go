@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// The definitions of a cluster have the same order in every run, so that of two definitions of one kind the same one counts.
+// The definitions of a cluster have the same order in every run, so that of two definitions of one kind the same one
+// counts.
 func TestDefinitionsHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	const apps = 8
@@ -28,16 +29,21 @@ func TestDefinitionsHaveAnOrder(t *testing.T) {
 	var want []string
 	for app := range apps {
 		name := fmt.Sprint("app-", app)
-		blob, err := w.Blob(fmt.Appendf(nil, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.example.com, annotations: {app: %s}}\n", name))
+		blob, err := w.Blob(fmt.Appendf(nil,
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.example.com, annotations: {app: %s}}\n", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if trees[name], err = w.Tree([]gitstore.Entry{{Name: branch.DefinitionPrefix + "x.example.com.yaml", Mode: gitstore.ModeFile, Hash: blob}}); err != nil {
+		if trees[name], err = w.Tree([]gitstore.Entry{{Name: branch.DefinitionPrefix + "x.example.com.yaml",
+			Mode: gitstore.ModeFile, Hash: blob}}); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, name)
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster, error) { return Cluster{Apps: listed(trees)}, nil })
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(context.Context, string) (Cluster,
+		error) {
+		return Cluster{Apps: listed(trees)}, nil
+	})
 	list, err := v.Definitions(t.Context(), "dev-1")
 	var got []string
 	for i := range list {
@@ -57,7 +63,9 @@ func TestInventoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree := func(cluster string, app int) gitstore.Hash {
-		blob, err := w.Blob(fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: n-%d}\ndata: {cluster: %q}\n", app/2, cluster))
+		blob, err := w.Blob(fmt.Appendf(nil,
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: n-%d}\ndata: {cluster: %q}\n", app/2,
+			cluster))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +115,8 @@ func TestInventoryIsBounded(t *testing.T) {
 	}
 }
 
-// Clusters with the same tree and the same differing apps share what is read of them. One that lacks an app has its own answer.
+// Clusters with the same tree and the same differing apps share what is read of them. One that lacks an app has its own
+// answer.
 func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 	t.Parallel()
 	store := gitstore.OpenMemory()
@@ -141,7 +150,8 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 		if c == 13 {
 			want = []string{"app-2"}
 		}
-		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: "x"})
+		got, err := v.Owners(t.Context(), fmt.Sprint(c), manifest.Identity{Kind: "ConfigMap", Namespace: "team",
+			Name: "x"})
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("cluster %d: %v %v, want %v", c, got, err, want)
 		}
@@ -153,11 +163,13 @@ func TestAlikeClustersShareWhatIsRead(t *testing.T) {
 		t.Errorf("%d lookups of the last kind of cluster, want 1 for the cluster 13", v.calls)
 	}
 	if most := 2*one + clusters; len(v.alike) != 2 || v.kept > most || asked != clusters {
-		t.Errorf("%d kinds of clusters, %d entries for %d clusters, expected 2 and at most %d; asked %d times", len(v.alike), v.kept, clusters, most, asked)
+		t.Errorf("%d kinds of clusters, %d entries for %d clusters, expected 2 and at most %d; asked %d times",
+			len(v.alike), v.kept, clusters, most, asked)
 	}
 }
 
-// The owners on a cluster do not depend on the cluster that was asked about before: apps come, go and change between clusters.
+// The owners on a cluster do not depend on the cluster that was asked about before: apps come, go and change between
+// clusters.
 func TestOwnersOfManyClusters(t *testing.T) {
 	t.Parallel()
 	for _, workspaces := range []bool{true, false} {
@@ -194,11 +206,13 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 			if spread > 1 && r.IntN(3) == 0 {
 				continue
 			}
-			blob, err := w.Blob(fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: team}\n", object))
+			blob, err := w.Blob(fmt.Appendf(nil,
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: team}\n", object))
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := w.Tree([]gitstore.Entry{{Name: "configmap-" + object + ".yaml", Mode: gitstore.ModeFile, Hash: blob}})
+			tree, err := w.Tree([]gitstore.Entry{{Name: "configmap-" + object + ".yaml", Mode: gitstore.ModeFile,
+				Hash: blob}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,13 +230,17 @@ func ownersOfManyClusters(t *testing.T, workspaces bool) {
 			given[cluster], owners[cluster], apps[cluster] = given[before], owners[before], apps[before]
 		}
 	}
-	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster, error) { return given[cluster], nil })
+	v := NewInventory(NewReader(store, diff.NewMasker(nil)), func(_ context.Context, cluster string) (Cluster,
+		error) {
+		return given[cluster], nil
+	})
 	for i := range 400 {
 		cluster := fmt.Sprint(r.IntN(30))
 		for range 1 + r.IntN(2*fewCalls) {
 			object := fmt.Sprintf("x-%d", r.IntN(3*fewCalls)) // most are on no cluster
 			checkApps(t, v, cluster, object, owners[cluster][object], apps[cluster])
-			got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team", Name: object})
+			got, err := v.Owners(t.Context(), cluster, manifest.Identity{Kind: "ConfigMap", Namespace: "team",
+				Name: object})
 			if err != nil || !slices.Equal(got, owners[cluster][object]) {
 				t.Fatalf("%d: %s on %s: %v %v, want %v", i, object, cluster, got, err, owners[cluster][object])
 			}
@@ -253,7 +271,8 @@ func clusterBeside(t *testing.T, w *gitstore.Writer, other, list map[string]gits
 	return Cluster{Tree: tree, Apps: listed(differing)}
 }
 
-// checkApps compares Has and Size with the owners of an object on a cluster, and with the apps of the cluster, which have one object each.
+// checkApps compares Has and Size with the owners of an object on a cluster, and with the apps of the cluster, which
+// have one object each.
 func checkApps(t *testing.T, v *Inventory, cluster, object string, owners []string, apps map[string]gitstore.Hash) {
 	t.Helper()
 	for _, app := range []string{"app-03", "team-1/app-01", "team-6/app-13"} {

@@ -40,17 +40,18 @@ type Difference struct {
 	Unchanged     int // number of files that both have
 }
 
-// Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read once. It is safe for
-// concurrent use, apart from LimitTo.
+// Reader reads objects by blob. It keeps the objects that were read last, some 100 MB, so that most changes are read
+// once. It is safe for concurrent use, apart from LimitTo.
 type Reader struct {
 	store *gitstore.Store
 	mask  *diff.Masker
 	limit int64 // bytes of all files; 0 is no limit
 
-	mu      sync.Mutex
-	blobs   map[gitstore.Hash]*diff.Object // masked
-	kept    int64                          // bytes of the files of blobs
-	foreign map[gitstore.Hash]string       // files that Sluice did not write, with the first of their paths; "" if none is compared
+	mu    sync.Mutex
+	blobs map[gitstore.Hash]*diff.Object // masked
+	kept  int64                          // bytes of the files of blobs
+	// files that Sluice did not write, with the first of their paths; "" if none is compared
+	foreign map[gitstore.Hash]string
 	learned map[gitstore.Hash]bool
 	read    int64 // bytes so far
 }
@@ -58,7 +59,8 @@ type Reader struct {
 // ErrTooMuch means that the files are larger than the limit of a Reader.
 var ErrTooMuch = errors.New("the files are larger than the limit of their reader")
 
-// LimitTo sets how many bytes of files the Reader reads. It then keeps the objects of all of them, which take several times as much memory.
+// LimitTo sets how many bytes of files the Reader reads. It then keeps the objects of all of them, which take several
+// times as much memory.
 func (r *Reader) LimitTo(bytes int64) { r.limit = bytes }
 
 func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
@@ -74,15 +76,18 @@ func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// cacheBytes is the number of bytes of the files whose objects a Reader keeps. Objects in memory take several times as much.
+// cacheBytes is the number of bytes of the files whose objects a Reader keeps. Objects in memory take several times as
+// much.
 const cacheBytes = 16 << 20
 
 // NewReader returns a Reader that masks with mask.
 func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
-	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, foreign: map[gitstore.Hash]string{}, learned: map[gitstore.Hash]bool{}}
+	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{},
+		foreign: map[gitstore.Hash]string{}, learned: map[gitstore.Hash]bool{}}
 }
 
-// Notes lists the files that were skipped because Sluice did not write them, by path. Of equal files it names the first.
+// Notes lists the files that were skipped because Sluice did not write them, by path. Of equal files it names the
+// first.
 func (r *Reader) Notes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,8 @@ func TestReaderKeepsLittle(t *testing.T) {
 	const each = 1 << 20
 	var files []File
 	for i := range 2*cacheBytes/each + 1 {
-		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-%d}\ndata: {a: %s}\n", i, strings.Repeat("x", each))
+		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c-%d}\ndata: {a: %s}\n", i,
+			strings.Repeat("x", each))
 		if i == 3 {
 			text = "not Sluice's"
 		}

@@ -14,8 +14,9 @@ type place struct {
 	hash gitstore.Hash
 }
 
-// Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
-// each other, or if the cluster has the same apps as one that was asked about before. The caller does not change the list.
+// Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about
+// one cluster follow each other, or if the cluster has the same apps as one that was asked about before. The caller
+// does not change the list.
 func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -64,13 +65,15 @@ func (v *Inventory) namesOf(id manifest.Identity) []string {
 	return out
 }
 
-// fewCalls is the number of objects of one cluster that cost less without an index than making it one of the cluster's files does.
+// fewCalls is the number of objects of one cluster that cost less without an index than making it one of the cluster's
+// files does.
 const fewCalls = 8
 
-// finder returns a function that finds the files of a name on a cluster. The first calls about a cluster look into the list of each app: a
-// change of many clusters asks about few objects of each, and the apps of neighbouring clusters may all differ. Clusters with workspaces have
-// many apps, of which nearly all are equal from one cluster to the next.
-func (v *Inventory) finder(ctx context.Context, c *contents) (func(ctx context.Context, name string) ([]place, error), error) {
+// finder returns a function that finds the files of a name on a cluster. The first calls about a cluster look into the
+// list of each app: a change of many clusters asks about few objects of each, and the apps of neighbouring clusters may
+// all differ. Clusters with workspaces have many apps, of which nearly all are equal from one cluster to the next.
+func (v *Inventory) finder(ctx context.Context, c *contents) (func(ctx context.Context, name string) ([]place, error),
+	error) {
 	if v.asked != c {
 		v.asked, v.calls = c, 0
 	}
@@ -105,14 +108,15 @@ func (v *Inventory) placesOf(ctx context.Context, c *contents, name string) ([]p
 	return out, nil
 }
 
-// indexFiles makes the index one of the files of a cluster. It changes what differs from the cluster before, because most apps have equal
-// trees on many clusters.
+// indexFiles makes the index one of the files of a cluster. It changes what differs from the cluster before, because
+// most apps have equal trees on many clusters.
 func (v *Inventory) indexFiles(ctx context.Context, want *contents) error {
 	if v.index != nil && v.indexed == want {
 		return nil
 	}
 	differing := len(changed(v.indexed.apps, want.apps)) + len(changed(v.indexed.folders, want.folders))
-	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 { // removing many files costs more than a new index
+	// removing many files costs more than a new index
+	if v.index == nil || differing > (len(want.apps)+len(want.folders))/8 {
 		v.index, v.indexed = map[string][]place{}, &contents{}
 	}
 	if err := v.moveIndex(ctx, want); err != nil {
@@ -145,8 +149,8 @@ func (v *Inventory) moveIndex(ctx context.Context, want *contents) error {
 	return nil
 }
 
-// edit calls f for each file of an app of from that to does not have, or has with another tree. Of a workspace whose folder differs, it calls f
-// for the files of all apps.
+// edit calls f for each file of an app of from that to does not have, or has with another tree. Of a workspace whose
+// folder differs, it calls f for the files of all apps.
 func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(name string, p place)) error {
 	for _, app := range changed(from.apps, to.apps) {
 		files, err := v.filesOf(ctx, from.apps[app])
@@ -178,7 +182,8 @@ func (v *Inventory) edit(ctx context.Context, from, to *contents, f func(name st
 func (v *Inventory) add(name string, p place) { v.index[name] = append(v.index[name], p) }
 
 func (v *Inventory) remove(name string, gone place) {
-	if v.index[name] = slices.DeleteFunc(v.index[name], func(p place) bool { return p.app == gone.app }); len(v.index[name]) == 0 {
+	if v.index[name] = slices.DeleteFunc(v.index[name],
+		func(p place) bool { return p.app == gone.app }); len(v.index[name]) == 0 {
 		delete(v.index, name)
 	}
 }

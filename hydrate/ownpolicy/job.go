@@ -61,8 +61,8 @@ func (a *ownAnswer) failure() string {
 	return a.Failed
 }
 
-// divided divides targets into parts that have at most about ownInput bytes, unless one object has more, and returns the bytes of all. Without
-// targets there is one empty part.
+// divided divides targets into parts that have at most about ownInput bytes, unless one object has more, and returns
+// the bytes of all. Without targets there is one empty part.
 func divided(subjects []policy.Subject) (parts []ownPart, sent int, err error) {
 	d := divider{parts: []ownPart{{}}, index: map[string]int{}}
 	for i := range subjects {
@@ -158,7 +158,8 @@ func job(ctx context.Context, input []byte, _ worker.Ask) ([]byte, error) {
 }
 
 func judgedByOwn(ctx context.Context, task *ownTask) (ownAnswer, error) {
-	engine, err := policy.LoadOwn(ctx, task.Dir, task.Files, policy.Options{Now: task.Now, Environments: task.Environments, Parallel: 1, RuleTimeout: ownRule})
+	engine, err := policy.LoadOwn(ctx, task.Dir, task.Files, policy.Options{Now: task.Now,
+		Environments: task.Environments, Parallel: 1, RuleTimeout: ownRule})
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
 		const shown = 20
 		return ownAnswer{Problems: problems[:min(len(problems), shown)]}, nil

@@ -1,6 +1,6 @@
-// Package ownpolicy evaluates the own policies of workspaces: the rules of a team, which judge the objects of its own apps
-// and no others. Anybody who may write to the workspace writes them, so they are read, compiled and evaluated in worker
-// processes (Job), within limits on time and bytes. What a policy does wrong is its result, never an error.
+// Package ownpolicy evaluates the own policies of workspaces: the rules of a team, which judge the objects of its own
+// apps and no others. Anybody who may write to the workspace writes them, so they are read, compiled and evaluated in
+// worker processes (Job), within limits on time and bytes. What a policy does wrong is its result, never an error.
 //
 // The package is not API: it can change in every release.
 package ownpolicy
@@ -32,9 +32,10 @@ const (
 	ownRule    = 5 * time.Second  // of all its rules on one object
 	ownInput   = 8 << 20          // bytes of targets in one call, less than a question to the parent may have
 	ownSent    = 16 * ownInput    // bytes of the targets of one check
-	ownObject  = 9 << 20          // bytes of one object, with its old state: with the files of the policy it fits into a question
-	ownOutput  = 16 << 20         // bytes of all answers together
-	ownValues  = 1 << 20          // values in the JSON of one answer
+	// bytes of one object, with its old state: with the files of the policy it fits into a question
+	ownObject = 9 << 20
+	ownOutput = 16 << 20 // bytes of all answers together
+	ownValues = 1 << 20  // values in the JSON of one answer
 )
 
 // tooSlow is the failure of a policy that needs more than ownTotal.
@@ -53,15 +54,16 @@ type Evaluator struct {
 	Judge    Judge // nil: worker processes of the renderer of Fleets judge
 }
 
-// own implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit, or from the
-// commit at which its sluice.lock pins the workspace's repository.
+// own implements policy.Own for the workspaces of one tree. The files of a policy come from that tree: from its commit,
+// or from the commit at which its sluice.lock pins the workspace's repository.
 type own struct {
 	Evaluator
 	tree  gitstore.Hash
 	fleet *fleet.Fleet
 }
 
-// Exceeded caches policies that exceeded a limit, so that the next checks do not wait for them again. It is safe for concurrent use.
+// Exceeded caches policies that exceeded a limit, so that the next checks do not wait for them again. It is safe for
+// concurrent use.
 type Exceeded struct {
 	cache *lru.Cache[*excess] // by the digest of the files
 }
@@ -124,7 +126,8 @@ func Environments(f *fleet.Fleet) []string {
 }
 
 // Judge implements policy.Own.
-func (o *own) Judge(ctx context.Context, workspace string, subjects []policy.Subject, used *policy.OwnUse) (*policy.OwnResult, error) {
+func (o *own) Judge(ctx context.Context, workspace string, subjects []policy.Subject,
+	used *policy.OwnUse) (*policy.OwnResult, error) {
 	w, ok := o.fleet.Workspace(workspace)
 	if !ok || w.PolicyDir() == "" {
 		return nil, nil //nolint:nilnil // it has no policy
@@ -144,7 +147,8 @@ func (o *own) Judge(ctx context.Context, workspace string, subjects []policy.Sub
 }
 
 // ask judges subjects in as many calls as their size needs. The last answer has the failure, if there is one.
-func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject, used *policy.OwnUse) ([]ownAnswer, error) {
+func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Subject, used *policy.OwnUse) ([]ownAnswer,
+	error) {
 	files, problem, err := o.files(ctx, w)
 	if err != nil || problem != "" {
 		return []ownAnswer{{Failed: problem}}, err
@@ -154,7 +158,8 @@ func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Sub
 		return []ownAnswer{{Failed: text}}, nil
 	}
 	task := ownTask{
-		Workspace: w.Name, Dir: o.fleet.Locate(w.PolicyDir()), Files: files, Now: now, Environments: Environments(o.fleet),
+		Workspace: w.Name, Dir: o.fleet.Locate(w.PolicyDir()), Files: files, Now: now,
+		Environments: Environments(o.fleet),
 	}
 	if used.CPU > ownTotal { // since the last call for an earlier batch
 		o.Exceeded.add(files, now, tooSlow())
@@ -162,7 +167,8 @@ func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Sub
 	}
 	parts, sent, err := divided(subjects)
 	if used.Sent += sent; err == nil && used.Sent > ownSent {
-		err = fmt.Errorf("the changed objects of its apps have more than %d MiB (change fewer of them at a time)", ownSent>>20)
+		err = fmt.Errorf("the changed objects of its apps have more than %d MiB (change fewer of them at a time)",
+			ownSent>>20)
 	}
 	if err != nil {
 		return []ownAnswer{{Failed: err.Error()}}, nil //nolint:nilerr // an object that is too large is a failure of the policy
@@ -191,7 +197,8 @@ func (o *own) ask(ctx context.Context, w *fleet.Workspace, subjects []policy.Sub
 	return out, nil
 }
 
-// files reads the files of a workspace's policy. The names are those that people know. The problem is why they cannot be judged by.
+// files reads the files of a workspace's policy. The names are those that people know. The problem is why they cannot
+// be judged by.
 func (o *own) files(ctx context.Context, w *fleet.Workspace) (list []policy.File, problem string, err error) {
 	if w.Err != nil {
 		return nil, w.Err.Error(), nil //nolint:nilerr // files that cannot be read hold their workspace
@@ -258,16 +265,17 @@ func (e Evaluator) call(ctx context.Context, task ownTask) (out ownAnswer, cost 
 	return out, cost, nil
 }
 
-// cpuHead are the bytes before the answer of Job, with the CPU time that it took. Between them is the process of a review, which asks
-// its parent to run the job.
+// cpuHead are the bytes before the answer of Job, with the CPU time that it took. Between them is the process of a
+// review, which asks its parent to run the job.
 const cpuHead = 8
 
 func withCPU(spent time.Duration, answer []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, cpuHead+len(answer)), uint64(max(spent, 0))), answer...)
 }
 
-// InWorker runs Job in a worker process of the renderer, which has no file of the repository, and returns the answer behind the CPU
-// time that it took. Only if an Engine renders in this process, the job runs here too, and nobody counts its time.
+// InWorker runs Job in a worker process of the renderer, which has no file of the repository, and returns the answer
+// behind the CPU time that it took. Only if an Engine renders in this process, the job runs here too, and nobody counts
+// its time.
 func InWorker(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, error) {
 	if _, here := r.(*renderer.Engine); here {
 		data, err := job(ctx, input, nil)
@@ -278,7 +286,8 @@ func InWorker(ctx context.Context, r renderer.Renderer, input []byte) ([]byte, e
 		return nil, renderer.ErrNoWorkers
 	}
 	var spent time.Duration
-	data, err := caller.Call(ctx, worker.Call{Job: Job, Input: input, Timeout: ownTimeout, CPU: ownTimeout, MaxOutput: ownOutput, Spent: &spent})
+	data, err := caller.Call(ctx, worker.Call{Job: Job, Input: input, Timeout: ownTimeout, CPU: ownTimeout,
+		MaxOutput: ownOutput, Spent: &spent})
 	_, refused := errors.AsType[*worker.JobError](err)
 	if refused || worker.IsLimit(err) || errors.Is(err, worker.ErrProtocol) {
 		data, err = json.Marshal(ownAnswer{Failed: err.Error(), Limit: true})
@@ -305,7 +314,8 @@ func (e Evaluator) Rules(ctx context.Context, tree gitstore.Hash) ([]policy.Rule
 		}
 		for _, a := range answers {
 			if text := a.failure(); text != "" {
-				mistakes = append(mistakes, fmt.Sprintf("the policy of workspace %s could not be evaluated: %s", w.Name, text))
+				mistakes = append(mistakes, fmt.Sprintf("the policy of workspace %s could not be evaluated: %s", w.Name,
+					text))
 				continue
 			}
 			for _, r := range a.Rules {
@@ -328,7 +338,8 @@ func (e Evaluator) Test(ctx context.Context, tree gitstore.Hash, workspace, run 
 		return nil, fmt.Errorf("the fleet has no workspace %q", workspace)
 	}
 	if w.PolicyDir() == "" {
-		return nil, fmt.Errorf("%s:%d: workspace %s has no policy of its own (set spec.policy.path)", w.File, w.Line, w.Name)
+		return nil, fmt.Errorf("%s:%d: workspace %s has no policy of its own (set spec.policy.path)", w.File, w.Line,
+			w.Name)
 	}
 	files, problem, err := (&own{e, tree, f}).files(ctx, w)
 	if err != nil {
@@ -337,11 +348,12 @@ func (e Evaluator) Test(ctx context.Context, tree gitstore.Hash, workspace, run 
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
-	return policy.TestOwn(ctx, f.Locate(w.PolicyDir()), files, run, policy.Options{Now: e.Clock(), Environments: Environments(f)})
+	return policy.TestOwn(ctx, f.Locate(w.PolicyDir()), files, run,
+		policy.Options{Now: e.Clock(), Environments: Environments(f)})
 }
 
-// Proposed returns the mistakes in own policies that the head changes. The review is judged by the policies of the trunk; these apply after the
-// merge, and each would then hold its workspace.
+// Proposed returns the mistakes in own policies that the head changes. The review is judged by the policies of the
+// trunk; these apply after the merge, and each would then hold its workspace.
 func (e Evaluator) Proposed(ctx context.Context, judging, head gitstore.Hash) ([]string, error) {
 	after, _, err := e.Fleets.Fleet(ctx, head)
 	if err != nil {
@@ -373,7 +385,8 @@ func (e Evaluator) Proposed(ctx context.Context, judging, head gitstore.Hash) ([
 		}
 		for _, a := range answers {
 			if text := a.failure(); text != "" {
-				out = append(out, fmt.Sprintf("the policy of workspace %s cannot be evaluated after the merge: %s", w.Name, policy.OwnText(text)))
+				out = append(out, fmt.Sprintf("the policy of workspace %s cannot be evaluated after the merge: %s",
+					w.Name, policy.OwnText(text)))
 			}
 		}
 	}
@@ -381,7 +394,8 @@ func (e Evaluator) Proposed(ctx context.Context, judging, head gitstore.Hash) ([
 }
 
 // same reports whether a workspace has the same policy in two trees.
-func (e Evaluator) same(ctx context.Context, judging, head gitstore.Hash, before *fleet.Fleet, w *fleet.Workspace) (bool, error) {
+func (e Evaluator) same(ctx context.Context, judging, head gitstore.Hash, before *fleet.Fleet,
+	w *fleet.Workspace) (bool, error) {
 	old, ok := before.Workspace(w.Name)
 	if !ok || old.Err != nil || old.PolicyDir() == "" {
 		return false, nil //nolint:nilerr // what cannot be read differs

@@ -57,15 +57,19 @@ func TestPartsOfManyClusters(t *testing.T) {
 	}
 }
 
-// slowOwn returns the own policies of a workspace of which each call takes a time, and a target whose objects need ten calls.
-func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int), forget func()) {
+// slowOwn returns the own policies of a workspace of which each call takes a time, and a target whose objects need ten
+// calls.
+func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int),
+	forget func()) {
 	t.Helper()
 	repo := hydratetest.New(t)
 	const header = "apiVersion: sluice.dev/v1alpha1\nkind: "
 	for name, text := range map[string]string{
-		"sluice.yaml":                       header + "Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n",
-		"clusters/dev.yaml":                 header + "Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n",
-		"workspaces/team-a.yaml":            header + "Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], policy: {path: policy}}\n",
+		"sluice.yaml": header +
+			"Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n",
+		"clusters/dev.yaml": header + "Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n",
+		"workspaces/team-a.yaml": header +
+			"Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], policy: {path: policy}}\n",
 		"workspaces/team-a/policy/own.rego": "package main\n",
 	} {
 		repo.Write(name, text)
@@ -82,7 +86,8 @@ func slowOwn(t *testing.T) (judge func(each time.Duration, used *policy.OwnUse) 
 	forget()
 	subject := policy.Subject{Cluster: &policy.Cluster{Name: "dev-1"}, App: &policy.App{Name: "team-a/web"}}
 	for n := range 10 { // one fills a call
-		subject.Objects = append(subject.Objects, policy.Object{Key: fmt.Sprint(n), Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)}})
+		subject.Objects = append(subject.Objects, policy.Object{Key: fmt.Sprint(n),
+			Object: manifest.Object{"kind": "ConfigMap", "data": strings.Repeat("x", ownInput-1000)}})
 	}
 	return func(each time.Duration, used *policy.OwnUse) (*policy.OwnResult, int) {
 		t.Helper()
@@ -121,7 +126,8 @@ func TestOwnPolicyThatIsSlowInEveryCall(t *testing.T) {
 		t.Errorf("the next check waits for a policy that took too long over several batches: %d calls, %+v", calls, got)
 	}
 	forget()
-	if got, calls := judge(0, &policy.OwnUse{Sent: ownSent - ownInput}); calls != 0 || !strings.Contains(got.Failed, "more than 128 MiB") {
+	if got, calls := judge(0, &policy.OwnUse{Sent: ownSent - ownInput}); calls != 0 ||
+		!strings.Contains(got.Failed, "more than 128 MiB") {
 		t.Errorf("after large batches: %d calls, %+v", calls, got)
 	}
 }

@@ -16,14 +16,16 @@ import (
 
 const kind = "apiVersion: sluice.dev/v1alpha1\nkind: "
 
-// jobs returns the targets of a fleet whose clusters alternate between two regions. Every seventh has values of its own for the app web, and every
-// ninth lacks a variable of the app broken.
+// jobs returns the targets of a fleet whose clusters alternate between two regions. Every seventh has values of its own
+// for the app web, and every ninth lacks a variable of the app broken.
 func jobs(t *testing.T, clusters int) (*gitstore.Store, []render.Job) {
 	t.Helper()
 	r := hydratetest.New(t)
-	r.Write("sluice.yaml", kind+"Fleet\nmetadata: {name: f}\nspec: {layers: [region, cluster], environments: [{name: dev}]}\n")
+	r.Write("sluice.yaml", kind+
+		"Fleet\nmetadata: {name: f}\nspec: {layers: [region, cluster], environments: [{name: dev}]}\n")
 	app := func(name, more, values string) {
-		r.Write("apps/"+name+"/app.yaml", kind+"App\nmetadata: {name: "+name+"}\nspec: {namespace: shared, placement: {}, "+more+"source: {helm: {path: charts/web}}}\n")
+		r.Write("apps/"+name+"/app.yaml", kind+"App\nmetadata: {name: "+name+
+			"}\nspec: {namespace: shared, placement: {}, "+more+"source: {helm: {path: charts/web}}}\n")
 		r.Write("apps/"+name+"/layers/global/values.yaml", values)
 	}
 	app("web", "", "a: b\n")
@@ -47,7 +49,9 @@ spec: {a: {{ .Values.a | quote }}}
 		if i%9 == 8 {
 			vars = "{}"
 		}
-		r.Write("clusters/"+name+".yaml", fmt.Sprintf("%sCluster\nmetadata: {name: %s, labels: {region: r%d}}\nspec: {environment: dev, vars: %s}\n", kind, name, i%2, vars))
+		r.Write("clusters/"+name+".yaml",
+			fmt.Sprintf("%sCluster\nmetadata: {name: %s, labels: {region: r%d}}\nspec: {environment: dev, vars: %s}\n",
+				kind, name, i%2, vars))
 		if i%7 == 6 {
 			r.Write("apps/web/layers/cluster/"+name+"/values.yaml", "a: "+name+"\n")
 		}
@@ -88,7 +92,8 @@ func outcomes(t *testing.T, store *gitstore.Store, jobs []render.Job) []*render.
 	defer func() { _ = w.Close() }()
 	var mu sync.Mutex
 	last := 0
-	out, err := render.New(store, newEngine(), 1).Render(t.Context(), jobs, w, func(done int) { // several goroutines call it
+	// several goroutines call it
+	out, err := render.New(store, newEngine(), 1).Render(t.Context(), jobs, w, func(done int) {
 		mu.Lock()
 		defer mu.Unlock()
 		last = max(last, done)
@@ -133,7 +138,8 @@ func TestTargetsRenderTogetherAsAlone(t *testing.T) {
 			t.Errorf("together %s\nalone    %s", describe(o), describe(alone))
 		}
 	}
-	if failed != 2 || len(trees) < 20+2+2+2+2 { // each of kept; two regions of each other app, and two clusters with values of their own
+	// each of kept; two regions of each other app, and two clusters with values of their own
+	if failed != 2 || len(trees) < 20+2+2+2+2 {
 		t.Errorf("%d failed, and there are %d different trees", failed, len(trees))
 	}
 }

@@ -99,8 +99,8 @@ func (r *renderings) forget(key string, work *rendering) {
 	}
 }
 
-// do returns the rendering for a bundle. It calls render unless the result is cached or another caller renders the bundle. The rendering
-// has ended, unless ctx has.
+// do returns the rendering for a bundle. It calls render unless the result is cached or another caller renders the
+// bundle. The rendering has ended, unless ctx has.
 func (r *renderings) do(ctx context.Context, key string, render func() rendered) *rendering {
 	for {
 		work, fresh := r.get(key)

@@ -11,17 +11,20 @@ import (
 // Hook Jobs, and only they, get Flux's force annotation if the environment syncs with Flux and the fleet asks for it.
 func TestHookJobsGetForceAnnotationForFlux(t *testing.T) {
 	job := func(name, annotations string) string {
-		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n---\n"
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {" + annotations +
+			"}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n---\n"
 	}
 	for _, c := range []struct {
 		sync string
 		want bool
-	}{{"  sync: flux\n  flux: {forceHookJobs: true}\n", true}, {"  sync: flux\n", false}, {"  sync: argocd\n  flux: {forceHookJobs: true}\n", false}} {
+	}{{"  sync: flux\n  flux: {forceHookJobs: true}\n", true}, {"  sync: flux\n", false},
+		{"  sync: argocd\n  flux: {forceHookJobs: true}\n", false}} {
 		r := hydratetest.New(t)
 		const base = "apiVersion: sluice.dev/v1alpha1\n"
 		r.Write("sluice.yaml", base+"kind: Fleet\nmetadata: {name: f}\nspec:\n  environments: [{name: dev}]\n"+c.sync)
 		r.Write("clusters/a.yaml", base+"kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n")
-		r.Write("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("apps/web/app.yaml", base+
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
 		r.Write("m/jobs.yaml", job("helm", "helm.sh/hook: pre-upgrade")+job("argo", "argocd.argoproj.io/hook: Sync")+
 			job("plain", "a: b")+job("own", "helm.sh/hook: pre-upgrade, kustomize.toolkit.fluxcd.io/force: disabled"))
 		r.Commit("jobs")
@@ -41,10 +44,12 @@ func TestForceAnnotationDiffersBetweenEnvironments(t *testing.T) {
 	const base = "apiVersion: sluice.dev/v1alpha1\n"
 	for _, order := range [][2]string{{"flux", "argocd"}, {"argocd", "flux"}} {
 		r := hydratetest.New(t)
-		r.Write("sluice.yaml", base+"kind: Fleet\nmetadata: {name: f}\nspec:\n  flux: {forceHookJobs: true}\n  environments: [{name: dev, sync: "+order[0]+"}, {name: prod, sync: "+order[1]+"}]\n")
+		r.Write("sluice.yaml", base+
+			"kind: Fleet\nmetadata: {name: f}\nspec:\n  flux: {forceHookJobs: true}\n  environments: [{name: dev, sync: "+order[0]+"}, {name: prod, sync: "+order[1]+"}]\n")
 		r.Write("clusters/a.yaml", base+"kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n")
 		r.Write("clusters/b.yaml", base+"kind: Cluster\nmetadata: {name: b}\nspec: {environment: prod}\n")
-		r.Write("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("apps/web/app.yaml", base+
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
 		r.Write("m/job.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-upgrade}}\n"+
 			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n")
 		r.Commit("jobs")

@@ -14,7 +14,8 @@ import (
 
 var errRendered = errors.New("rendered")
 
-// heavy refuses light bundles, and counts how many others it renders at once. The first ones wait until places are full.
+// heavy refuses light bundles, and counts how many others it renders at once. The first ones wait until places are
+// full.
 type heavy struct {
 	places          int64
 	running, most   atomic.Int64
@@ -40,8 +41,8 @@ func (h *heavy) Render(_ context.Context, b *renderer.Bundle) (*renderer.Renderi
 	return nil, errRendered
 }
 
-// Many light targets are in flight, but only as many large ones as there are processes, and one more. After the first target that is not
-// light, those of its app are not tried as light ones.
+// Many light targets are in flight, but only as many large ones as there are processes, and one more. After the first
+// target that is not light, those of its app are not tried as light ones.
 func TestLargeRenderingsAreFew(t *testing.T) {
 	t.Parallel()
 	const parallel, targets = 2, 40

@@ -120,10 +120,12 @@ func (o *Outcome) Defines() branch.Kinds {
 	return out
 }
 
-// Render renders jobs in parallel and writes their trees into w. It renders equal targets once: a change of a whole fleet has thousands of
-// them. The outcomes are in the order of the jobs. Each has the error of its job; Render itself returns only the error of the context.
-// Several goroutines call progress with the number of jobs that are done. Complete must follow.
-func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome, error) {
+// Render renders jobs in parallel and writes their trees into w. It renders equal targets once: a change of a whole
+// fleet has thousands of them. The outcomes are in the order of the jobs. Each has the error of its job; Render itself
+// returns only the error of the context. Several goroutines call progress with the number of jobs that are done.
+// Complete must follow.
+func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, progress func(done int)) ([]*Outcome,
+	error) {
 	r := &round{t: t, jobs: jobs, w: w, out: make([]*Outcome, len(jobs)), progress: progress}
 	return r.out, r.run(ctx)
 }
@@ -131,7 +133,8 @@ func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, pr
 // Sort sorts jobs by apps, because those of one app share a chart, and by clusters.
 func Sort(jobs []Job) {
 	slices.SortFunc(jobs, func(a, b Job) int {
-		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name), strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
+		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name),
+			strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
 	})
 }
 
@@ -205,7 +208,10 @@ func (r *round) job(ctx context.Context, i int) error {
 	if err != nil {
 		return r.end(ctx, i, nil, err)
 	}
-	return r.end(ctx, i, r.t.renderings.do(ctx, key, func() rendered { return r.t.render(ctx, r.jobs[i], bundle, r.w) }), nil)
+	return r.end(ctx, i, r.t.renderings.do(ctx, key, func() rendered {
+		return r.t.render(ctx, r.jobs[i], bundle,
+			r.w)
+	}), nil)
 }
 
 // end sets the outcome of a job, once for each job. It returns only the error of the context.
@@ -250,8 +256,8 @@ func (t *Targets) prepare(ctx context.Context, j Job) (*renderer.Bundle, string,
 	return bundle, key, nil
 }
 
-// render renders a bundle. It tries a light one if the app has rendered targets and all were light. At most cap(t.heavy) renderings
-// that are not light exist at once, which bounds memory.
+// render renders a bundle. It tries a light one if the app has rendered targets and all were light. At most
+// cap(t.heavy) renderings that are not light exist at once, which bounds memory.
 func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, w *gitstore.Writer) rendered {
 	app := j.Target.App.Name
 	if t.isLight(app) {
@@ -309,8 +315,8 @@ func scopeUnknown(o renderer.Object) bool {
 	return o.ID.Namespace == "" && o.Scope == manifest.ScopeUnknown
 }
 
-// Complete writes the objects of outcomes that waited for the scopes of custom kinds. outcomes are those of one or several calls of Render,
-// in its order.
+// Complete writes the objects of outcomes that waited for the scopes of custom kinds. outcomes are those of one or
+// several calls of Render, in its order.
 func Complete(w *gitstore.Writer, outcomes []*Outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
 		switch {

@@ -44,8 +44,8 @@ func (r Runtime) outputAuth(output, source string) (gitstore.Auth, error) {
 	return a, nil
 }
 
-// HostCredentials returns the credential for a host, such as git.example.com or git.example.com:8443. The second result is false if there
-// is none.
+// HostCredentials returns the credential for a host, such as git.example.com or git.example.com:8443. The second result
+// is false if there is none.
 type HostCredentials func(host string) (gitstore.Auth, bool)
 
 // credentialsFor returns the credentials for other repositories of the fleet: the one configured for the host or, if
@@ -72,9 +72,9 @@ func SameHost(a, b string) bool {
 	return x != "" && x == hostOf(b)
 }
 
-// ownerOf returns the scheme, the host and the first part of the path of a URL, which is the owner, organisation or
-// top group. It returns "" if the address lacks one of them, or if a server could read its path as that of another owner: Git sends
-// /acme/../other/x as it is written.
+// ownerOf returns the scheme, the host and the first part of the path of a URL, which is the owner, organisation or top
+// group. It returns "" if the address lacks one of them, or if a server could read its path as that of another owner:
+// Git sends /acme/../other/x as it is written.
 func ownerOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -82,7 +82,8 @@ func ownerOf(address string) string {
 	}
 	inner := strings.TrimSuffix(strings.TrimPrefix(u.Path, "/"), "/")
 	owner, _, found := strings.Cut(inner, "/")
-	if !found || !fs.ValidPath(inner) || strings.ContainsAny(inner, `%\`) { // fs.ValidPath refuses "..", "." and empty elements
+	// fs.ValidPath refuses "..", "." and empty elements
+	if !found || !fs.ValidPath(inner) || strings.ContainsAny(inner, `%\`) {
 		return ""
 	}
 	return strings.ToLower(hostOf(address) + "/" + owner)

@@ -28,8 +28,8 @@ func (s *Session) EnforcedPolicy(ctx context.Context, tree gitstore.Hash, schema
 	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), s.policyOptions(ctx, tree))
 }
 
-// policyOptions returns the options that the policy of a tree takes from that tree's fleet. If the fleet cannot be read, no workspace has
-// bounds, and the policy then allows no object in a workspace.
+// policyOptions returns the options that the policy of a tree takes from that tree's fleet. If the fleet cannot be
+// read, no workspace has bounds, and the policy then allows no object in a workspace.
 func (s *Session) policyOptions(ctx context.Context, tree gitstore.Hash) policy.Options {
 	o := policy.Options{Now: s.Runtime.Clock(), Parallel: runtime.GOMAXPROCS(0)}
 	f, _, err := s.Fleet(ctx, tree)
@@ -49,8 +49,10 @@ func (s *Session) policyOptions(ctx context.Context, tree gitstore.Hash) policy.
 func boundsOf(f *fleet.Fleet, w *fleet.Workspace) *confine.Bounds {
 	return &confine.Bounds{
 		Name: w.Name, File: w.File, Namespaces: w.Spec.Namespaces, References: w.Spec.References,
-		Allow: w.Spec.Kinds.Allow, Deny: w.Spec.Kinds.Deny, ClusterScoped: w.Spec.Kinds.ClusterScoped, Roles: w.Spec.Roles,
-		Images: w.Spec.Sources.Images, HostAccess: w.Spec.HostAccess, AsRendered: f.AsRendered(), Objects: w.Spec.Quotas.Objects, Targets: w.Spec.Quotas.Targets,
+		Allow: w.Spec.Kinds.Allow, Deny: w.Spec.Kinds.Deny, ClusterScoped: w.Spec.Kinds.ClusterScoped,
+		Roles:  w.Spec.Roles,
+		Images: w.Spec.Sources.Images, HostAccess: w.Spec.HostAccess, AsRendered: f.AsRendered(),
+		Objects: w.Spec.Quotas.Objects, Targets: w.Spec.Quotas.Targets,
 		Reaches: func(name string, labels map[string]string) bool {
 			c, ok := f.Cluster(name)
 			if !ok {
@@ -68,7 +70,8 @@ func (s *Session) Schemas(ctx context.Context, tree gitstore.Hash, offline bool)
 
 // OwnPolicies evaluates the own policies of workspaces.
 func (s *Session) OwnPolicies() ownpolicy.Evaluator {
-	return ownpolicy.Evaluator{Fleets: s.Hydrator, Clock: s.Runtime.Clock, Exceeded: s.shared.exceeded, Judge: s.judgeOwn}
+	return ownpolicy.Evaluator{Fleets: s.Hydrator, Clock: s.Runtime.Clock, Exceeded: s.shared.exceeded,
+		Judge: s.judgeOwn}
 }
 
 func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, o policy.Options, offline bool) (*policy.Engine, error) {
@@ -89,7 +92,8 @@ func (r Runtime) schemas(files fs.FS, offline bool) (policy.Schemas, error) {
 		return nil, err
 	}
 	source, err := schemas.New(schemas.Config{
-		Locations: locations, Files: files, Cache: filepath.Join(r.Cache, "schemas"), Offline: offline || r.Offline, UserAgent: r.UserAgent(),
+		Locations: locations, Files: files, Cache: filepath.Join(r.Cache, "schemas"), Offline: offline || r.Offline,
+		UserAgent: r.UserAgent(),
 		Transport: r.Guard.Transport(),
 	})
 	if err != nil {
@@ -103,8 +107,8 @@ func (s *Session) TestPolicy(ctx context.Context, tree gitstore.Hash, run string
 	return policy.Test(ctx, s.Store.Snapshot(ctx, tree), run, policy.Options{Now: s.Runtime.Clock()})
 }
 
-// BoundsPolicy returns the engine that judges the bounds of workspaces; nil if the fleet of the tree has no workspace. If the policy cannot be
-// loaded, its exemptions do not count.
+// BoundsPolicy returns the engine that judges the bounds of workspaces; nil if the fleet of the tree has no workspace.
+// If the policy cannot be loaded, its exemptions do not count.
 func (s *Session) BoundsPolicy(ctx context.Context, tree gitstore.Hash) (*policy.Engine, error) {
 	if !s.HasWorkspaces(ctx, tree) {
 		return nil, nil //nolint:nilnil // nothing is judged
@@ -124,7 +128,8 @@ func (noFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// HasWorkspaces reports whether the fleet of a tree has workspaces. A fleet that cannot be read counts as one with workspaces.
+// HasWorkspaces reports whether the fleet of a tree has workspaces. A fleet that cannot be read counts as one with
+// workspaces.
 func (s *Session) HasWorkspaces(ctx context.Context, tree gitstore.Hash) bool {
 	f, _, err := s.Fleet(ctx, tree)
 	return err != nil || len(f.Workspaces) > 0

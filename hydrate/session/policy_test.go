@@ -23,7 +23,8 @@ func TestSchemasAreGuarded(t *testing.T) {
 	}))
 	defer server.Close()
 	files := fstest.MapFS{"policy/policy.yaml": {Data: []byte("apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: rules}\nspec:\n  schemas: {locations: [\"" + server.URL + "\"]}\n")}}
-	objects, err := manifest.Decode([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n"), manifest.DefaultBudget())
+	objects, err := manifest.Decode([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n"),
+		manifest.DefaultBudget())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +38,14 @@ func TestSchemasAreGuarded(t *testing.T) {
 	}{{nil, true}, {guard, false}} {
 		asked.Store(0)
 		r := Runtime{Cache: t.TempDir(), Guard: one.guard, Clock: time.Now}
-		engine, err := r.loadPolicy(t.Context(), files, policy.Options{Now: r.Clock(), Environments: []string{"prod"}}, false)
+		engine, err := r.loadPolicy(t.Context(), files, policy.Options{Now: r.Clock(), Environments: []string{"prod"}},
+			false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		result, err := engine.Check(t.Context(), policy.Input{Subjects: policy.Listed(policy.Subject{
-			Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod", KubeVersion: "1.33.2"}, App: &policy.App{Name: "web"},
+			Cluster: &policy.Cluster{Name: "prod-1", Environment: "prod", KubeVersion: "1.33.2"},
+			App:     &policy.App{Name: "web"},
 			Objects: []policy.Object{{Key: "a", Object: objects[0]}},
 		})})
 		if err != nil || (asked.Load() > 0) != one.asks {

@@ -45,18 +45,22 @@ type Options struct {
 	Repo          string // folder or URL
 	Jobs          int    // targets rendered at the same time
 	RenderTimeout time.Duration
-	RenderMemory  int64              // bytes of one render process
-	PlainHTTP     []string           // registries to contact over HTTP
-	Renderer      renderer.Renderer  // shared with other sessions; nil starts render processes of its own
-	Signer        gitstore.Signer    // signs rendered commits; nil: unsigned commits
-	Mirror        string             // folder of the clone of a URL; "": a temporary folder
-	OneListing    bool               // of a URL: the session belongs to one task; see gitstore.Options
-	Isolation     worker.Mode        // of the session's own render processes; "" is worker.Degraded
-	Remember      bool               // keep imports in the cache between runs, for verbs that show something and write no branch
-	Renders       bool               // start a render process at once: whoever opens the session nearly always renders something
-	Assumed       fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
-	PinExact      bool               // use exact versions of charts that sluice.lock lacks; see source.Reader.Pinning. For verbs that write nothing
-	Detect        bool               // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
+	RenderMemory  int64             // bytes of one render process
+	PlainHTTP     []string          // registries to contact over HTTP
+	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes of its own
+	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
+	Mirror        string            // folder of the clone of a URL; "": a temporary folder
+	OneListing    bool              // of a URL: the session belongs to one task; see gitstore.Options
+	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
+	// keep imports in the cache between runs, for verbs that show something and write no branch
+	Remember bool
+	// start a render process at once: whoever opens the session nearly always renders something
+	Renders bool
+	Assumed fleet.Capabilities // of every cluster; see fleet.Loader. For verbs that write nothing
+	// use exact versions of charts that sluice.lock lacks; see source.Reader.Pinning. For verbs that write nothing
+	PinExact bool
+	// accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
+	Detect bool
 }
 
 // Runtime holds the values that a process shares between its sessions.
@@ -75,7 +79,8 @@ type Runtime struct {
 	Offline     bool               // fetch no schemas
 	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
 	Clock       func() time.Time
-	Crashed     func(error) // called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
+	// called when the process of a review ended unexpectedly, before the review runs again; nil: nobody is told
+	Crashed func(error)
 }
 
 // WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
@@ -91,7 +96,8 @@ func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
 		cache = "charts-untrusted"
 	}
 	return fetch.New(fetch.Options{
-		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.UserAgent(), PlainHTTP: plainHTTP, Guard: r.Guard,
+		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.UserAgent(), PlainHTTP: plainHTTP,
+		Guard: r.Guard,
 	})
 }
 
@@ -120,7 +126,8 @@ type resources struct {
 	store    *gitstore.Store
 	pool     *renderer.Pool      // nil: somebody else owns the renderer
 	exceeded *ownpolicy.Exceeded // own policies of workspaces
-	git      gitstore.Auth       // for reading the source repository; a session that pushes has another credential in its runtime
+	// for reading the source repository; a session that pushes has another credential in its runtime
+	git gitstore.Auth
 }
 
 func (r *resources) close() {
@@ -137,7 +144,8 @@ func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) 
 	s := &Session{Runtime: r, url: isURL(o.Repo)}
 	var err error
 	if s.url {
-		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git, OneListing: o.OneListing})
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git,
+			OneListing: o.OneListing})
 	} else {
 		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
 	}
@@ -159,11 +167,12 @@ func OpenFolder(ctx context.Context, r Runtime, o Options, progress hydrate.Prog
 	return s, nil
 }
 
-// InWorker returns a session of a worker process, in which everything that the session reads comes through c. judgeOwn evaluates the own
-// policies of workspaces.
+// InWorker returns a session of a worker process, in which everything that the session reads comes through c. judgeOwn
+// evaluates the own policies of workspaces.
 func InWorker(c hydrate.Config, r Runtime, judgeOwn ownpolicy.Judge) *Session {
 	return &Session{
-		Hydrator: hydrate.New(c), Store: c.Store, Runtime: r, judgeOwn: judgeOwn, shared: &resources{store: c.Store, exceeded: ownpolicy.NewExceeded()},
+		Hydrator: hydrate.New(c), Store: c.Store, Runtime: r, judgeOwn: judgeOwn,
+		shared: &resources{store: c.Store, exceeded: ownpolicy.NewExceeded()},
 	}
 }
 
@@ -188,13 +197,15 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Pins:    pins,
-		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
+		Imports: importsOf(s.Store, &s.Runtime, &o), Store: s.Store, Branches: s.Store.Local(), Renderer: r,
+		Archives: s.Fetcher, Jobs: o.Jobs, Version: s.Runtime.Version, Signer: o.Signer, Progress: progress,
+		Detect: o.Detect, Assumed: o.Assumed, Credentials: s.credentialsFor(s.Runtime), Alone: s.Runtime.Untrusted,
+		Gate: enforce.New(s.Store, s.key, s.EnforcedPolicy),
 	})
 }
 
-// mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the commit is read. The
-// fleet itself comes from the commit.
+// mayImport guesses from the working tree whether reading the fleet needs a worker process, which can start while the
+// commit is read. The fleet itself comes from the commit.
 func mayImport(worktree string, detect bool) bool {
 	if worktree == "" {
 		return false
@@ -248,8 +259,8 @@ func (s *Session) Place() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two runs cannot be
-// compared.
+// FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two
+// runs cannot be compared.
 func (s *Session) FingerprintKey() []byte { return s.key }
 
 // WithBranches returns a session whose rendered branches are in b.
@@ -280,7 +291,8 @@ func (s *Session) WithoutCredentials() *Session {
 	return &out
 }
 
-// WithRenderer returns a session with another renderer. It does not share rendered output or fleets, except those of the trunk.
+// WithRenderer returns a session with another renderer. It does not share rendered output or fleets, except those of
+// the trunk.
 func (s *Session) WithRenderer(r renderer.Renderer) *Session {
 	out := *s
 	out.trunks = s.Hydrator
@@ -290,7 +302,8 @@ func (s *Session) WithRenderer(r renderer.Renderer) *Session {
 	return &out
 }
 
-// WithPinned returns a session that reads these commits of other repositories, with credentials, although it refuses all others.
+// WithPinned returns a session that reads these commits of other repositories, with credentials, although it refuses
+// all others.
 func (s *Session) WithPinned(only []source.Pinned, credentials source.Credentials) *Session {
 	if len(only) == 0 {
 		return s
@@ -309,7 +322,8 @@ func (s *Session) Trunks() *hydrate.Hydrator { return cmp.Or(s.trunks, s.Hydrato
 // trunk of the source's remote contains.
 func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {
 	f, _, err := s.Fleet(ctx, commit.Tree)
-	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // the caller that reads the fleet reports its problems
+	// the caller that reads the fleet reports its problems
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
 		return nil, err
 	}
 	auth, address := s.Runtime.Git, remote
@@ -344,8 +358,8 @@ func (s *Session) WithSource(remote gitstore.Branches) *Session {
 	return &out
 }
 
-// SourceRemote returns the repository whose trunk counts: the one that a URL names, a remote by name, or the local repository if it
-// does not have that remote.
+// SourceRemote returns the repository whose trunk counts: the one that a URL names, a remote by name, or the local
+// repository if it does not have that remote.
 func (s *Session) SourceRemote(name string) (gitstore.Branches, error) {
 	if s.url {
 		name = s.Store.RemoteURL()
@@ -395,8 +409,8 @@ func (s *Session) FetchCommit(ctx context.Context, commit, ref string) (gitstore
 	return c, nil
 }
 
-// FetchRef returns the commit that a ref of the remote has now. Without a remote, or if the remote does not have the ref, it returns
-// the commit of the local ref.
+// FetchRef returns the commit that a ref of the remote has now. Without a remote, or if the remote does not have the
+// ref, it returns the commit of the local ref.
 func (s *Session) FetchRef(ctx context.Context, ref string) (gitstore.Commit, error) {
 	c, err := s.Store.FetchRevision(ctx, ref)
 	if err == nil {

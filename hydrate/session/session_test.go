@@ -16,10 +16,12 @@ import (
 func TestGuessFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	dir, linked := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, fleet.File), []byte("spec: {import: []}\n"), 0o600), os.Symlink(filepath.Join(dir, fleet.File), filepath.Join(linked, fleet.File))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, fleet.File), []byte("spec: {import: []}\n"), 0o600),
+		os.Symlink(filepath.Join(dir, fleet.File), filepath.Join(linked, fleet.File))); err != nil {
 		t.Fatal(err)
 	}
-	if !mayImport(dir, false) || mayImport(linked, true) || mayImport(t.TempDir(), false) || !mayImport(t.TempDir(), true) {
+	if !mayImport(dir, false) || mayImport(linked, true) || mayImport(t.TempDir(), false) ||
+		!mayImport(t.TempDir(), true) {
 		t.Error("wrong guess")
 	}
 }
@@ -58,7 +60,8 @@ func TestCredentialsOfOtherRepositories(t *testing.T) {
 func TestPushingKeepsTheCredentialForReading(t *testing.T) {
 	t.Parallel()
 	r := Runtime{Cache: t.TempDir(), Version: "test", Clock: time.Now, Git: gitstore.Auth{Token: "read"}}
-	s, err := Open(t.Context(), r, Options{Repo: "https://git.example.com/acme/fleet", Jobs: 1, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	s, err := Open(t.Context(), r, Options{Repo: "https://git.example.com/acme/fleet", Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

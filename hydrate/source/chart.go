@@ -29,7 +29,8 @@ type dependency struct {
 // depend on it.
 func (c *contents) chartID(h *fleet.HelmSource, dir string, parents []string) description {
 	if slices.Contains(parents, dir) {
-		return description{err: fmt.Errorf("chart %s depends on itself: %s", dir, strings.Join(append(parents, dir), " → "))}
+		return description{err: fmt.Errorf("chart %s depends on itself: %s", dir,
+			strings.Join(append(parents, dir), " → "))}
 	}
 	out := c.dirID(dir)
 	if out.err != nil {
@@ -103,11 +104,13 @@ func readDependencies(snap *gitstore.Snapshot, dir string) ([]dependency, error)
 		seen[d.Name] = true
 		local, ok := strings.CutPrefix(d.Repository, "file://")
 		if !ok {
-			out = append(out, dependency{name: d.Name, ref: fetch.Ref{Repo: d.Repository, Chart: d.Name, Version: d.Version}})
+			out = append(out, dependency{name: d.Name, ref: fetch.Ref{Repo: d.Repository, Chart: d.Name,
+				Version: d.Version}})
 			continue
 		}
 		target := path.Join(dir, local)
-		if path.IsAbs(local) || target == ".." || strings.HasPrefix(target, "../") || fleet.RepositoryOf(target) != fleet.RepositoryOf(dir) {
+		if path.IsAbs(local) || target == ".." || strings.HasPrefix(target, "../") ||
+			fleet.RepositoryOf(target) != fleet.RepositoryOf(dir) {
 			return nil, fmt.Errorf("%s: the dependency %s at %q is outside the repository", name, d.Name, d.Repository)
 		}
 		out = append(out, dependency{name: d.Name, path: target})
@@ -115,7 +118,8 @@ func readDependencies(snap *gitstore.Snapshot, dir string) ([]dependency, error)
 	return out, nil
 }
 
-// vendored returns a function that reports whether a chart's folder charts/ has a dependency, as a folder or an archive.
+// vendored returns a function that reports whether a chart's folder charts/ has a dependency, as a folder or an
+// archive.
 func vendored(snap *gitstore.Snapshot, dir string) (func(name string) bool, error) {
 	entries, err := snap.Entries(path.Join(dir, "charts"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -127,12 +131,14 @@ func vendored(snap *gitstore.Snapshot, dir string) (func(name string) bool, erro
 				return e.Name == name
 			}
 			rest, ok := strings.CutPrefix(e.Name, name+"-")
-			return ok && strings.HasSuffix(e.Name, ".tgz") && rest != "" && (rest[0] >= '0' && rest[0] <= '9' || rest[0] == 'v')
+			return ok && strings.HasSuffix(e.Name, ".tgz") && rest != "" &&
+				(rest[0] >= '0' && rest[0] <= '9' || rest[0] == 'v')
 		})
 	}, nil
 }
 
-// Defaults returns the default values of the chart of one of a target's sources. They are empty if the source is no chart.
+// Defaults returns the default values of the chart of one of a target's sources. They are empty if the source is no
+// chart.
 func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet.Defaults, error) {
 	resolved, err := v.Fleet.Resolve(t)
 	if err != nil {
@@ -158,7 +164,8 @@ func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet
 	return fleet.Defaults{}, nil
 }
 
-// defaults are the own values of a chart in a repository. An importer's replacement counts among the values that it gives the chart.
+// defaults are the own values of a chart in a repository. An importer's replacement counts among the values that it
+// gives the chart.
 func (c *contents) defaults(h *fleet.HelmSource) (fleet.Defaults, error) {
 	if h.Packing != nil && h.Packing.Replaces {
 		return fleet.Defaults{}, nil

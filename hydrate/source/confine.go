@@ -17,8 +17,9 @@ func (t *Target) mayRead(content renderer.Content) error {
 	return nil
 }
 
-// mayReadChart refuses a chart of a workspace's app, or one that it depends on, that is in a folder outside of the workspace, and
-// dependencies that the workspace may not use. Dependencies in the chart's own folder charts/ are files of the workspace.
+// mayReadChart refuses a chart of a workspace's app, or one that it depends on, that is in a folder outside of the
+// workspace, and dependencies that the workspace may not use. Dependencies in the chart's own folder charts/ are files
+// of the workspace.
 func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) error {
 	if h.Chart == "" && !t.MayRead(h.Path) {
 		return outside(t.Target, h.Path)

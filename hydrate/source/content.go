@@ -48,7 +48,8 @@ type load struct {
 	err     error
 }
 
-func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository, p pins) (*contents, error) {
+func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository, p pins) (*contents,
+	error) {
 	c := &contents{
 		snap: snap, archives: archives, pins: p,
 		descriptions: map[string]description{}, loads: map[string]*load{}, edited: map[string]*kustomize.Walker{},
@@ -101,7 +102,8 @@ func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, erro
 
 // helm reads a chart and its dependencies, except those in charts/.
 func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[string]any) (*renderer.HelmSource, error) {
-	out := &renderer.HelmSource{Release: h.ReleaseName, Namespace: h.Namespace, IncludeCRDs: h.IncludeCRDs, DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
+	out := &renderer.HelmSource{Release: h.ReleaseName, Namespace: h.Namespace, IncludeCRDs: h.IncludeCRDs,
+		DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
 	var err error
 	if out.Values, err = json.Marshal(values); err != nil {
 		return nil, err
@@ -121,7 +123,8 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 }
 
 // chartDependencies reads the dependencies of a chart in the repository, except those in charts/.
-func (c *contents) chartDependencies(ctx context.Context, dir string, h *fleet.HelmSource) ([]renderer.Dependency, error) {
+func (c *contents) chartDependencies(ctx context.Context, dir string, h *fleet.HelmSource) ([]renderer.Dependency,
+	error) {
 	dependencies, err := c.dependencies(dir)
 	if err != nil {
 		return nil, err
@@ -184,7 +187,8 @@ func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content
 			return out, err
 		}
 		if sum := sha256.Sum256(data); "sha256:"+hex.EncodeToString(sum[:]) != locked.Digest {
-			return out, fmt.Errorf("the archive %s differs from its digest in sluice.lock: run `sluice deps vendor`", vendored)
+			return out, fmt.Errorf("the archive %s differs from its digest in sluice.lock: run `sluice deps vendor`",
+				vendored)
 		}
 		out.Archive = data
 		return out, nil
@@ -230,7 +234,8 @@ func (c *contents) folder(dir string) (renderer.Content, error) {
 	return c.once("folder\x00"+dir, func() (renderer.Content, error) {
 		out, links, err := c.read(dir)
 		if err == nil && len(links) > 0 {
-			err = fmt.Errorf("%s is a symbolic link: links are followed in charts only; put the file itself there", path.Join(dir, links[0].Path))
+			err = fmt.Errorf("%s is a symbolic link: links are followed in charts only; put the file itself there",
+				path.Join(dir, links[0].Path))
 		}
 		return out, err
 	})

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// Pinner resolves references of charts that sluice.lock lacks. It is asked for exact references only. *fetch.Exact implements it.
+// Pinner resolves references of charts that sluice.lock lacks. It is asked for exact references only. *fetch.Exact
+// implements it.
 type Pinner interface {
 	Pin(ctx context.Context, r fetch.Ref) (fetch.Locked, error)
 }

@@ -26,8 +26,8 @@ func kustomizeRef(c *kustomize.Chart) fetch.Ref {
 	return fetch.Ref{Repo: c.Repo, Chart: c.Name, Version: version}
 }
 
-// kustomizeChartID identifies the chart of an entry of helmCharts. A chart that somebody adds to the folder where Kustomize looks
-// first replaces the one of the repository, so that folder is in the reach of both.
+// kustomizeChartID identifies the chart of an entry of helmCharts. A chart that somebody adds to the folder where
+// Kustomize looks first replaces the one of the repository, so that folder is in the reach of both.
 func (c *contents) kustomizeChartID(chart *kustomize.Chart) description {
 	if err := withoutReferences(chart); err != nil {
 		return description{err: err}
@@ -88,8 +88,8 @@ func (c *contents) kustomizeCharts(ctx context.Context, t fleet.Target, of root)
 	return out, nil
 }
 
-// ownerOf returns the target whose rights count for the charts of a layer's component: those of a component of the fleet are not the choice
-// of a workspace, even where they apply to its apps.
+// ownerOf returns the target whose rights count for the charts of a layer's component: those of a component of the
+// fleet are not the choice of a workspace, even where they apply to its apps.
 func ownerOf(t fleet.Target, layer fleet.LayerFile) fleet.Target {
 	if layer.OfWorkspace() {
 		return t
@@ -98,7 +98,8 @@ func ownerOf(t fleet.Target, layer fleet.LayerFile) fleet.Target {
 }
 
 // kustomizeChart reads the chart of an entry of helmCharts.
-func (c *contents) kustomizeChart(ctx context.Context, t fleet.Target, chart *kustomize.Chart) (renderer.KustomizeChart, error) {
+func (c *contents) kustomizeChart(ctx context.Context, t fleet.Target, chart *kustomize.Chart) (renderer.KustomizeChart,
+	error) {
 	out := renderer.KustomizeChart{Dir: chart.Dir, Index: chart.Index}
 	if _, err := kustomizeChartRefs(c, t, chart); err != nil { // the target may use them
 		return out, err
@@ -135,7 +136,8 @@ func kustomizeRefs(c *contents, t fleet.Target, of root) ([]fetch.Ref, error) {
 	return out, nil
 }
 
-// kustomizeChartRefs returns the remote charts of an entry of helmCharts. A chart that the target may not use is an error.
+// kustomizeChartRefs returns the remote charts of an entry of helmCharts. A chart that the target may not use is an
+// error.
 func kustomizeChartRefs(c *contents, t fleet.Target, chart *kustomize.Chart) ([]fetch.Ref, error) {
 	if err := withoutReferences(chart); err != nil {
 		return nil, err
@@ -151,7 +153,8 @@ func kustomizeChartRefs(c *contents, t fleet.Target, chart *kustomize.Chart) ([]
 	return []fetch.Ref{ref}, t.MayUse(ref.Repo, ref.Chart)
 }
 
-// helmCharts returns the charts of a Kustomize root with their versions, for messages. It is empty if the root lists none or has errors.
+// helmCharts returns the charts of a Kustomize root with their versions, for messages. It is empty if the root lists
+// none or has errors.
 func helmCharts(c *contents, of root) string {
 	charts, err := of.walker.ChartsOf(of.Path)
 	if err != nil {

@@ -7,17 +7,21 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// argocdFleet is an import of Applications whose kustomization lists a chart. The Applications edited and plain have the same directory.
+// argocdFleet is an import of Applications whose kustomization lists a chart. The Applications edited and plain have
+// the same directory.
 func argocdFleet(entry string) map[string]string {
 	app := func(name, path, fields string) string {
-		return "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: " + name + "}\nspec:\n  project: default\n  destination: {name: a, namespace: x}\n" +
+		return "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: " + name +
+			"}\nspec:\n  project: default\n  destination: {name: a, namespace: x}\n" +
 			"  source: {repoURL: \"https://git.example.com/acme/fleet\", path: " + path + fields + "}\n"
 	}
 	return map[string]string{
-		"sluice.yaml": sourceAPI + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n" +
+		"sluice.yaml": sourceAPI +
+			"kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n" +
 			"  import: [{argocd: {repositories: [\"https://git.example.com/acme/fleet\"], clusters: {a: {environment: dev}}, kustomize: {buildOptions: --enable-helm}}}]\n",
-		"apps/plain.yaml":          app("plain", "web", ""),
-		"apps/edited.yaml":         app("edited", "web", ", kustomize: {namePrefix: x-, kubeVersion: 1.30.0, apiVersions: [example.com/v1]}"),
+		"apps/plain.yaml": app("plain", "web", ""),
+		"apps/edited.yaml": app("edited", "web",
+			", kustomize: {namePrefix: x-, kubeVersion: 1.30.0, apiVersions: [example.com/v1]}"),
 		"apps/other.yaml":          app("other", "other", ""),
 		"web/kustomization.yaml":   entry,
 		"web/values.yaml":          "a: b\n",
@@ -28,7 +32,8 @@ func argocdFleet(entry string) map[string]string {
 
 const argocdEntry = "# first\nhelmCharts:\n- name: web\n  repo: https://charts.org/acme\n  version: ^1.0.0\n  valuesFile: values.yaml\n"
 
-// Charts of an import are locked, read and part of digests like those of the fleet's own roots, with the Application's edits.
+// Charts of an import are locked, read and part of digests like those of the fleet's own roots, with the Application's
+// edits.
 func TestHelmChartsOfAnArgoCDImport(tt *testing.T) {
 	tt.Parallel()
 	t := newChartsTest(tt)
@@ -48,17 +53,20 @@ func TestHelmChartsOfAnArgoCDImport(tt *testing.T) {
 		if len(k.Charts) != 1 || string(k.Charts[0].Chart.Archive) != firstTgz {
 			t.Errorf("%s: the charts are %+v", name, k.Charts)
 		}
-		if edited := strings.Contains(string(k.Files.Files[0].Data), "namePrefix: x-"); edited != (name == "edited") || (k.KubeVersion == "1.30.0") != edited || (len(k.APIVersions) == 1) != edited {
-			t.Errorf("%s: the kube version is %q, the API versions are %q:\nthe data is\n%s", name, k.KubeVersion, k.APIVersions, k.Files.Files[0].Data)
+		if edited := strings.Contains(string(k.Files.Files[0].Data), "namePrefix: x-"); edited != (name == "edited") ||
+			(k.KubeVersion == "1.30.0") != edited || (len(k.APIVersions) == 1) != edited {
+			t.Errorf("%s: the kube version is %q, the API versions are %q:\nthe data is\n%s", name, k.KubeVersion,
+				k.APIVersions, k.Files.Files[0].Data)
 		}
 	}
 	if digests["plain"] == digests["edited"] {
 		t.Error("an edited kustomization has the digest of the one that is not")
 	}
 	for what, changes := range map[string]map[string]string{
-		"the lock":                              {"sluice.lock": lockOf(secondTgz)},
-		"a values file":                         {"web/values.yaml": "a: c\n"},
-		"the entry":                             {"web/kustomization.yaml": strings.Replace(argocdEntry, "  valuesFile: values.yaml\n", "", 1)},
+		"the lock":      {"sluice.lock": lockOf(secondTgz)},
+		"a values file": {"web/values.yaml": "a: c\n"},
+		"the entry": {"web/kustomization.yaml": strings.Replace(argocdEntry,
+			"  valuesFile: values.yaml\n", "", 1)},
 		"a chart where the pulled one would be": {"web/charts/web-^1.0.0/web/Chart.yaml": "name: web\nversion: 1.0.0\n"},
 	} {
 		after := t.open(base, changes)
@@ -73,8 +81,8 @@ func TestHelmChartsOfAnArgoCDImport(tt *testing.T) {
 	}
 }
 
-// `sluice deps lock` finds the charts of an import before they are locked. The error has the line that people wrote, also if the Application
-// edits the kustomization.
+// `sluice deps lock` finds the charts of an import before they are locked. The error has the line that people wrote,
+// also if the Application edits the kustomization.
 func TestUnlockedHelmChartsOfAnArgoCDImport(tt *testing.T) {
 	tt.Parallel()
 	t := newChartsTest(tt)
@@ -86,7 +94,8 @@ func TestUnlockedHelmChartsOfAnArgoCDImport(tt *testing.T) {
 			t.Errorf("%s: %v should contain %q", name, err, want)
 		}
 	}
-	if refs, _, err := v.Remote(); err != nil || len(refs) != 1 || refs[0] != (fetch.Ref{Repo: "https://charts.org/acme", Chart: "web", Version: "^1.0.0"}) {
+	if refs, _, err := v.Remote(); err != nil || len(refs) != 1 ||
+		refs[0] != (fetch.Ref{Repo: "https://charts.org/acme", Chart: "web", Version: "^1.0.0"}) {
 		t.Errorf("the charts to lock are %v: %v", refs, err)
 	}
 }

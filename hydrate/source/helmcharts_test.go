@@ -37,15 +37,19 @@ func lockOf(digest string) string {
 // chartsFleet is a fleet with a Kustomize root that lists a chart, and another that does not.
 func chartsFleet() map[string]string {
 	return map[string]string{
-		"sluice.yaml":                      sourceAPI + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n  layers: [class]\n",
-		"clusters/a.yaml":                  sourceAPI + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n---\n" + sourceAPI + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev, class: edge}\n",
-		"apps/web/app.yaml":                sourceAPI + "kind: App\nmetadata: {name: web}\nspec: {namespace: x, placement: {}, source: {kustomize: {path: apps/web/root}}}\n",
+		"sluice.yaml": sourceAPI +
+			"kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n  layers: [class]\n",
+		"clusters/a.yaml": sourceAPI + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n---\n" +
+			sourceAPI + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev, class: edge}\n",
+		"apps/web/app.yaml": sourceAPI +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: x, placement: {}, source: {kustomize: {path: apps/web/root}}}\n",
 		"apps/web/root/kustomization.yaml": "resources: [../base]\n",
 		"apps/web/base/kustomization.yaml": "helmCharts:\n- name: web\n  repo: https://charts.org/acme\n  version: ^1.0.0\n  valuesFile: values.yaml\n",
 		"apps/web/base/values.yaml":        "a: b\n",
-		"apps/other/app.yaml":              sourceAPI + "kind: App\nmetadata: {name: other}\nspec: {namespace: x, placement: {}, source: {kustomize: {path: apps/other}}}\n",
-		"apps/other/kustomization.yaml":    "configMapGenerator: [{name: a}]\n",
-		"sluice.lock":                      lockOf(firstTgz),
+		"apps/other/app.yaml": sourceAPI +
+			"kind: App\nmetadata: {name: other}\nspec: {namespace: x, placement: {}, source: {kustomize: {path: apps/other}}}\n",
+		"apps/other/kustomization.yaml": "configMapGenerator: [{name: a}]\n",
+		"sluice.lock":                   lockOf(firstTgz),
 	}
 }
 
@@ -108,7 +112,8 @@ func TestHelmChartsOfAKustomizeRoot(tt *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if charts := bundle.Sources[0].Kustomize.Charts; len(charts) != 1 || charts[0].Dir != "apps/web/base" || charts[0].Chart.Digest != firstTgz || string(charts[0].Chart.Archive) != firstTgz {
+	if charts := bundle.Sources[0].Kustomize.Charts; len(charts) != 1 || charts[0].Dir != "apps/web/base" ||
+		charts[0].Chart.Digest != firstTgz || string(charts[0].Chart.Archive) != firstTgz {
 		t.Fatalf("the charts are %+v", charts)
 	}
 	other, _, err := t.bundle(before, "other")
@@ -134,11 +139,13 @@ func TestHelmChartsOfAKustomizeRoot(tt *testing.T) {
 			t.Errorf("%s affects %v: %v", name, affected, err)
 		}
 	}
-	if versions, err := before.Versions(before.Fleet.Targets()[1]); err != nil || !slices.Equal(versions, []string{"apps/web/root with web 1.2.0"}) {
+	if versions, err := before.Versions(before.Fleet.Targets()[1]); err != nil ||
+		!slices.Equal(versions, []string{"apps/web/root with web 1.2.0"}) {
 		t.Errorf("the versions are %q: %v", versions, err)
 	}
 	refs, _, err := before.Remote()
-	if err != nil || len(refs) != 1 || refs[0] != (fetch.Ref{Repo: "https://charts.org/acme", Chart: "web", Version: "^1.0.0"}) {
+	if err != nil || len(refs) != 1 || refs[0] != (fetch.Ref{Repo: "https://charts.org/acme", Chart: "web",
+		Version: "^1.0.0"}) {
 		t.Errorf("the charts to lock are %v: %v", refs, err)
 	}
 }
@@ -148,7 +155,8 @@ func TestUnlockedHelmCharts(tt *testing.T) {
 	t := newChartsTest(tt)
 	v := t.open(chartsFleet(), map[string]string{"sluice.lock": ""})
 	_, _, err := t.bundle(v, "web")
-	for _, want := range []string{"apps/web/app.yaml:", "apps/web/base/kustomization.yaml:2: helmCharts[0]: chart web ^1.0.0 from https://charts.org/acme is not in sluice.lock: run `sluice deps lock`"} {
+	for _, want := range []string{"apps/web/app.yaml:",
+		"apps/web/base/kustomization.yaml:2: helmCharts[0]: chart web ^1.0.0 from https://charts.org/acme is not in sluice.lock: run `sluice deps lock`"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v should contain %q", err, want)
 		}
@@ -178,7 +186,8 @@ func TestLocalHelmCharts(tt *testing.T) {
 		t.Fatal(err)
 	}
 	chart := bundle.Sources[0].Kustomize.Charts[0]
-	if len(chart.Chart.Files) != 2 || len(chart.Dependencies) != 2 || chart.Dependencies[0].Chart.Digest != firstTgz || len(chart.Dependencies[1].Chart.Files) != 1 {
+	if len(chart.Chart.Files) != 2 || len(chart.Dependencies) != 2 || chart.Dependencies[0].Chart.Digest != firstTgz ||
+		len(chart.Dependencies[1].Chart.Files) != 1 {
 		t.Fatalf("the chart is %+v", chart)
 	}
 	for _, name := range []string{"charts/own/templates/a.yaml", "charts/shared/values.yaml"} {
@@ -203,7 +212,8 @@ func TestHelmChartsOfAComponent(tt *testing.T) {
 	t := newChartsTest(tt)
 	const file = "apps/other/layers/class/edge/kustomization.yaml"
 	component := func(repo, version string) string {
-		return "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"" + repo + "\", version: \"" + version + "\", valuesInline: {zone: \"${cluster.name}\"}}]\n"
+		return "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"" +
+			repo + "\", version: \"" + version + "\", valuesInline: {zone: \"${cluster.name}\"}}]\n"
 	}
 	base := chartsFleet()
 	base[file] = component("https://charts.org/acme", "^1.0.0")
@@ -212,10 +222,12 @@ func TestHelmChartsOfAComponent(tt *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if charts := bundle.Components[0].Charts; len(charts) != 1 || charts[0].Dir != "apps/other/layers/class/edge" || string(charts[0].Chart.Archive) != firstTgz {
+	if charts := bundle.Components[0].Charts; len(charts) != 1 || charts[0].Dir != "apps/other/layers/class/edge" ||
+		string(charts[0].Chart.Archive) != firstTgz {
 		t.Errorf("the charts are %+v", charts)
 	}
-	if text := string(bundle.Components[0].Files.Files[0].Data); !strings.Contains(text, "zone: \"a\"") && !strings.Contains(text, "zone: a") {
+	if text := string(bundle.Components[0].Files.Files[0].Data); !strings.Contains(text, "zone: \"a\"") &&
+		!strings.Contains(text, "zone: a") {
 		t.Errorf("the reference is not replaced: %s", text)
 	}
 	if refs, _, err := before.Remote(); err != nil || len(refs) != 1 {
@@ -225,7 +237,8 @@ func TestHelmChartsOfAComponent(tt *testing.T) {
 	if changed, _, err := t.bundle(after, "other"); err != nil || changed == digest {
 		t.Errorf("another archive, and the digest is the same: %v", err)
 	}
-	if affected, err := t.reader.Affected(t.Context(), before.tree, after); err != nil || len(affected) != 2 { // web has the chart too
+	// web has the chart too
+	if affected, err := t.reader.Affected(t.Context(), before.tree, after); err != nil || len(affected) != 2 {
 		t.Errorf("the lock affects %v: %v", affected, err)
 	}
 	for want, changed := range map[string]string{
@@ -233,20 +246,24 @@ func TestHelmChartsOfAComponent(tt *testing.T) {
 		"has a reference":    component("https://charts.org/acme", "${cluster.name}"),
 	} {
 		_, _, err := t.bundle(t.open(base, map[string]string{file: changed}), "other")
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "component apps/other/layers/class/edge") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "component apps/other/layers/class/edge") {
 			t.Errorf("%v should contain %q", err, want)
 		}
 	}
 }
 
-// A workspace is confined in its own components. A component of the fleet may have charts that the workspace may not use.
+// A workspace is confined in its own components. A component of the fleet may have charts that the workspace may not
+// use.
 func TestHelmChartsOfComponentsForAWorkspace(tt *testing.T) {
 	tt.Parallel()
 	t := newChartsTest(tt)
 	base := chartsFleet()
 	maps.DeleteFunc(base, func(name, _ string) bool { return strings.HasPrefix(name, "apps/") })
-	base["workspaces/team-a.yaml"] = sourceAPI + "kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/team-a/**\"]}}\n"
-	base["workspaces/team-a/apps/web/app.yaml"] = sourceAPI + "kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {kustomize: {path: root}}}\n"
+	base["workspaces/team-a.yaml"] = sourceAPI +
+		"kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/team-a/**\"]}}\n"
+	base["workspaces/team-a/apps/web/app.yaml"] = sourceAPI +
+		"kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {kustomize: {path: root}}}\n"
 	base["workspaces/team-a/root/kustomization.yaml"] = "configMapGenerator: [{name: a}]\n"
 	const component = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nhelmCharts: [{name: web, repo: \"https://charts.org/acme\", version: ^1.0.0}]\n"
 	for file, want := range map[string]string{
@@ -256,7 +273,8 @@ func TestHelmChartsOfComponentsForAWorkspace(tt *testing.T) {
 	} {
 		v := t.open(base, map[string]string{file: component})
 		_, bundle, err := t.bundle(v, "team-a/web")
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || err == nil && len(bundle.Components[0].Charts) != 1 {
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) ||
+			err == nil && len(bundle.Components[0].Charts) != 1 {
 			t.Errorf("%s: %v should contain %q", file, err, want)
 		}
 		if refs, _, err := v.Remote(); (err == nil) != (want == "") || (len(refs) == 1) != (want == "") {
@@ -269,8 +287,9 @@ func TestHelmChartsThatAreRefused(tt *testing.T) {
 	tt.Parallel()
 	t := newChartsTest(tt)
 	signed := t.open(chartsFleet(), map[string]string{
-		"sluice.yaml": sourceAPI + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n  charts: {verify: [us], signers: [{name: us, provenance: {keyring: keys.asc}}]}\n",
-		"keys.asc":    "x",
+		"sluice.yaml": sourceAPI +
+			"kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n  charts: {verify: [us], signers: [{name: us, provenance: {keyring: keys.asc}}]}\n",
+		"keys.asc": "x",
 	})
 	if _, _, err := t.bundle(signed, "web"); err == nil || !strings.Contains(err.Error(), "access denied") {
 		t.Errorf("a chart without the signature that the fleet demands: %v", err)
@@ -282,10 +301,13 @@ func TestHelmChartsOfAWorkspace(tt *testing.T) {
 	t := newChartsTest(tt)
 	base := chartsFleet()
 	maps.DeleteFunc(base, func(name, _ string) bool { return strings.HasPrefix(name, "apps/") })
-	base["workspaces/team-a.yaml"] = sourceAPI + "kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/acme/**\"]}}\n"
-	base["workspaces/team-a/apps/web/app.yaml"] = sourceAPI + "kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {kustomize: {path: root}}}\n"
+	base["workspaces/team-a.yaml"] = sourceAPI +
+		"kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/acme/**\"]}}\n"
+	base["workspaces/team-a/apps/web/app.yaml"] = sourceAPI +
+		"kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {kustomize: {path: root}}}\n"
 	base["secrets/web/Chart.yaml"] = "name: web\nversion: 1.0.0\n"
-	base["sluice.lock"] = lockOf(firstTgz) + "- {chart: web, repo: \"https://evil.org\", version: 1.0.0, resolved: 1.0.0, digest: \"" + secondTgz + "\"}\n"
+	base["sluice.lock"] = lockOf(firstTgz) +
+		"- {chart: web, repo: \"https://evil.org\", version: 1.0.0, resolved: 1.0.0, digest: \"" + secondTgz + "\"}\n"
 	for entry, want := range map[string]string{
 		"helmCharts: [{name: web, repo: \"https://charts.org/acme\", version: ^1.0.0}]":    "",
 		"helmCharts: [{name: web, repo: \"https://evil.org\", version: 1.0.0}]":            "may not use the chart https://evil.org/web",
@@ -298,7 +320,8 @@ func TestHelmChartsOfAWorkspace(tt *testing.T) {
 			t.Errorf("%s: %v should contain %q", entry, err, want)
 		}
 		refs, _, err := v.Remote()
-		if (err == nil) != (want == "") || slices.ContainsFunc(refs, func(r fetch.Ref) bool { return r.Repo == "https://evil.org" }) {
+		if (err == nil) != (want == "") || slices.ContainsFunc(refs,
+			func(r fetch.Ref) bool { return r.Repo == "https://evil.org" }) {
 			t.Errorf("%s: the charts to lock are %v: %v", entry, refs, err)
 		}
 	}

@@ -31,7 +31,8 @@ type mounts struct {
 	outages *outages
 }
 
-// Pinned is a commit of another repository. It counts only where the fleet declares the repository with this name and this URL.
+// Pinned is a commit of another repository. It counts only where the fleet declares the repository with this name and
+// this URL.
 type Pinned struct {
 	Name, URL string
 	Commit    gitstore.Hash
@@ -40,7 +41,8 @@ type Pinned struct {
 var errAlone = errors.New("other repositories are not read for a change by somebody without write access")
 
 // Mount implements fleet.Mounts.
-func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree, map[string]error) {
+func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree,
+	map[string]error) {
 	missing := map[string]error{}
 	all := func(err error) (fleet.Tree, map[string]error) {
 		for _, r := range repositories {
@@ -75,7 +77,8 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	mounted, err := m.store.Graft(ctx, m.snap.Root(), fleet.MountDir, trees)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return all(fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it", fleet.MountDir))
+		return all(fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it",
+			fleet.MountDir))
 	case err != nil:
 		return all(err)
 	}
@@ -84,8 +87,8 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	return m.store.Snapshot(ctx, mounted).OnLack(m.outages.lacks), missing
 }
 
-// allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet and its lock file can
-// be those of the untrusted change, so a name alone identifies no repository.
+// allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet
+// and its lock file can be those of the untrusted change, so a name alone identifies no repository.
 func (m *mounts) allows(lock *fetch.Lock, r *fleet.Repository) bool {
 	pin, ok := lock.Pin(r.Name)
 	return ok && slices.ContainsFunc(m.only, func(p Pinned) bool {
@@ -97,7 +100,8 @@ func (m *mounts) allows(lock *fetch.Lock, r *fleet.Repository) bool {
 func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Repository) (gitstore.Hash, error) {
 	pin, ok := lock.Pin(r.Name)
 	if !ok || pin.URL != r.URL || pin.Wanted != r.Wanted {
-		return gitstore.Hash{}, fmt.Errorf("%s of %s is not in %s: run `sluice deps lock`", r.Wanted, r.URL, fetch.LockFile)
+		return gitstore.Hash{}, fmt.Errorf("%s of %s is not in %s: run `sluice deps lock`", r.Wanted, r.URL,
+			fetch.LockFile)
 	}
 	commit, err := gitstore.ParseHash(pin.Commit)
 	if err != nil {
@@ -140,7 +144,8 @@ func lockProblems(err error) fleet.Problems {
 	}
 	var out fleet.Problems
 	for _, one := range all {
-		p := fleet.Problem{File: fetch.LockFile, Severity: fleet.SeverityError, Message: strings.TrimPrefix(one.Error(), fetch.LockFile+": ")}
+		p := fleet.Problem{File: fetch.LockFile, Severity: fleet.SeverityError,
+			Message: strings.TrimPrefix(one.Error(), fetch.LockFile+": ")}
 		if rest, ok := strings.CutPrefix(one.Error(), fetch.LockFile+":"); ok {
 			if number, message, ok := strings.Cut(rest, ": "); ok {
 				if line, err := strconv.Atoi(number); err == nil {

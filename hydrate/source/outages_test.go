@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// outageTest is a fleet with an app of its own and one from the repository lib. The store asks another one for objects, which can refuse
-// some.
+// outageTest is a fleet with an app of its own and one from the repository lib. The store asks another one for objects,
+// which can refuse some.
 type outageTest struct {
 	*testing.T
 	w       *gitstore.Writer
@@ -44,7 +44,8 @@ func (t *outageTest) lib(size string) (commit, tree gitstore.Hash) {
 	t.Helper()
 	tree = treeOf(t.T, t.w, map[string]string{
 		"base/kustomization.yaml": "resources: [web.yaml]\n",
-		"base/web.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: " + size + "}\n",
+		"base/web.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: " + size +
+			"}\n",
 	})
 	commit, err := t.w.Commit(gitstore.CommitSpec{Tree: tree, Message: size})
 	if err != nil {
@@ -58,13 +59,18 @@ func (t *outageTest) fleet(commit gitstore.Hash) gitstore.Hash {
 	const api, url = "apiVersion: sluice.dev/v1alpha1\n", "https://git.example.com/lib"
 	t.Helper()
 	return treeOf(t.T, t.w, map[string]string{
-		"sluice.yaml":           api + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n",
-		"clusters/a.yaml":       api + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
-		"repositories/lib.yaml": api + "kind: Repository\nmetadata: {name: lib}\nspec: {url: \"" + url + "\", branch: main}\n",
-		"apps/own/app.yaml":     api + "kind: App\nmetadata: {name: own}\nspec: {namespace: own, placement: {}, source: {manifests: {path: m}}}\n",
-		"apps/web/app.yaml":     api + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {kustomize: {path: base, repository: lib}}}\n",
-		"m/own.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\n",
-		"sluice.lock": api + "kind: Lock\ncharts: []\nrepositories:\n- {name: lib, url: \"" + url + "\", wanted: refs/heads/main, resolved: refs/heads/main, commit: " +
+		"sluice.yaml": api +
+			"kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n",
+		"clusters/a.yaml": api + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+		"repositories/lib.yaml": api + "kind: Repository\nmetadata: {name: lib}\nspec: {url: \"" + url +
+			"\", branch: main}\n",
+		"apps/own/app.yaml": api +
+			"kind: App\nmetadata: {name: own}\nspec: {namespace: own, placement: {}, source: {manifests: {path: m}}}\n",
+		"apps/web/app.yaml": api +
+			"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {kustomize: {path: base, repository: lib}}}\n",
+		"m/own.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: own}\n",
+		"sluice.lock": api + "kind: Lock\ncharts: []\nrepositories:\n- {name: lib, url: \"" + url +
+			"\", wanted: refs/heads/main, resolved: refs/heads/main, commit: " +
 			commit.String() + "}\n",
 	})
 }
@@ -83,7 +89,8 @@ func (t *outageTest) bundle(v *View, app string) error {
 	return err
 }
 
-// Whatever is missing of another repository, its target alone fails, and is rendered as soon as the repository can be reached.
+// Whatever is missing of another repository, its target alone fails, and is rendered as soon as the repository can be
+// reached.
 func TestOutageOfAnotherRepository(tt *testing.T) {
 	tt.Parallel()
 	for _, what := range []string{"the commit", "its tree", "a folder", "a kustomization", "a file"} {
@@ -97,7 +104,8 @@ func TestOutageOfAnotherRepository(tt *testing.T) {
 			return e.Hash
 		}
 		t.refused[map[string]gitstore.Hash{
-			"the commit": commit, "its tree": root, "a folder": entry("base"), "a kustomization": entry("base/kustomization.yaml"), "a file": entry("base/web.yaml"),
+			"the commit": commit, "its tree": root, "a folder": entry("base"),
+			"a kustomization": entry("base/kustomization.yaml"), "a file": entry("base/web.yaml"),
 		}[what]] = true
 		r := NewReader(t.store, noArchives{}, renderer.NewEngine(renderer.DefaultLimits()))
 		tree := t.fleet(commit)
@@ -109,7 +117,8 @@ func TestOutageOfAnotherRepository(tt *testing.T) {
 		if err := t.bundle(v, "own"); err != nil {
 			t.Errorf("%s is missing: %v", what, err)
 		}
-		if err := t.bundle(v, "web"); err == nil || !strings.Contains(err.Error(), "repository lib") || !strings.Contains(err.Error(), "connection refused") {
+		if err := t.bundle(v, "web"); err == nil || !strings.Contains(err.Error(), "repository lib") ||
+			!strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("%s is missing: %v", what, err)
 		}
 		clear(t.refused)

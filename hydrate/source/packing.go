@@ -21,7 +21,8 @@ func packed(chart renderer.Content, dir string, p *fleet.Packing) (renderer.Cont
 	if err != nil {
 		return chart, err
 	}
-	chart.Files = slices.DeleteFunc(slices.Clone(chart.Files), func(f renderer.File) bool { return f.Path == valuesFile })
+	chart.Files = slices.DeleteFunc(slices.Clone(chart.Files),
+		func(f renderer.File) bool { return f.Path == valuesFile })
 	chart.Files = append(chart.Files, renderer.File{Path: valuesFile, Data: text})
 	return chart, nil
 }
@@ -34,7 +35,8 @@ func without(chart renderer.Content, dir string, p *fleet.Packing) (renderer.Con
 	}
 	chart.Digest += id
 	chart.Files = slices.DeleteFunc(slices.Clone(chart.Files), func(f renderer.File) bool {
-		for at := path.Join(dir, f.Path); at != dir && at != "."; at = path.Dir(at) { // a link to a folder brings what is below it
+		// a link to a folder brings what is below it
+		for at := path.Join(dir, f.Path); at != dir && at != "."; at = path.Dir(at) {
 			if _, found := slices.BinarySearch(p.Without, at); found {
 				return true
 			}

@@ -22,8 +22,8 @@ func (v *View) Pin(r *fleet.Repository) (fetch.Pin, bool) {
 	return pin, ok && pin.URL == r.URL && pin.Wanted == r.Wanted
 }
 
-// PinTo returns a pin of a repository at another commit. It keeps the locked branch or tag, so that Kustomize URLs with that name still refer
-// to the repository.
+// PinTo returns a pin of a repository at another commit. It keeps the locked branch or tag, so that Kustomize URLs with
+// that name still refer to the repository.
 func (v *View) PinTo(r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
 	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
 	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
@@ -48,20 +48,22 @@ func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository, h
 	}
 	name, commit, err := newest(refs, repository.Wanted, have)
 	if err != nil {
-		return fetch.Pin{}, &RefError{fmt.Sprintf("%s:%d: repository %s: %s has %v", repository.File, repository.Line, repository.Name, repository.URL, err)}
+		return fetch.Pin{}, &RefError{fmt.Sprintf("%s:%d: repository %s: %s has %v", repository.File, repository.Line,
+			repository.Name, repository.URL, err)}
 	}
 	return fetch.Pin{URL: repository.URL, Wanted: repository.Wanted, Resolved: name, Commit: commit.String()}, nil
 }
 
-// RefError is the error of ResolvePin for a repository without the wanted branch or tag. Its text has nothing of the remote's answer.
+// RefError is the error of ResolvePin for a repository without the wanted branch or tag. Its text has nothing of the
+// remote's answer.
 type RefError struct{ text string }
 
 func (e *RefError) Error() string { return e.text }
 
 const tagPrefix = "refs/tags/"
 
-// newest selects a ref: the wanted ref itself or, for a pattern of tags, the tag with the highest version. The
-// version of a tag is the text after its last slash. Pre-release versions count only if there is no other. Equal answers of the
+// newest selects a ref: the wanted ref itself or, for a pattern of tags, the tag with the highest version. The version
+// of a tag is the text after its last slash. Pre-release versions count only if there is no other. Equal answers of the
 // remote give equal results: of tags with equal versions, the present pin wins, then the one that tagOrder names.
 func newest(refs map[string]gitstore.Hash, wanted string, have fetch.Pin) (string, gitstore.Hash, error) {
 	pattern, isTag := strings.CutPrefix(wanted, tagPrefix)
@@ -69,7 +71,8 @@ func newest(refs map[string]gitstore.Hash, wanted string, have fetch.Pin) (strin
 		if h, ok := refs[wanted]; ok {
 			return wanted, h, nil
 		}
-		return "", gitstore.Hash{}, fmt.Errorf("no branch %s", safetext.Brief(strings.TrimPrefix(wanted, "refs/heads/"), 100))
+		return "", gitstore.Hash{}, fmt.Errorf("no branch %s", safetext.Brief(strings.TrimPrefix(wanted, "refs/heads/"),
+			100))
 	}
 	if exact := tagPrefix + pattern; refs[exact] != (gitstore.Hash{}) { // an exact tag need not be a version
 		return exact, tagged(refs, exact), nil
@@ -87,7 +90,8 @@ func newest(refs map[string]gitstore.Hash, wanted string, have fetch.Pin) (strin
 		if v == nil {
 			continue
 		}
-		c := candidate{name: name, version: v, pinned: name == have.Resolved && tagged(refs, name).String() == have.Commit}
+		c := candidate{name: name, version: v, pinned: name == have.Resolved &&
+			tagged(refs, name).String() == have.Commit}
 		if best.version == nil || tagOrder(c, best) > 0 {
 			best = c
 		}
@@ -106,7 +110,8 @@ func tagged(refs map[string]gitstore.Hash, name string) gitstore.Hash {
 	return refs[name]
 }
 
-// Higher reports whether a tag has a higher version than another. It is false if either has no version. Both are full ref names.
+// Higher reports whether a tag has a higher version than another. It is false if either has no version. Both are full
+// ref names.
 func Higher(tag, than string) bool {
 	a, b := versionOf(tag), versionOf(than)
 	return a != nil && b != nil && a.GreaterThan(b)
@@ -128,8 +133,8 @@ type candidate struct {
 	pinned  bool // the lock file pins it, and it has not moved
 }
 
-// tagOrder is a total order of tags: releases, then the version, then the present pin, then the name with most components (v1.4.0 before
-// the floating v1.4), then the name.
+// tagOrder is a total order of tags: releases, then the version, then the present pin, then the name with most
+// components (v1.4.0 before the floating v1.4), then the name.
 func tagOrder(a, b candidate) int {
 	rank := func(yes bool) int {
 		if yes {
@@ -147,7 +152,8 @@ func tagOrder(a, b candidate) int {
 }
 
 // ReplaceLock returns a tree with another lock file. The new objects exist only in memory.
-func ReplaceLock(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, lock *fetch.Lock) (gitstore.Hash, error) {
+func ReplaceLock(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, lock *fetch.Lock) (gitstore.Hash,
+	error) {
 	data, err := lock.Bytes()
 	if err != nil {
 		return tree, err

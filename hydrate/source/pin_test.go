@@ -9,8 +9,10 @@ import (
 
 func TestNewestRef(t *testing.T) {
 	refs := map[string]gitstore.Hash{
-		"refs/heads/main": {1}, "refs/heads/v9": {2}, "refs/tags/v1.2.0": {3}, "refs/tags/v1.10.0": {4}, "refs/tags/v1.10.0^{}": {5},
-		"refs/tags/v2.0.0-rc.1": {6}, "refs/tags/web/v1.0.0": {7}, "refs/tags/web/v1.1.0": {8}, "refs/tags/stable": {9}, "refs/tags/v1.9.0": {10},
+		"refs/heads/main": {1}, "refs/heads/v9": {2}, "refs/tags/v1.2.0": {3}, "refs/tags/v1.10.0": {4},
+		"refs/tags/v1.10.0^{}":  {5},
+		"refs/tags/v2.0.0-rc.1": {6}, "refs/tags/web/v1.0.0": {7}, "refs/tags/web/v1.1.0": {8}, "refs/tags/stable": {9},
+		"refs/tags/v1.9.0": {10},
 	}
 	for wanted, want := range map[string]struct {
 		name string

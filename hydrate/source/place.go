@@ -53,8 +53,9 @@ func PlaceOf(err error) Place {
 	return Place{}
 }
 
-// Locate adds a place in the repository to an error of the renderer: the template, the layer that sets a value that a schema
-// refuses, or, for a packed chart, the line of the app's file that names the chart. Other errors stay as they are.
+// Locate adds a place in the repository to an error of the renderer: the template, the layer that sets a value that a
+// schema refuses, or, for a packed chart, the line of the app's file that names the chart. Other errors stay as they
+// are.
 func (t *Target) Locate(err error) error {
 	input, ok := errors.AsType[*renderer.InputError](err)
 	if !ok {
@@ -130,7 +131,8 @@ func (t *Target) valuePlace(chart, name string) Place {
 		}
 		var defaults fleet.Defaults
 		if src.Helm.Chart == "" {
-			if own, err := t.view.contents.defaults(src.Helm); err == nil && len(own.Data) > 0 { // if the chart has no default, another layer may set the value
+			// if the chart has no default, another layer may set the value
+			if own, err := t.view.contents.defaults(src.Helm); err == nil && len(own.Data) > 0 {
 				defaults = own
 			}
 		}

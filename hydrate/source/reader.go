@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
-// Archives returns packed charts by their entry in sluice.lock, and requires signatures of them. *fetch.Fetcher implements it.
+// Archives returns packed charts by their entry in sluice.lock, and requires signatures of them. *fetch.Fetcher
+// implements it.
 type Archives interface {
 	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
 	// Verify fails unless one of the signers signed the archive.
@@ -46,15 +47,16 @@ const (
 	maxLoads = 256 // fleets that share a cache of decoded files
 )
 
-// NewReader returns a Reader of a store's commits. It reads repositories of other tools (spec.import) in the worker processes of r, if r
-// has some. Other renderers work in the calling process, and so do imports.
+// NewReader returns a Reader of a store's commits. It reads repositories of other tools (spec.import) in the worker
+// processes of r, if r has some. Other renderers work in the calling process, and so do imports.
 func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *Reader {
 	var importer fleet.Importer = imports.New(archives)
 	if workers, ok := renderer.CallerOf(r); ok {
 		importer = imports.NewIsolated(workers, archives)
 	}
 	views := lru.New[*View](maxViews)
-	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer}, views: views}
+	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer},
+		views: views}
 }
 
 // Detecting makes the reader accept a repository of Flux or Argo CD objects without sluice.yaml, and treat it as
@@ -65,15 +67,15 @@ func (r *Reader) Detecting() *Reader {
 	return r
 }
 
-// Assuming makes the reader take the capabilities of every cluster from c; see fleet.Loader. It returns the reader. Call it before any
-// other method, and only for verbs that write nothing.
+// Assuming makes the reader take the capabilities of every cluster from c; see fleet.Loader. It returns the reader.
+// Call it before any other method, and only for verbs that write nothing.
 func (r *Reader) Assuming(c fleet.Capabilities) *Reader {
 	r.loader.Assumed = c
 	return r
 }
 
-// Remembering makes the reader keep imports in m between runs, if they run in worker processes. It returns the reader. Call it before any
-// other method, and only for verbs that write nothing; see imports.Memory.
+// Remembering makes the reader keep imports in m between runs, if they run in worker processes. It returns the reader.
+// Call it before any other method, and only for verbs that write nothing; see imports.Memory.
 func (r *Reader) Remembering(m *imports.Memory) *Reader {
 	if isolated, ok := r.loader.Importer.(*imports.Isolated); ok {
 		isolated.Remembering(m)
@@ -88,22 +90,23 @@ func (r *Reader) WithCredentials(c Credentials) *Reader {
 	return r
 }
 
-// Alone makes the reader refuse content of other repositories, even if the store has it. only has commits that it reads all the
-// same. It returns the reader. Call it before any other method.
+// Alone makes the reader refuse content of other repositories, even if the store has it. only has commits that it reads
+// all the same. It returns the reader. Call it before any other method.
 func (r *Reader) Alone(only ...Pinned) *Reader {
 	r.alone, r.only = true, only
 	return r
 }
 
-// Trusting makes the reader hold charts against the signers of another commit, that of the trunk, instead of those of the commit that it
-// reads. It returns the reader. Call it before any other method.
+// Trusting makes the reader hold charts against the signers of another commit, that of the trunk, instead of those of
+// the commit that it reads. It returns the reader. Call it before any other method.
 func (r *Reader) Trusting(t *Trust) *Reader {
 	r.trust = t
 	return r
 }
 
-// Pinning makes the reader take charts that sluice.lock lacks from p, if their reference is exact. It returns the reader. Call it before any
-// other method, and only for verbs that write nothing: what a hydration writes depends on the commit alone.
+// Pinning makes the reader take charts that sluice.lock lacks from p, if their reference is exact. It returns the
+// reader. Call it before any other method, and only for verbs that write nothing: what a hydration writes depends on
+// the commit alone.
 func (r *Reader) Pinning(p Pinner) *Reader {
 	r.pinner = p
 	return r
@@ -146,7 +149,8 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
 	lost := &outages{}
-	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost, credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
+	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree).OnLack(lost.lacks), outages: lost,
+		credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
 	f, problems := r.moved(ctx, m.snap)
 	if f == nil {
 		loader := r.loader
@@ -180,8 +184,8 @@ const (
 	maxMoved = 500 // changed files
 )
 
-// moved returns the fleet of a tree, and its warnings, from a view of a tree with the same declarations; nil if there is none. The caller
-// holds mu.
+// moved returns the fleet of a tree, and its warnings, from a view of a tree with the same declarations; nil if there
+// is none. The caller holds mu.
 func (r *Reader) moved(ctx context.Context, snap *gitstore.Snapshot) (*fleet.Fleet, fleet.Problems) {
 	trees := r.views.Keys() // the one that was used last is at the end
 	for _, key := range slices.Backward(trees[max(0, len(trees)-maxBases):]) {
@@ -204,8 +208,8 @@ func (r *Reader) moved(ctx context.Context, snap *gitstore.Snapshot) (*fleet.Fle
 	return nil, nil
 }
 
-// ofFiles divides changes into files with other content, and files that only one tree has. It returns false for changes of something else
-// than a regular file, such as a link, and of modes.
+// ofFiles divides changes into files with other content, and files that only one tree has. It returns false for changes
+// of something else than a regular file, such as a link, and of modes.
 func ofFiles(changes []gitstore.Change) (edited, others []string, ok bool) {
 	isFile := func(m gitstore.Mode) bool { return m == gitstore.ModeFile || m == gitstore.ModeExecutable }
 	for _, c := range changes {
@@ -250,12 +254,13 @@ func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Co
 type Touched struct {
 	// Apps are the affected targets: cluster → apps.
 	Apps map[string][]string
-	// Clusters changed themselves. Each target of theirs is affected, and files that belong to no target: a cluster that is no longer frozen
-	// may have some from before.
+	// Clusters changed themselves. Each target of theirs is affected, and files that belong to no target: a cluster
+	// that is no longer frozen may have some from before.
 	Clusters map[string]bool
 }
 
-// Touched returns the targets that Affected returns, by cluster, and the clusters that changed themselves. It has the errors of Affected.
+// Touched returns the targets that Affected returns, by cluster, and the clusters that changed themselves. It has the
+// errors of Affected.
 func (r *Reader) Touched(ctx context.Context, base gitstore.Hash, head *View) (*Touched, error) {
 	affected, err := r.Affected(ctx, base, head)
 	if err != nil {
@@ -287,12 +292,15 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 	}
 	changes, err := r.store.Changes(ctx, before.mounted, head.mounted)
 	if errors.Is(err, gitstore.ErrNotFound) && ctx.Err() == nil {
-		if _, own := r.store.Changes(ctx, before.tree, head.tree); own == nil { // a folder of another repository cannot be listed
+		// a folder of another repository cannot be listed
+		if _, own := r.store.Changes(ctx, before.tree, head.tree); own == nil {
 			return fleet.Everything(before.Fleet, head.Fleet), nil
 		}
 	}
-	if errors.Is(err, gitstore.ErrMalformed) { // such as a folder with two files of one name; only its author can mend it
-		return nil, fleet.Problems{{File: ".", Severity: fleet.SeverityError, Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err)}}
+	// such as a folder with two files of one name; only its author can mend it
+	if errors.Is(err, gitstore.ErrMalformed) {
+		return nil, fleet.Problems{{File: ".", Severity: fleet.SeverityError,
+			Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err)}}
 	}
 	if err != nil {
 		return nil, err
@@ -310,8 +318,8 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 	return fleet.Affected(before.Fleet, head.Fleet, paths, reach), nil
 }
 
-// Claims returns the files of the repository that differ between two views, and who reads each. If the changes cannot be listed, it returns
-// nothing.
+// Claims returns the files of the repository that differ between two views, and who reads each. If the changes cannot
+// be listed, it returns nothing.
 func (r *Reader) Claims(ctx context.Context, base, head *View) (map[string]fleet.Claim, error) {
 	changes, err := r.store.Changes(ctx, base.mounted, head.mounted)
 	if err != nil {

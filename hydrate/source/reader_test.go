@@ -90,7 +90,8 @@ func TestImportsRunInTheWorkersBehindWrappers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewReader(store, noArchives{}, refusing{renderer.NewEngine(renderer.DefaultLimits())}).Open(t.Context(), tree); !errors.Is(err, errNoProcess) {
+	if _, err := NewReader(store, noArchives{},
+		refusing{renderer.NewEngine(renderer.DefaultLimits())}).Open(t.Context(), tree); !errors.Is(err, errNoProcess) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -32,8 +32,9 @@ func (e *UnresolvedError) Unwrap() []error {
 	return out
 }
 
-// Remote returns the remote charts that the apps need, including dependencies of charts in the repository, and the lock. The error is nil or
-// an *UnresolvedError; the references are then those of the other apps. An app of a workspace gets only charts that the workspace may use.
+// Remote returns the remote charts that the apps need, including dependencies of charts in the repository, and the
+// lock. The error is nil or an *UnresolvedError; the references are then those of the other apps. An app of a workspace
+// gets only charts that the workspace may use.
 func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	seen, failed, charts := map[fetch.Ref]bool{}, map[string]error{}, localCharts{}
 	for _, t := range v.Fleet.Targets() {
@@ -67,7 +68,8 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	return out, v.contents.lock, unresolved
 }
 
-// localCharts are the remote dependencies of charts in the repository, and the remote charts of components, by workspace and folder.
+// localCharts are the remote dependencies of charts in the repository, and the remote charts of components, by
+// workspace and folder.
 type localCharts map[[2]string][]fetch.Ref
 
 // remotesOf returns the remote charts of a target.
@@ -115,7 +117,8 @@ func (v *View) remotesOf(t fleet.Target, charts localCharts) ([]fetch.Ref, error
 	return out, nil
 }
 
-// remotes returns the remote dependencies of a chart in the repository, and those of its dependencies, that a target may use.
+// remotes returns the remote dependencies of a chart in the repository, and those of its dependencies, that a target
+// may use.
 func (c *contents) remotes(t fleet.Target, dir string, visited map[string]bool) ([]fetch.Ref, error) {
 	if visited[dir] {
 		return nil, nil

@@ -89,7 +89,8 @@ func (t *remoteBases) rewrite(dir string, data []byte) []byte {
 			line := lines[n.Line-1]
 			at := column(line, n.Column)
 			relative := strings.Repeat("../", depth(dir)) + target
-			lines[n.Line-1] = append(slices.Clip(line[:at]), bytes.Replace(line[at:], []byte(n.Value), []byte(relative), 1)...)
+			lines[n.Line-1] = append(slices.Clip(line[:at]), bytes.Replace(line[at:], []byte(n.Value), []byte(relative),
+				1)...)
 			changed = true
 		}
 	}
@@ -137,7 +138,8 @@ func (t *remoteBases) Unpinned(reference string) string {
 	for _, m := range found {
 		pins = append(pins, fmt.Sprintf("%s at %s", path.Base(m.dir), safetext.Shorten(m.refs[0], 100)))
 	}
-	return "is not at the pinned commit: sluice.lock pins " + strings.Join(pins, " and ") + "; write the pinned ref, or none"
+	return "is not at the pinned commit: sluice.lock pins " + strings.Join(pins, " and ") +
+		"; write the pinned ref, or none"
 }
 
 // remoteMatch is a repository that a URL names, and the path in it.
@@ -146,8 +148,8 @@ type remoteMatch struct {
 	rest string
 }
 
-// named returns the repositories that a Kustomize URL can mean, and the ref that it asks for; "" if it asks for none. See
-// https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
+// named returns the repositories that a Kustomize URL can mean, and the ref that it asks for; "" if it asks for none.
+// See https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
 func (t *remoteBases) named(reference string) ([]remoteMatch, string) {
 	address, query, _ := strings.Cut(reference, "?")
 	parameters, err := url.ParseQuery(query)

@@ -7,8 +7,9 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// Repositories returns the names of the other repositories whose files the apps of a workspace read in an environment, sorted: its own, and
-// those of sources, bases and layers, also of the fleet's layers. It reads object ids and kustomizations, not the files.
+// Repositories returns the names of the other repositories whose files the apps of a workspace read in an environment,
+// sorted: its own, and those of sources, bases and layers, also of the fleet's layers. It reads object ids and
+// kustomizations, not the files.
 func (v *View) Repositories(workspace, environment string) ([]string, error) {
 	names := map[string]bool{}
 	if w, ok := v.Fleet.Workspace(workspace); ok {

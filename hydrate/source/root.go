@@ -20,8 +20,8 @@ type root struct {
 	walker *kustomize.Walker
 }
 
-// root returns a Kustomize root of the commit. Roots whose kustomization an importer has edited have walkers of their own, because their
-// kustomizations differ.
+// root returns a Kustomize root of the commit. Roots whose kustomization an importer has edited have walkers of their
+// own, because their kustomizations differ.
 func (c *contents) root(p *fleet.PathSource) root {
 	if p.Edited == nil {
 		return root{p, c.bases, c.walker}
@@ -53,7 +53,8 @@ func (r root) fileID(c *contents, name string) (string, error) {
 }
 
 func (r root) replaces(name string) bool {
-	return r.Edited != nil && path.Dir(name) == path.Clean(r.Path) && slices.Contains(kustomize.FileNames(), path.Base(name))
+	return r.Edited != nil && path.Dir(name) == path.Clean(r.Path) &&
+		slices.Contains(kustomize.FileNames(), path.Base(name))
 }
 
 // editedRoot is a commit's tree with the kustomization of one root replaced.

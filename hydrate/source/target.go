@@ -37,8 +37,8 @@ type Rendering struct {
 	digest string
 }
 
-// Rendering returns equal values for targets of one app with equal outputs: the same objects in the same files. It returns false for a target
-// whose output depends on what a branch holds.
+// Rendering returns equal values for targets of one app with equal outputs: the same objects in the same files. It
+// returns false for a target whose output depends on what a branch holds.
 func (t *Target) Rendering() (Rendering, bool) {
 	return Rendering{t.view, t.App, t.Digest}, !t.KeepsUnstable()
 }
@@ -105,7 +105,8 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 
 // Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
-	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(), APIVersions: t.Cluster.APIVersions, Helm: t.view.Fleet.Helm(t.Target)}
+	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.ChartVersion(),
+		APIVersions: t.Cluster.APIVersions, Helm: t.view.Fleet.Helm(t.Target)}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}
@@ -119,7 +120,8 @@ func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 	if i := t.Imported(); i != nil && i.Component != nil {
 		sum := sha256.Sum256(i.Component)
 		b.Components = append(b.Components, renderer.Component{Root: ".", Files: renderer.Content{
-			Name: i.File, Digest: "component " + hex.EncodeToString(sum[:]), Files: []renderer.File{{Path: "kustomization.yaml", Data: i.Component}},
+			Name: i.File, Digest: "component " + hex.EncodeToString(sum[:]),
+			Files: []renderer.File{{Path: "kustomization.yaml", Data: i.Component}},
 		}})
 	}
 	for _, layer := range t.Components {
@@ -150,7 +152,8 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		}
 		return renderer.Source{Helm: helm}, err
 	case src.Objects != nil:
-		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest, Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
+		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest,
+			Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
 		root, err := t.root(ctx, c.root(src.Kustomize))
@@ -197,6 +200,7 @@ func (t *Target) component(ctx context.Context, layer fleet.LayerFile) (renderer
 		fmt.Fprintf(h, "%d %s %d\n%s", len(f.Path), f.Path, len(data), data)
 	}
 	out.Files.Digest = "component " + hex.EncodeToString(h.Sum(nil))
-	out.Charts, err = t.view.contents.kustomizeCharts(ctx, ownerOf(t.Target, layer), componentRoot(t.view.contents, dir))
+	out.Charts, err = t.view.contents.kustomizeCharts(ctx, ownerOf(t.Target, layer),
+		componentRoot(t.view.contents, dir))
 	return out, err
 }

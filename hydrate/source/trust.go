@@ -33,11 +33,13 @@ func readTrust(snap *gitstore.Snapshot, charts fleet.Charts) (*Trust, error) {
 		data, err := snap.ReadFile(one.File)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s: the signer %s of charts: %s: no such file in the commit", fleet.File, s.Name, one.File)
+			return nil, fmt.Errorf("%s: the signer %s of charts: %s: no such file in the commit", fleet.File, s.Name,
+				one.File)
 		case err != nil:
 			return nil, fmt.Errorf("%s: the signer %s of charts: %s: %w", fleet.File, s.Name, one.File, err)
 		case len(data) == 0 || len(data) > maxKeys:
-			return nil, fmt.Errorf("%s: the signer %s of charts: %s has %d bytes, not 1 to %d", fleet.File, s.Name, one.File, len(data), maxKeys)
+			return nil, fmt.Errorf("%s: the signer %s of charts: %s has %d bytes, not 1 to %d", fleet.File, s.Name,
+				one.File, len(data), maxKeys)
 		}
 		switch {
 		case s.Provenance != nil:
@@ -68,8 +70,8 @@ func (t *Trust) Named(names []string) ([]signature.Signer, error) {
 	return out, nil
 }
 
-// demanded returns the names of the signers of which one must have signed the remote charts of a source. own is what the fleet of the
-// commit demands by default, which counts where the trunk demands nothing.
+// demanded returns the names of the signers of which one must have signed the remote charts of a source. own is what
+// the fleet of the commit demands by default, which counts where the trunk demands nothing.
 func (t *Trust) demanded(h *fleet.HelmSource, own []string) []string {
 	switch {
 	case len(h.Verify) > 0:
@@ -80,7 +82,8 @@ func (t *Trust) demanded(h *fleet.HelmSource, own []string) []string {
 	return own
 }
 
-// id identifies the demand of an archive: it changes with the signers and their keys. It is empty if nothing is demanded.
+// id identifies the demand of an archive: it changes with the signers and their keys. It is empty if nothing is
+// demanded.
 func (t *Trust) id(names []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil

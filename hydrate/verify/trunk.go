@@ -86,10 +86,12 @@ func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.S
 		out.Reason = fmt.Sprintf("%s does not contain the source commit %s: hydrate a commit of the trunk, or find out who pushed it", r.trunk, strings.Join(out.Unmerged, ", "))
 		return nil
 	}
-	if len(out.Exceptions) > 0 && r.trunk.signers.Empty() { // everybody who may push to the branch can write the trailer
+	// everybody who may push to the branch can write the trailer
+	if len(out.Exceptions) > 0 && r.trunk.signers.Empty() {
 		out.Status = StatusUnproven
 		out.Reason = fmt.Sprintf("%s does not contain the source commit %s; the branch records that as an exception, but nothing proves who recorded it: "+
-			"list the keys that may in spec.signers, or hydrate a commit of the trunk", r.trunk, strings.Join(out.Exceptions, ", "))
+			"list the keys that may in spec.signers, or hydrate a commit of the trunk", r.trunk,
+			strings.Join(out.Exceptions, ", "))
 	}
 	return nil
 }
@@ -114,7 +116,8 @@ func (r *run) exception(ctx context.Context, st *branch.State, source gitstore.H
 	const limit = 1000 // commits of the branch
 	at := st.Origin.Rendered
 	for range limit {
-		if branch.Trailer(at.Message, branch.TrailerUnmerged) != "" && branch.Trailer(at.Message, branch.TrailerSource) == source.String() {
+		if branch.Trailer(at.Message, branch.TrailerUnmerged) != "" &&
+			branch.Trailer(at.Message, branch.TrailerSource) == source.String() {
 			return true, nil
 		}
 		if len(at.Parents) == 0 {

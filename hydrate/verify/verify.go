@@ -32,9 +32,10 @@ const (
 	StatusDiffers  = "differs"  // files differ
 	StatusUnsigned = "unsigned" // spec.signers does not allow the signature of a commit
 	StatusUnmerged = "unmerged" // the trunk does not contain a source commit, and no exception is recorded
-	StatusUnproven = "unproven" // the branch records an exception for an unmerged source commit, and no spec.signers says who may
-	StatusMissing  = "missing"  // the branch does not exist
-	StatusFailed   = "failed"   // the source commit is unknown or cannot be rendered
+	// the branch records an exception for an unmerged source commit, and no spec.signers says who may
+	StatusUnproven = "unproven"
+	StatusMissing  = "missing" // the branch does not exist
+	StatusFailed   = "failed"  // the source commit is unknown or cannot be rendered
 )
 
 // Tampered reports whether a status means that somebody else wrote to a branch.
@@ -52,24 +53,27 @@ type Behind struct {
 
 // Verification is the result for one environment.
 type Verification struct {
-	Environment string            `json:"environment"`
-	Branch      string            `json:"branch"`
-	Commit      string            `json:"commit,omitempty"`
-	Source      string            `json:"source,omitempty"`
-	Status      string            `json:"status"`
-	Reason      string            `json:"reason,omitempty"`
-	Behind      []Behind          `json:"behind,omitempty"`
-	Unsigned    []Signature       `json:"unsigned,omitempty"`   // commits that spec.signers does not allow
-	Unmerged    []string          `json:"unmerged,omitempty"`   // source commits that the trunk does not contain
-	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were allowed although unmerged, as recorded; proven by a signature unless the status is unproven
-	Held        []string          `json:"held,omitempty"`       // descriptions of holds
+	Environment string      `json:"environment"`
+	Branch      string      `json:"branch"`
+	Commit      string      `json:"commit,omitempty"`
+	Source      string      `json:"source,omitempty"`
+	Status      string      `json:"status"`
+	Reason      string      `json:"reason,omitempty"`
+	Behind      []Behind    `json:"behind,omitempty"`
+	Unsigned    []Signature `json:"unsigned,omitempty"` // commits that spec.signers does not allow
+	Unmerged    []string    `json:"unmerged,omitempty"` // source commits that the trunk does not contain
+	// source commits that were allowed although unmerged, as recorded; proven by a signature unless the status is
+	// unproven
+	Exceptions  []string          `json:"exceptions,omitempty"`
+	Held        []string          `json:"held,omitempty"` // descriptions of holds
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }
 
-// Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing of
-// a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
-func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string, now time.Time) ([]Verification, error) {
+// Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing
+// of a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
+func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string, now time.Time) ([]Verification,
+	error) {
 	f, _, err := h.Fleet(ctx, head.Tree)
 	if err != nil {
 		return nil, err
@@ -183,7 +187,8 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	case len(out.Differences) > 0:
 		out.Status, out.Reason = StatusDiffers, st.Foreign
 	case len(out.Unsigned) > 0:
-		out.Status, out.Reason = StatusUnsigned, hydrate.Count(len(out.Unsigned), "commit")+" without a signature that spec.signers allows"
+		out.Status, out.Reason = StatusUnsigned, hydrate.Count(len(out.Unsigned), "commit")+
+			" without a signature that spec.signers allows"
 	case len(out.Behind) > 0:
 		out.Status = StatusBehind
 	}

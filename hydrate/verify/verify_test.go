@@ -32,11 +32,13 @@ func replace(r *hydratetest.Repo, name, message string, signer gitstore.Signer) 
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	hash, err := w.Commit(gitstore.CommitSpec{Tree: tip.Tree, Parents: tip.Parents, Author: tip.Author, Committer: tip.Committer, Message: message, Signer: signer})
+	hash, err := w.Commit(gitstore.CommitSpec{Tree: tip.Tree, Parents: tip.Parents, Author: tip.Author,
+		Committer: tip.Committer, Message: message, Signer: signer})
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	moved, err := store.Local().Push(r.T.Context(), w, []gitstore.Move{{Branch: name, Old: tip.Hash, New: hash}}, gitstore.PushOptions{})
+	moved, err := store.Local().Push(r.T.Context(), w, []gitstore.Move{{Branch: name, Old: tip.Hash, New: hash}},
+		gitstore.PushOptions{})
 	if err != nil || moved[0].Err() != nil {
 		r.T.Fatal(err, moved)
 	}
@@ -46,7 +48,8 @@ func hydrateSigned(r *hydratetest.Repo, signer gitstore.Signer) {
 	r.T.Helper()
 	config := r.Hydrator(2).Config
 	config.Signer = signer
-	result, err := hydrate.New(config).Hydrate(r.T.Context(), hydrate.Request{Commit: r.Resolve("main"), Write: true, Environments: []string{"dev", "staging", "prod"}})
+	result, err := hydrate.New(config).Hydrate(r.T.Context(), hydrate.Request{Commit: r.Resolve("main"), Write: true,
+		Environments: []string{"dev", "staging", "prod"}})
 	if err != nil || !result.OK() {
 		r.T.Fatalf("%+v, %v", result, err)
 	}
@@ -70,11 +73,13 @@ func TestHydratedBranchesAreVerified(t *testing.T) {
 	t.Parallel()
 	r := signed(t)
 	for name, v := range run(r) {
-		if v.Status != verify.StatusOK || v.Source != r.Git("rev-parse", "main") || len(v.Differences)+len(v.Unsigned)+len(v.Unmerged) > 0 {
+		if v.Status != verify.StatusOK || v.Source != r.Git("rev-parse", "main") ||
+			len(v.Differences)+len(v.Unsigned)+len(v.Unmerged) > 0 {
 			t.Errorf("%s: the value is %+v", name, v)
 		}
 	}
-	if _, err := verify.Run(t.Context(), r.Hydrator(1), r.Resolve("main"), []string{"prodd"}, time.Now()); err == nil || !strings.Contains(err.Error(), `"prodd"`) {
+	if _, err := verify.Run(t.Context(), r.Hydrator(1), r.Resolve("main"), []string{"prodd"}, time.Now()); err == nil ||
+		!strings.Contains(err.Error(), `"prodd"`) {
 		t.Errorf("an unknown environment: %v", err)
 	}
 }
@@ -106,8 +111,11 @@ func TestTampering(t *testing.T) {
 			edit(r, "cluster/prod-eu-1", "shop/service-shop.yaml", "hello\n")
 			return "shop/service-shop.yaml"
 		}, verify.StatusDiffers},
-		"an unsigned copy of an environment branch": {func(r *hydratetest.Repo) string { return r.Forge("env/prod", "env/prod") }, verify.StatusUnsigned},
-		"an unsigned copy of a cluster branch":      {func(r *hydratetest.Repo) string { return r.Forge("cluster/prod-eu-1", "cluster/prod-eu-1") }, verify.StatusUnsigned},
+		"an unsigned copy of an environment branch": {func(r *hydratetest.Repo) string {
+			return r.Forge("env/prod",
+				"env/prod")
+		}, verify.StatusUnsigned},
+		"an unsigned copy of a cluster branch": {func(r *hydratetest.Repo) string { return r.Forge("cluster/prod-eu-1", "cluster/prod-eu-1") }, verify.StatusUnsigned},
 		"unsigned records": {func(r *hydratetest.Repo) string {
 			forged := r.Git("commit-tree", "-m", "forged", r.Pipe("", "mktree"))
 			r.Git("update-ref", "refs/heads/"+rollout.StateBranch, forged)
@@ -151,8 +159,8 @@ func edit(r *hydratetest.Repo, branch, file, text string) {
 	r.Git("update-ref", "refs/heads/"+branch, tree.Git("rev-parse", "HEAD"))
 }
 
-// A source commit must be on the trunk, whatever a branch says. An exception is recorded in the branch, and everybody who may push can
-// write such a record: only a signature proves it.
+// A source commit must be on the trunk, whatever a branch says. An exception is recorded in the branch, and everybody
+// who may push can write such a record: only a signature proves it.
 func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -160,9 +168,10 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 		exceptions               int
 		want                     string
 	}{
-		"without a record":             {want: verify.StatusUnmerged},
-		"recorded, without signers":    {recorded: true, exceptions: 1, want: verify.StatusUnproven},
-		"recorded by a listed signer":  {recorded: true, listed: true, signed: true, exceptions: 1, want: verify.StatusOK},
+		"without a record":          {want: verify.StatusUnmerged},
+		"recorded, without signers": {recorded: true, exceptions: 1, want: verify.StatusUnproven},
+		"recorded by a listed signer": {recorded: true, listed: true, signed: true, exceptions: 1,
+			want: verify.StatusOK},
 		"recorded without a signature": {recorded: true, listed: true, want: verify.StatusUnmerged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +189,9 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			feature := r.Resolve("feature")
 			config := r.Hydrator(2).Config
 			config.Signer = key
-			result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: feature, Write: true, Environments: []string{"dev"}}) // of this repository: any commit is written
+			// of this repository: any commit is written
+			result, err := hydrate.New(config).Hydrate(t.Context(),
+				hydrate.Request{Commit: feature, Write: true, Environments: []string{"dev"}})
 			if err != nil || !result.OK() {
 				t.Fatalf("the result is %+v, the error is %v", result, err)
 			}
@@ -190,7 +201,8 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 				if c.signed {
 					signer = key
 				}
-				replace(r, "env/dev", strings.Replace(message, "Sluice-Version", "Sluice-Unmerged: "+r.Git("rev-parse", "main")+"\nSluice-Version", 1)+"\n", signer)
+				replace(r, "env/dev", strings.Replace(message, "Sluice-Version", "Sluice-Unmerged: "+
+					r.Git("rev-parse", "main")+"\nSluice-Version", 1)+"\n", signer)
 			}
 			v := run(r, "dev")["dev"]
 			if v.Status != c.want {
@@ -199,7 +211,8 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			if strings.Join(v.Exceptions, " ") != strings.Repeat(feature.Hash.String(), c.exceptions) {
 				t.Errorf("the value is %+v", v)
 			}
-			for _, word := range map[string][]string{verify.StatusUnmerged: {feature.Hash.String(), "trunk"}, verify.StatusUnproven: {feature.Hash.String(), "spec.signers"}}[c.want] {
+			for _, word := range map[string][]string{verify.StatusUnmerged: {feature.Hash.String(), "trunk"},
+				verify.StatusUnproven: {feature.Hash.String(), "spec.signers"}}[c.want] {
 				if !strings.Contains(v.Reason, word) {
 					t.Errorf("%q misses %q", v.Reason, word)
 				}
@@ -207,7 +220,8 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			if c.recorded && !c.signed && c.listed {
 				return
 			}
-			found, err := verify.Run(t.Context(), r.Hydrator(1), feature, []string{"dev"}, time.Now()) // branches of this repository may come from what is checked out
+			// branches of this repository may come from what is checked out
+			found, err := verify.Run(t.Context(), r.Hydrator(1), feature, []string{"dev"}, time.Now())
 			if err != nil || found[0].Status != verify.StatusOK {
 				t.Errorf("the found is %+v, the error is %v", found, err)
 			}
@@ -257,7 +271,8 @@ func TestSignatures(t *testing.T) {
 	if s := found["cluster/prod-eu-1"]; s.Signer != "" || s.Commit != forged || s.Reason == "" {
 		t.Errorf("the state is %+v", s)
 	}
-	if s := found[rollout.StateBranch]; s.Signer != "" || s.Reason == "" || found["env/prod"].Signer == "" || len(found) != 5 {
+	if s := found[rollout.StateBranch]; s.Signer != "" || s.Reason == "" || found["env/prod"].Signer == "" ||
+		len(found) != 5 {
 		t.Errorf("the found is %+v", found)
 	}
 }
@@ -293,15 +308,18 @@ func TestClustersBehindAsPlanned(t *testing.T) {
 	}
 	blob := r.Pipe(string(data), "hash-object", "-w", "--stdin")
 	folder := r.Pipe("100644 blob "+blob+"\tdev.yaml\n", "mktree")
-	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "record", r.Pipe("040000 tree "+folder+"\tenvironments\n", "mktree")))
+	r.Git("update-ref", "refs/heads/"+rollout.StateBranch, r.Git("commit-tree", "-m", "record",
+		r.Pipe("040000 tree "+folder+"\tenvironments\n", "mktree")))
 	v := run(r, "dev")["dev"]
 	if v.Status != verify.StatusBehind || verify.Tampered(v.Status) || len(v.Behind) != 1 || len(v.Differences) > 0 {
 		t.Fatalf("the value is %+v", v)
 	}
-	if b := v.Behind[0]; b.Cluster != "dev-1" || b.Branch != "cluster/dev-1" || !strings.HasPrefix(b.Source, first[:8]) || !strings.Contains(b.Reason, "audit") {
+	if b := v.Behind[0]; b.Cluster != "dev-1" || b.Branch != "cluster/dev-1" ||
+		!strings.HasPrefix(b.Source, first[:8]) || !strings.Contains(b.Reason, "audit") {
 		t.Errorf("the content is %+v", b)
 	}
-	r.Git("update-ref", "refs/heads/cluster/dev-1", r.Git("commit-tree", "-p", "cluster/dev-1", "-m", "by hand", "cluster/dev-edge-1^{tree}"))
+	r.Git("update-ref", "refs/heads/cluster/dev-1", r.Git("commit-tree", "-p", "cluster/dev-1", "-m", "by hand",
+		"cluster/dev-edge-1^{tree}"))
 	if v := run(r, "dev")["dev"]; v.Status != verify.StatusDiffers {
 		t.Errorf("a tree that dev never had: %+v", v)
 	}

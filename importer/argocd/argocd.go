@@ -32,14 +32,16 @@ type Tree interface {
 // Options are what an import depends on besides the commit.
 type Options struct {
 	Tree Tree
-	// Build returns the objects of `kustomize build root`, where a kustomization may read any file of files. They are not changed.
+	// Build returns the objects of `kustomize build root`, where a kustomization may read any file of files. They are
+	// not changed.
 	Build func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
 	// BuildWithoutCharts is Build for a root with helmCharts. It returns the objects that are not those of a chart.
 	BuildWithoutCharts func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
 	// EnableHelm says that kustomizations may list helmCharts.
 	EnableHelm bool
-	// TemplatesValues lets the values of a generator use its own parameters where those of another generator are replaced in it, as Argo CD does
-	// since 3.4. Before, these are unknown then: an error, or nothing, as missingkey says.
+	// TemplatesValues lets the values of a generator use its own parameters where those of another generator are
+	// replaced in it, as Argo CD does since 3.4. Before, these are unknown then: an error, or nothing, as missingkey
+	// says.
 	TemplatesValues bool
 	// Render renders a chart of the repository that may bring Applications. The unit has the cluster and the namespace.
 	Render func(ctx context.Context, c *Chart, u *Unit) ([]manifest.Object, error)
@@ -47,14 +49,15 @@ type Options struct {
 	Apps []string
 	// Ignore reports files whose objects are not followed; nil ignores none.
 	Ignore func(name string) bool
-	// Repositories are URLs of the repository. Without any, it is the one that most sources with a path in the commit name.
+	// Repositories are URLs of the repository. Without any, it is the one that most sources with a path in the commit
+	// name.
 	Repositories []string
 	// Trunk is a revision that means the commit, besides HEAD.
 	Trunk string
 	// Clusters that destinations may name, and that cluster generators list.
 	Clusters []Cluster
-	// Starting is called before an Application is built or an ApplicationSet is generated, with the name of the app that fails if it returns
-	// an error. Nil calls nothing.
+	// Starting is called before an Application is built or an ApplicationSet is generated, with the name of the app
+	// that fails if it returns an error. Nil calls nothing.
 	Starting func(name string) error
 }
 
@@ -81,7 +84,8 @@ type Unit struct {
 	Parent    string // the Application whose objects this one, or its ApplicationSet, is among
 	Set       string // what Problem.App is if the ApplicationSet that generates it cannot be generated
 	Sources   []Source
-	// Followed are Applications and ApplicationSets that a build of a Root among the sources returns, and that are units of their own.
+	// Followed are Applications and ApplicationSets that a build of a Root among the sources returns, and that are
+	// units of their own.
 	Followed []manifest.Object
 
 	Prune  bool // Argo CD removes objects that disappear
@@ -90,8 +94,9 @@ type Unit struct {
 	Err    error // why the unit cannot be rendered
 	Brings bool  // the unit fails, and its files may describe other Applications, which are missing
 
-	// Reads are the files of the repository that its objects, or the ApplicationSet that generates it, were read from, charts and their values
-	// apart. Of a unit that fails, they are the files and directories that it may be built from.
+	// Reads are the files of the repository that its objects, or the ApplicationSet that generates it, were read from,
+	// charts and their values apart. Of a unit that fails, they are the files and directories that it may be built
+	// from.
 	Reads []string
 	// Object is the Application as Argo CD has it.
 	Object manifest.Object
@@ -162,10 +167,11 @@ type pending struct {
 	reads  []string // files that the set was generated from
 }
 
-// Import reads the Applications of a commit. Units come in the order in which they are found. A Problem is about an ApplicationSet that
-// cannot be generated.
+// Import reads the Applications of a commit. Units come in the order in which they are found. A Problem is about an
+// ApplicationSet that cannot be generated.
 func Import(ctx context.Context, o Options) ([]Unit, []Problem, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
+	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions())}
 	i.Clusters = slices.Clone(o.Clusters)
 	for n := range i.Clusters {
 		registered(&i.Clusters[n])
@@ -214,8 +220,9 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 			if err != nil {
 				i.problems = append(i.problems, Problem{
 					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
-					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err), Foreign: foreign(f.object, err),
-					Reads: i.setReads(f.object), Object: f.object,
+					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err),
+					Foreign: foreign(f.object, err),
+					Reads:   i.setReads(f.object), Object: f.object,
 				})
 				continue
 			}
@@ -231,7 +238,8 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 	return out
 }
 
-// expand reads one Application. An Application that another one brings takes the place of the file that it was read from.
+// expand reads one Application. An Application that another one brings takes the place of the file that it was read
+// from.
 func (i *importer) expand(ctx context.Context, p pending) []pending {
 	var app application
 	u := &Unit{Name: p.object.Name(), Origin: p.origin, Parent: p.parent, Set: p.set, Object: p.object, Reads: p.reads}
@@ -243,14 +251,19 @@ func (i *importer) expand(ctx context.Context, p pending) []pending {
 	key := u.Cluster + "/" + u.Name
 	if known, ok := i.units[key]; ok && (p.parent == "" || known.Parent != "") {
 		if known.Parent == "" || known.Parent != p.parent {
-			known.Notes = append(known.Notes, fmt.Sprintf("the Application %s is written in %s:%d too: the first one counts", u.Name, p.origin.File, p.origin.Line))
+			known.Notes = append(known.Notes,
+				fmt.Sprintf("the Application %s is written in %s:%d too: the first one counts", u.Name, p.origin.File,
+					p.origin.Line))
 		}
 		return nil
 	} else if !ok {
 		i.order = append(i.order, key)
 	}
 	i.units[key] = u
-	u.Orphan = !slices.ContainsFunc(app.Metadata.Finalizers, func(f string) bool { return strings.HasPrefix(f, finalizer) })
+	u.Orphan = !slices.ContainsFunc(app.Metadata.Finalizers, func(f string) bool {
+		return strings.HasPrefix(f,
+			finalizer)
+	})
 	if a := app.Spec.SyncPolicy.Automated; a != nil {
 		u.Prune = a.Prune
 	}
@@ -313,7 +326,8 @@ func foreign(o manifest.Object, err error) bool {
 	return len(generators) == 1 && (errors.Is(err, errServer) || errors.Is(err, errElsewhere))
 }
 
-// mayBring reports whether the sources of an Application that fails may describe other Applications, which find does not find.
+// mayBring reports whether the sources of an Application that fails may describe other Applications, which find does
+// not find.
 func (i *importer) mayBring(app *application) bool {
 	list := app.Spec.Sources
 	if len(list) == 0 && app.Spec.Source != nil {
@@ -360,9 +374,11 @@ func UnknownCluster(name string) error {
 	return fmt.Errorf("spec.destination: the cluster %q %w", name, errUnknownCluster)
 }
 
-// Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that nobody has described yet.
+// Servers returns, sorted, the destinations of all Applications that name no known cluster, for a repository that
+// nobody has described yet.
 func Servers(ctx context.Context, o Options) ([]Cluster, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
+	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions())}
 	found, err := i.find(ctx)
 	if err != nil {
 		return nil, err

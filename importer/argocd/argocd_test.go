@@ -43,7 +43,8 @@ func options(archive string) argocd.Options {
 	}
 	return argocd.Options{
 		Tree: mapTree{tree}, Build: kustomize.NewBuilder(manifest.DefaultBudget()).Build, Trunk: "main",
-		Repositories: []string{"git@git.example.com:acme/fleet.git"}, Clusters: []argocd.Cluster{{Name: "prod", Server: "https://prod.example.com"}},
+		Repositories: []string{"git@git.example.com:acme/fleet.git"},
+		Clusters:     []argocd.Cluster{{Name: "prod", Server: "https://prod.example.com"}},
 	}
 }
 
@@ -57,24 +58,39 @@ const own = `repoURL: "https://git.example.com/acme/fleet", `
 func TestApplicationErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ spec, want string }{
-		"another repository":    {"  source: {repoURL: \"https://git.example.com/acme/other\", path: plain}\n", "https://git.example.com/acme/other is not this repository"},
-		"another revision":      {"  source: {" + own + "path: plain, targetRevision: v1}\n", `the revision "v1"`},
-		"a wildcard":            {"  source: {" + own + "path: chart, helm: {ignoreMissingValueFiles: true, valueFiles: [\"values-*.yaml\"]}}\n", "chart/values-*.yaml: wildcards in the names of values files are not supported"},
-		"no directory":          {"  source: {" + own + "path: none}\n", `"none" is not a directory`},
-		"a path that leaves":    {"  source: {" + own + "path: ../x}\n", `"../x" leaves the repository`},
-		"a plugin":              {"  source: {" + own + "path: plain, plugin: {name: x}}\n", "plugins are not supported"},
-		"a hydrator":            {"  sourceHydrator: {drySource: {}}\n", "spec.sourceHydrator is not supported"},
-		"two tools":             {"  source: {" + own + "path: plain, helm: {}, kustomize: {}}\n", "several tools: helm, kustomize"},
-		"no values file":        {"  source: {" + own + "path: chart, helm: {valueFiles: [none.yaml]}}\n", "chart/none.yaml does not exist"},
-		"values that leave":     {"  source: {" + own + "path: chart, helm: {valueFiles: [../../x.yaml]}}\n", "leaves the repository"},
-		"values from a URL":     {"  source: {" + own + "path: chart, helm: {valueFiles: [\"https://example.com/x.yaml\"]}}\n", "values files from URLs are not supported"},
-		"an unknown ref":        {"  source: {" + own + "path: chart, helm: {valueFiles: [$v/x.yaml]}}\n", `no source has the ref "v"`},
-		"a file that leaves":    {"  source: {" + own + "path: chart, helm: {fileParameters: [{name: a, path: ../../x}]}}\n", "leaves the repository"},
-		"bad values":            {"  source: {" + own + "path: chart, helm: {values: \"[\"}}\n", "helm.values:"},
-		"a bad parameter":       {"  source: {" + own + "path: chart, helm: {parameters: [{name: \"a[\", value: b}]}}\n", "helm.parameters[0] a["},
-		"a revision variable":   {"  source: {" + own + "path: chart, helm: {parameters: [{name: a, value: $ARGOCD_APP_REVISION}]}}\n", "ARGOCD_APP_REVISION is not supported"},
+		"another repository": {"  source: {repoURL: \"https://git.example.com/acme/other\", path: plain}\n",
+			"https://git.example.com/acme/other is not this repository"},
+		"another revision": {"  source: {" + own + "path: plain, targetRevision: v1}\n", `the revision "v1"`},
+		"a wildcard": {"  source: {" + own +
+			"path: chart, helm: {ignoreMissingValueFiles: true, valueFiles: [\"values-*.yaml\"]}}\n",
+			"chart/values-*.yaml: wildcards in the names of values files are not supported"},
+		"no directory":       {"  source: {" + own + "path: none}\n", `"none" is not a directory`},
+		"a path that leaves": {"  source: {" + own + "path: ../x}\n", `"../x" leaves the repository`},
+		"a plugin": {"  source: {" + own + "path: plain, plugin: {name: x}}\n",
+			"plugins are not supported"},
+		"a hydrator": {"  sourceHydrator: {drySource: {}}\n", "spec.sourceHydrator is not supported"},
+		"two tools": {"  source: {" + own + "path: plain, helm: {}, kustomize: {}}\n",
+			"several tools: helm, kustomize"},
+		"no values file": {"  source: {" + own + "path: chart, helm: {valueFiles: [none.yaml]}}\n",
+			"chart/none.yaml does not exist"},
+		"values that leave": {"  source: {" + own + "path: chart, helm: {valueFiles: [../../x.yaml]}}\n",
+			"leaves the repository"},
+		"values from a URL": {"  source: {" + own +
+			"path: chart, helm: {valueFiles: [\"https://example.com/x.yaml\"]}}\n",
+			"values files from URLs are not supported"},
+		"an unknown ref": {"  source: {" + own + "path: chart, helm: {valueFiles: [$v/x.yaml]}}\n",
+			`no source has the ref "v"`},
+		"a file that leaves": {"  source: {" + own +
+			"path: chart, helm: {fileParameters: [{name: a, path: ../../x}]}}\n", "leaves the repository"},
+		"bad values": {"  source: {" + own + "path: chart, helm: {values: \"[\"}}\n", "helm.values:"},
+		"a bad parameter": {"  source: {" + own +
+			"path: chart, helm: {parameters: [{name: \"a[\", value: b}]}}\n", "helm.parameters[0] a["},
+		"a revision variable": {"  source: {" + own +
+			"path: chart, helm: {parameters: [{name: a, value: $ARGOCD_APP_REVISION}]}}\n",
+			"ARGOCD_APP_REVISION is not supported"},
 		"a remote chart's file": {"  source: {repoURL: \"https://charts.example.com\", chart: web, targetRevision: 1.0.0, helm: {valueFiles: [x.yaml]}}\n", "inside a remote chart"},
-		"no kustomization":      {"  source: {" + own + "path: plain, kustomize: {}}\n", "plain has no kustomization.yaml"},
+		"no kustomization": {"  source: {" + own + "path: plain, kustomize: {}}\n",
+			"plain has no kustomization.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +99,8 @@ func TestApplicationErrors(t *testing.T) {
 				t.Fatalf("%d units, %v, %v", len(units), problems, err)
 			}
 			bad, good := units[0], units[1]
-			if bad.Err == nil || !strings.Contains(bad.Err.Error(), c.want) || bad.Origin != (argocd.Origin{File: "argocd/bad.yaml", Line: 2}) {
+			if bad.Err == nil || !strings.Contains(bad.Err.Error(), c.want) ||
+				bad.Origin != (argocd.Origin{File: "argocd/bad.yaml", Line: 2}) {
 				t.Errorf("%v: the error is %v, want %q", bad.Origin, bad.Err, c.want)
 			}
 			if good.Err != nil || len(good.Sources) != 1 || len(good.Sources[0].Objects) != 1 {
@@ -96,7 +113,8 @@ func TestApplicationErrors(t *testing.T) {
 // An ApplicationSet that cannot be generated is a problem at its place.
 func TestApplicationSetErrors(t *testing.T) {
 	t.Parallel()
-	const template = "  template: {metadata: {name: \"{{ .name }}\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+	const template = "  template: {metadata: {name: \"{{ .name }}\"}, spec: {project: default, source: {" + own +
+		"path: plain}, destination: {name: prod}}}\n"
 	for name, c := range map[string]struct{ generators, want string }{
 		"scmProvider":             {"[{scmProvider: {}}]", "scmProvider asks a server"},
 		"pullRequest":             {"[{pullRequest: {}}]", "pullRequest asks a server"},
@@ -104,40 +122,51 @@ func TestApplicationSetErrors(t *testing.T) {
 		"clusterDecisionResource": {"[{clusterDecisionResource: {}}]", "clusterDecisionResource asks a server"},
 		"an unknown one":          {"[{lists: {}}]", `"lists" is not known`},
 		"two in one":              {"[{list: {}, git: {}}]", "both git and list"},
-		"one in a matrix":         {"[{matrix: {generators: [{list: {elements: [{name: a}]}}]}}]", "two generators, not 1"},
-		"a merge without keys":    {"[{merge: {generators: [{list: {}}, {list: {}}]}}]", "mergeKeys"},
-		"equal merge keys":        {"[{merge: {mergeKeys: [name], generators: [{list: {elements: [{name: a}, {name: a}]}}, {list: {}}]}}]", "two sets of parameters"},
-		"equal names":             {"[{list: {elements: [{name: a}, {name: a}]}}]", `two Applications are called "a"`},
-		"a missing key":           {"[{list: {elements: [{other: a}]}}]", "map has no entry for key"},
-		"another repository":      {"[{git: {repoURL: \"https://git.example.com/acme/other\", directories: [{path: \"*\"}]}}]", "is not this repository"},
-		"another revision":        {"[{git: {" + own + "revision: next, directories: [{path: \"*\"}]}}]", `the revision "next"`},
-		"a long pattern":          {"[{git: {" + own + "files: [{path: " + strings.Repeat("a", 1001) + "}]}}]", "more than 1000 characters"},
-		"a bad selector":          {"[{list: {elements: [{name: a}]}, selector: {matchExpressions: [{key: a, operator: Like}]}}]", `"Like" is not known`},
+		"one in a matrix": {"[{matrix: {generators: [{list: {elements: [{name: a}]}}]}}]",
+			"two generators, not 1"},
+		"a merge without keys": {"[{merge: {generators: [{list: {}}, {list: {}}]}}]", "mergeKeys"},
+		"equal merge keys":     {"[{merge: {mergeKeys: [name], generators: [{list: {elements: [{name: a}, {name: a}]}}, {list: {}}]}}]", "two sets of parameters"},
+		"equal names":          {"[{list: {elements: [{name: a}, {name: a}]}}]", `two Applications are called "a"`},
+		"a missing key":        {"[{list: {elements: [{other: a}]}}]", "map has no entry for key"},
+		"another repository":   {"[{git: {repoURL: \"https://git.example.com/acme/other\", directories: [{path: \"*\"}]}}]", "is not this repository"},
+		"another revision": {"[{git: {" + own + "revision: next, directories: [{path: \"*\"}]}}]",
+			`the revision "next"`},
+		"a long pattern": {"[{git: {" + own + "files: [{path: " + strings.Repeat("a", 1001) + "}]}}]",
+			"more than 1000 characters"},
+		"a bad selector": {"[{list: {elements: [{name: a}]}, selector: {matchExpressions: [{key: a, operator: Like}]}}]", `"Like" is not known`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n  generators: " + c.generators + "\n" + template
 			units, problems, err := argocd.Import(t.Context(), options(base+set))
-			if err != nil || len(units) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Message, c.want) || problems[0].Origin.Line != 1 {
+			if err != nil || len(units) != 1 || len(problems) != 1 || !strings.Contains(problems[0].Message, c.want) ||
+				problems[0].Origin.Line != 1 {
 				t.Errorf("%d units, %v, %v; want %q", len(units), problems, err, c.want)
 			}
 		})
 	}
 }
 
-// A template without end is a problem of its ApplicationSet. The budget is one of the whole import, so templates after it are not executed.
+// A template without end is a problem of its ApplicationSet. The budget is one of the whole import, so templates after
+// it are not executed.
 func TestTemplatesWithoutEnd(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("five million rounds take seconds")
 	}
 	set := func(name, text string) string {
-		return "-- argocd/" + name + ".yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name + "}\nspec:\n  goTemplate: true\n  generators: [{list: {elements: [{name: a}]}}]\n" +
-			"  template: {metadata: {name: \"" + name + text + "\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+		return "-- argocd/" + name +
+			".yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name +
+			"}\nspec:\n  goTemplate: true\n  generators: [{list: {elements: [{name: a}]}}]\n" +
+			"  template: {metadata: {name: \"" + name + text + "\"}, spec: {project: default, source: {" + own +
+			"path: plain}, destination: {name: prod}}}\n"
 	}
-	units, problems, err := argocd.Import(t.Context(), options(base+set("first", "")+set("second", "{{ range 100000000000 }}{{ end }}")+set("third", "-{{ .name }}")+set("zero", "")))
-	if err != nil || len(units) != 3 || len(problems) != 2 || !strings.Contains(problems[0].Message, "is not done after 5000000 rounds") || problems[0].Origin.File != "argocd/second.yaml" ||
-		!strings.Contains(problems[1].Message, "the templates before it used up the rounds") || problems[1].Origin.File != "argocd/third.yaml" {
+	units, problems, err := argocd.Import(t.Context(), options(base+set("first", "")+set("second",
+		"{{ range 100000000000 }}{{ end }}")+set("third", "-{{ .name }}")+set("zero", "")))
+	if err != nil || len(units) != 3 || len(problems) != 2 || !strings.Contains(problems[0].Message,
+		"is not done after 5000000 rounds") || problems[0].Origin.File != "argocd/second.yaml" ||
+		!strings.Contains(problems[1].Message, "the templates before it used up the rounds") ||
+		problems[1].Origin.File != "argocd/third.yaml" {
 		t.Errorf("%d units, %+v, %v", len(units), problems, err)
 	}
 }
@@ -158,7 +187,8 @@ func TestCyclesAndExclusion(t *testing.T) {
 		t.Errorf("the units are %+v, the error is %v", units, err)
 	}
 	o = options(base + "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: endless}\nspec:\n  generators: [{list: {elements: [{a: b}]}}]\n" +
-		"  template: {metadata: {name: x}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n")
+		"  template: {metadata: {name: x}, spec: {project: default, source: {" + own +
+		"path: plain}, destination: {name: prod}}}\n")
 	o.Starting = func(name string) error {
 		if name == "endless.appset" {
 			return refused
@@ -166,19 +196,24 @@ func TestCyclesAndExclusion(t *testing.T) {
 		return nil
 	}
 	units, problems, err := argocd.Import(t.Context(), o)
-	if err != nil || len(units) != 1 || units[0].Err != nil || len(problems) != 1 || problems[0].App != "endless.appset" || !strings.Contains(problems[0].Message, refused.Error()) {
+	if err != nil || len(units) != 1 || units[0].Err != nil || len(problems) != 1 ||
+		problems[0].App != "endless.appset" || !strings.Contains(problems[0].Message, refused.Error()) {
 		t.Errorf("the units are %+v, the problems are %+v, the error is %v", units, problems, err)
 	}
 }
 
-// TestGitFiles: a file that is empty has only the parameters of its path, and a pattern that excludes wins over one that includes.
+// TestGitFiles: a file that is empty has only the parameters of its path, and a pattern that excludes wins over one
+// that includes.
 func TestGitFiles(t *testing.T) {
 	t.Parallel()
 	const files = "-- envs/a.yaml --\nregion: eu\n-- envs/b.yaml --\n# nothing\n-- envs/c.yaml --\nregion: us\n"
-	for _, c := range []struct{ goTemplate, name string }{{"true", "{{ .path.filename }}"}, {"false", "{{path.filename}}"}} {
+	for _, c := range []struct{ goTemplate, name string }{{"true", "{{ .path.filename }}"},
+		{"false", "{{path.filename}}"}} {
 		set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: " + c.goTemplate +
-			"\n  generators: [{git: {" + own + "files: [{path: envs/c.yaml, exclude: true}, {path: \"envs/*.yaml\"}]}}]\n" +
-			"  template: {metadata: {name: \"" + c.name + "\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+			"\n  generators: [{git: {" + own +
+			"files: [{path: envs/c.yaml, exclude: true}, {path: \"envs/*.yaml\"}]}}]\n" +
+			"  template: {metadata: {name: \"" + c.name + "\"}, spec: {project: default, source: {" + own +
+			"path: plain}, destination: {name: prod}}}\n"
 		units, problems, err := argocd.Import(t.Context(), options(base+files+set))
 		var names []string
 		for _, u := range units {
@@ -190,7 +225,8 @@ func TestGitFiles(t *testing.T) {
 	}
 }
 
-// The values of the second generator of a matrix may use its own parameters since Argo CD 3.4, beside those of the first.
+// The values of the second generator of a matrix may use its own parameters since Argo CD 3.4, beside those of the
+// first.
 func TestValuesInAMatrix(t *testing.T) {
 	t.Parallel()
 	const cluster = "{clusters: {values: {at: \"{{ .name }}-{{ .server | len }}\", from: \"{{ .first }}\"}}}"
@@ -198,18 +234,29 @@ func TestValuesInAMatrix(t *testing.T) {
 		second, name  string
 		since, before string // names of Applications, or a part of the error
 	}{
-		"its own":             {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b", `map has no entry for key "path"`},
-		"of the first":        {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .first }}\"}}}", "{{ .values.at }}-{{ .path.basename }}", "x-a x-b", "x-a x-b"},
-		"in another field":    {"{git: {" + own + "directories: [{path: \"{{ .dir }}/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b", `map has no entry for key "path"`},
-		"of a cluster":        {cluster, "{{ .values.at }}-{{ .values.from }}", "prod-24-x", `map has no entry for key "name"`},
-		"of both in one text": {"{clusters: {values: {at: \"{{ .first }}{{ .name }}\"}}}", "x", `map has no entry for key "first"`, `map has no entry for key "name"`},
-		"deferred":            {"{clusters: {values: {at: \"{{ `{{ .name }}` }}\"}}}", "{{ .values.at }}", "prod", "prod"},
-		"below a merge":       {"{merge: {mergeKeys: [name], generators: [" + cluster + ", {list: {elements: []}}]}}", "{{ .values.from }}-{{ .values.at }}", "x-prod-24", `map has no entry for key "name"`},
-		"a wrong template":    {"{clusters: {values: {at: \"{{ fail `no` }}\"}}}", "x", "fail: no", "fail: no"},
+		"its own": {"{git: {" + own +
+			"directories: [{path: \"envs/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}", "a b",
+			`map has no entry for key "path"`},
+		"of the first": {"{git: {" + own + "directories: [{path: \"envs/*\"}], values: {at: \"{{ .first }}\"}}}",
+			"{{ .values.at }}-{{ .path.basename }}", "x-a x-b", "x-a x-b"},
+		"in another field": {"{git: {" + own +
+			"directories: [{path: \"{{ .dir }}/*\"}], values: {at: \"{{ .path.basename }}\"}}}", "{{ .values.at }}",
+			"a b", `map has no entry for key "path"`},
+		"of a cluster": {cluster, "{{ .values.at }}-{{ .values.from }}", "prod-24-x",
+			`map has no entry for key "name"`},
+		"of both in one text": {"{clusters: {values: {at: \"{{ .first }}{{ .name }}\"}}}", "x",
+			`map has no entry for key "first"`, `map has no entry for key "name"`},
+		"deferred": {"{clusters: {values: {at: \"{{ `{{ .name }}` }}\"}}}", "{{ .values.at }}", "prod",
+			"prod"},
+		"below a merge": {"{merge: {mergeKeys: [name], generators: [" + cluster + ", {list: {elements: []}}]}}",
+			"{{ .values.from }}-{{ .values.at }}", "x-prod-24", `map has no entry for key "name"`},
+		"a wrong template": {"{clusters: {values: {at: \"{{ fail `no` }}\"}}}", "x", "fail: no", "fail: no"},
 	} {
 		set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n" +
-			"  generators: [{matrix: {generators: [{list: {elements: [{first: x, dir: envs}]}}, " + c.second + "]}}]\n" +
-			"  template: {metadata: {name: \"" + c.name + "\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+			"  generators: [{matrix: {generators: [{list: {elements: [{first: x, dir: envs}]}}, " + c.second +
+			"]}}]\n" +
+			"  template: {metadata: {name: \"" + c.name + "\"}, spec: {project: default, source: {" + own +
+			"path: plain}, destination: {name: prod}}}\n"
 		for templates, want := range map[bool]string{true: c.since, false: c.before} {
 			o := options(base + "-- envs/a/x.yaml --\n-- envs/b/x.yaml --\n" + set)
 			o.TemplatesValues = templates
@@ -233,7 +280,8 @@ func TestValuesInAMatrix(t *testing.T) {
 	}
 }
 
-// TestOrphan: Argo CD deletes an Application's objects with it only if the Application has the finalizer, in any of its forms.
+// TestOrphan: Argo CD deletes an Application's objects with it only if the Application has the finalizer, in any of its
+// forms.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	for finalizers, want := range map[string]bool{
@@ -254,7 +302,8 @@ func TestOrphan(t *testing.T) {
 	}
 	// An ApplicationSet adds the finalizer to Applications that have none.
 	set := "-- argocd/set.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  generators: [{list: {elements: [{name: made}]}}]\n" +
-		"  template: {metadata: {name: \"{{name}}\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {name: prod}}}\n"
+		"  template: {metadata: {name: \"{{name}}\"}, spec: {project: default, source: {" + own +
+		"path: plain}, destination: {name: prod}}}\n"
 	units, problems, err := argocd.Import(t.Context(), options(base+set))
 	if err != nil || len(problems) > 0 || len(units) != 2 {
 		t.Fatalf("the units are %+v, the problems are %v, the error is %v", units, problems, err)
@@ -266,15 +315,21 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// Clusters of the fleet count as registered in Argo CD, so they have the label of a cluster Secret. The cluster that Argo CD runs in has no Secret.
+// Clusters of the fleet count as registered in Argo CD, so they have the label of a cluster Secret. The cluster that
+// Argo CD runs in has no Secret.
 func TestClustersAreRegistered(t *testing.T) {
 	t.Parallel()
 	set := func(name, selector string) string {
-		return "---\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name + "}\nspec:\n  generators: [{clusters: {" + selector + "}}]\n" +
-			"  template: {metadata: {name: \"" + name + "-{{name}}\"}, spec: {project: default, source: {" + own + "path: plain}, destination: {server: \"{{server}}\"}}}\n"
+		return "---\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: " + name +
+			"}\nspec:\n  generators: [{clusters: {" + selector + "}}]\n" +
+			"  template: {metadata: {name: \"" + name + "-{{name}}\"}, spec: {project: default, source: {" + own +
+			"path: plain}, destination: {server: \"{{server}}\"}}}\n"
 	}
-	o := options(base + "-- argocd/sets.yaml --\n" + set("all", "") + set("secret", "selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster}}") + set("labeled", "selector: {matchLabels: {tier: a}}"))
-	o.Clusters = append(o.Clusters, argocd.Cluster{Name: "local", Server: "https://kubernetes.default.svc"}, argocd.Cluster{Name: "labeled", Server: "https://labeled", Labels: map[string]string{"tier": "a"}})
+	o := options(base + "-- argocd/sets.yaml --\n" + set("all", "") +
+		set("secret", "selector: {matchLabels: {argocd.argoproj.io/secret-type: cluster}}") +
+		set("labeled", "selector: {matchLabels: {tier: a}}"))
+	o.Clusters = append(o.Clusters, argocd.Cluster{Name: "local", Server: "https://kubernetes.default.svc"},
+		argocd.Cluster{Name: "labeled", Server: "https://labeled", Labels: map[string]string{"tier": "a"}})
 	units, problems, err := argocd.Import(t.Context(), o)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
@@ -287,7 +342,8 @@ func TestClustersAreRegistered(t *testing.T) {
 		got = append(got, u.Name)
 	}
 	slices.Sort(got)
-	if want := []string{"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled", "secret-prod"}; !slices.Equal(got, want) {
+	if want := []string{"all-labeled", "all-local", "all-prod", "good", "labeled-labeled", "secret-labeled",
+		"secret-prod"}; !slices.Equal(got, want) {
 		t.Errorf("the result is %q, want %q", got, want)
 	}
 	if len(o.Clusters[0].Labels) > 0 {

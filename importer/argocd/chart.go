@@ -20,7 +20,8 @@ func (i *importer) chart(app *application, s *source, all []source, dir string, 
 		h = &helmSource{}
 	}
 	out := &Chart{
-		Path: dir, Release: cmp.Or(h.ReleaseName, app.Metadata.Name), Values: map[string]any{}, SkipCRDs: h.SkipCrds, SkipSchema: h.SkipSchemaValidation,
+		Path: dir, Release: cmp.Or(h.ReleaseName, app.Metadata.Name), Values: map[string]any{}, SkipCRDs: h.SkipCrds,
+		SkipSchema:  h.SkipSchemaValidation,
 		KubeVersion: h.KubeVersion, APIVersions: h.APIVersions, Namespace: h.Namespace,
 	}
 	for _, name := range h.ValueFiles {
@@ -78,8 +79,10 @@ func literalCommas(value string) string {
 
 var errRemoteValues = errors.New("values files from URLs are not supported (add the file to the repository)")
 
-// valueFile merges one values file: relative to the chart, `/x` from the repository, or `$ref/x` from the root of another source.
-func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreMissing bool, env map[string]string) error {
+// valueFile merges one values file: relative to the chart, `/x` from the repository, or `$ref/x` from the root of
+// another source.
+func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreMissing bool,
+	env map[string]string) error {
 	name, err := expandExceptRef(name, env)
 	if err != nil {
 		return err
@@ -112,7 +115,8 @@ func (i *importer) valueFile(out *Chart, name, dir string, all []source, ignoreM
 		return err
 	}
 	if !i.isFile(full) {
-		if strings.ContainsAny(full, "*?[{") { // Argo CD 3.2 takes such a name as it is, and 3.5 for all files that match
+		// Argo CD 3.2 takes such a name as it is, and 3.5 for all files that match
+		if strings.ContainsAny(full, "*?[{") {
 			return fmt.Errorf("%s: wildcards in the names of values files are not supported (name each file)", full)
 		}
 		if ignoreMissing {

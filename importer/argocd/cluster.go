@@ -33,7 +33,8 @@ func (i *importer) secret(o manifest.Object) {
 		}
 		return string(decoded)
 	}
-	c := Cluster{Name: value("name"), Server: value("server"), Labels: labels, Annotations: annotations, secret: true, project: value("project")}
+	c := Cluster{Name: value("name"), Server: value("server"), Labels: labels, Annotations: annotations, secret: true,
+		project: value("project")}
 	if c.Name == "" {
 		return
 	}
@@ -48,8 +49,8 @@ func (i *importer) secret(o manifest.Object) {
 	i.Clusters = append(i.Clusters, c)
 }
 
-// registered gives a cluster the label of the Secret that registers it in Argo CD, which selectors of cluster generators use. The cluster that
-// Argo CD runs in needs no Secret: without labels of its own it has none.
+// registered gives a cluster the label of the Secret that registers it in Argo CD, which selectors of cluster
+// generators use. The cluster that Argo CD runs in needs no Secret: without labels of its own it has none.
 func registered(c *Cluster) {
 	if isLocal(c) {
 		return

@@ -23,8 +23,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// edited returns the kustomization of a directory with the fields of a source. Argo CD runs these commands of `kustomize edit`, in this
-// order: https://github.com/argoproj/argo-cd/blob/v3.2.12/util/kustomize/kustomize.go
+// edited returns the kustomization of a directory with the fields of a source. Argo CD runs these commands of
+// `kustomize edit`, in this order: https://github.com/argoproj/argo-cd/blob/v3.2.12/util/kustomize/kustomize.go
 func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string) (data []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil { // Kustomize's commands are made for files that a person wrote
@@ -35,7 +35,8 @@ func (i *importer) edited(k *kustomizeSource, dir string, env map[string]string)
 	if err != nil {
 		return nil, err
 	}
-	steps := []func(*kustomizeSource, map[string]string) error{e.names, e.images, e.replicas, e.labels, e.annotations, e.namespace, e.patches, e.components}
+	steps := []func(*kustomizeSource, map[string]string) error{e.names, e.images, e.replicas, e.labels, e.annotations,
+		e.namespace, e.patches, e.components}
 	for _, step := range steps {
 		if err := step(k, env); err != nil {
 			return nil, err
@@ -81,7 +82,8 @@ func (e *editor) run(field string, args ...string) error {
 	depends := provider.NewDefaultDepProvider()
 	values := kv.NewLoader(nil, depends.GetFieldValidator()) // no command here reads files for generators
 	edit := &cobra.Command{Use: "edit", SilenceErrors: true, SilenceUsage: true}
-	edit.AddCommand(editadd.NewCmdAdd(e.files, values, depends.GetResourceFactory()), editset.NewCmdSet(e.files, values, depends.GetFieldValidator(), depends.GetResourceFactory()))
+	edit.AddCommand(editadd.NewCmdAdd(e.files, values, depends.GetResourceFactory()),
+		editset.NewCmdSet(e.files, values, depends.GetFieldValidator(), depends.GetResourceFactory()))
 	edit.SetArgs(args)
 	edit.SetOut(io.Discard)
 	edit.SetErr(io.Discard)
@@ -90,7 +92,8 @@ func (e *editor) run(field string, args ...string) error {
 		return nil
 	}
 	text := strings.Join(strings.Fields(err.Error()), " ") // some have several lines
-	text = strings.Replace(text, ". Use --force to override.", " (set force"+strings.ToUpper(field[:1])+field[1:]+")", 1)
+	text = strings.Replace(text, ". Use --force to override.", " (set force"+strings.ToUpper(field[:1])+field[1:]+")",
+		1)
 	return fmt.Errorf("kustomize.%s: kustomize edit %s: %s", field, strings.Join(args, " "), text)
 }
 
@@ -141,7 +144,8 @@ func (e *editor) replicas(k *kustomizeSource, _ map[string]string) error {
 
 func (e *editor) labels(k *kustomizeSource, env map[string]string) error {
 	return e.metadata("label", "commonLabels", k.CommonLabels, env, map[string]bool{
-		"--force": k.ForceCommonLabels, "--without-selector": k.LabelWithoutSelector, "--include-templates": k.LabelIncludeTemplates,
+		"--force": k.ForceCommonLabels, "--without-selector": k.LabelWithoutSelector,
+		"--include-templates": k.LabelIncludeTemplates,
 	})
 }
 
@@ -149,7 +153,8 @@ func (e *editor) annotations(k *kustomizeSource, env map[string]string) error {
 	if !k.CommonAnnotationsEnvsubst {
 		env = nil
 	}
-	return e.metadata("annotation", "commonAnnotations", k.CommonAnnotations, env, map[string]bool{"--force": k.ForceCommonAnnotations})
+	return e.metadata("annotation", "commonAnnotations", k.CommonAnnotations, env,
+		map[string]bool{"--force": k.ForceCommonAnnotations})
 }
 
 // metadata adds labels or annotations. Without an env, variables in the values stay.
@@ -183,7 +188,8 @@ func (e *editor) namespace(k *kustomizeSource, _ map[string]string) error {
 	return e.run("namespace", "set", "namespace", "--", k.Namespace)
 }
 
-// patches appends patches. `kustomize edit add patch` does not know all of their fields, so Argo CD writes the file itself.
+// patches appends patches. `kustomize edit add patch` does not know all of their fields, so Argo CD writes the file
+// itself.
 func (e *editor) patches(k *kustomizeSource, _ map[string]string) error {
 	if len(k.Patches) == 0 {
 		return nil
@@ -237,8 +243,8 @@ type edits struct {
 // Glob implements filesys.FileSystem.
 func (f edits) Glob(pattern string) ([]string, error) { return f.glob(pattern) }
 
-// ReadFile implements filesys.FileSystem. It returns the file in one line of JSON: to keep comments, the commands compare each line with each
-// field, which takes 0.1 s for a file of 300 lines. No comment is read afterwards.
+// ReadFile implements filesys.FileSystem. It returns the file in one line of JSON: to keep comments, the commands
+// compare each line with each field, which takes 0.1 s for a file of 300 lines. No comment is read afterwards.
 func (f edits) ReadFile(name string) ([]byte, error) {
 	data, err := f.FileSystem.ReadFile(name)
 	if err != nil {
@@ -247,8 +253,9 @@ func (f edits) ReadFile(name string) ([]byte, error) {
 	return yaml.YAMLToJSON(data)
 }
 
-// glob returns the files and directories of the commit that match a pattern, relative to the directory. A pattern that matches nothing stays
-// as it is: the command must not look for it in other repositories, and whoever reads the kustomization reports it.
+// glob returns the files and directories of the commit that match a pattern, relative to the directory. A pattern that
+// matches nothing stays as it is: the command must not look for it in other repositories, and whoever reads the
+// kustomization reports it.
 func (e *editor) glob(pattern string) ([]string, error) {
 	found := map[string]bool{}
 	if strings.ContainsAny(pattern, `*?[\`) {

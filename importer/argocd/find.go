@@ -72,7 +72,8 @@ func (i *importer) find(ctx context.Context) ([]located, error) {
 
 func (i *importer) ignored(name string) bool { return i.Ignore != nil && i.Ignore(name) }
 
-// remember keeps the places of what an ignored file describes, so that a parent that applies the file does not follow it.
+// remember keeps the places of what an ignored file describes, so that a parent that applies the file does not follow
+// it.
 func (i *importer) remember(name string, data []byte) {
 	if !bytes.Contains(data, []byte(group+"/")) {
 		return
@@ -88,10 +89,12 @@ func (i *importer) remember(name string, data []byte) {
 func (i *importer) findIn(name string, data []byte) []located {
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil {
-		if (len(i.Apps) > 0 || describes(data)) && !onlyLists(data) { // the user or the file says that there are Applications in it
+		// the user or the file says that there are Applications in it
+		if (len(i.Apps) > 0 || describes(data)) && !onlyLists(data) {
 			files := slices.Sorted(slices.Values(i.files)) // the caller walks i.files
 			i.problems = append(i.problems, Problem{
-				App: fileApp(name), Origin: Origin{File: name}, Message: err.Error(), Reads: reach.Paths(files, i.Tree.ReadFile, reach.Named(files, data)...),
+				App: fileApp(name), Origin: Origin{File: name}, Message: err.Error(),
+				Reads: reach.Paths(files, i.Tree.ReadFile, reach.Named(files, data)...),
 			})
 		}
 		return nil
@@ -101,7 +104,8 @@ func (i *importer) findIn(name string, data []byte) []located {
 	return i.taken(objects, func(key string) Origin { return Origin{File: name, Line: lines[key]} })
 }
 
-// onlyLists reports whether each document of a file is a list, as a JSON 6902 patch is, so that no document is an object.
+// onlyLists reports whether each document of a file is a list, as a JSON 6902 patch is, so that no document is an
+// object.
 func onlyLists(data []byte) bool {
 	if manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return false
@@ -117,7 +121,8 @@ func onlyLists(data []byte) bool {
 	}
 }
 
-// fileApp is the name of what stands for a file that cannot be read. It is short enough for an app, and differs between files.
+// fileApp is the name of what stands for a file that cannot be read. It is short enough for an app, and differs between
+// files.
 func fileApp(name string) string {
 	const most = 40
 	sum := sha256.Sum256([]byte(name))
@@ -125,7 +130,8 @@ func fileApp(name string) string {
 	return "file-" + hex.EncodeToString(sum[:4]) + "-" + strings.Trim(text[max(0, len(text)-most):], "-.")
 }
 
-// describes reports whether a text, which may not decode, looks like an Application, an ApplicationSet or a cluster Secret.
+// describes reports whether a text, which may not decode, looks like an Application, an ApplicationSet or a cluster
+// Secret.
 func describes(data []byte) bool {
 	return describesApplication(data) || bytes.Contains(data, []byte(secretType))
 }
@@ -171,7 +177,10 @@ func isManifest(name string) bool {
 }
 
 func (i *importer) wanted(name string) bool {
-	return len(i.Apps) == 0 || slices.ContainsFunc(i.Apps, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
+	return len(i.Apps) == 0 || slices.ContainsFunc(i.Apps, func(p string) bool {
+		return doublestar.MatchUnvalidated(p,
+			name)
+	})
 }
 
 func isApplication(o manifest.Object) bool {
@@ -184,7 +193,8 @@ func complete(o manifest.Object) bool {
 	if o.Kind() == kindApplicationSet {
 		return spec["template"] != nil && spec["generators"] != nil
 	}
-	return spec["destination"] != nil && (spec["source"] != nil || spec["sources"] != nil || spec["sourceHydrator"] != nil)
+	return spec["destination"] != nil && (spec["source"] != nil || spec["sources"] != nil ||
+		spec["sourceHydrator"] != nil)
 }
 
 // places finds the line of each document's object.

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/importer/argocd"
 )
 
-// FuzzImport reads a file beside Applications that somebody else wrote. Whatever it says, each Application has a place in the repository,
-// one that fails says why, and the chart of one is inside the repository.
+// FuzzImport reads a file beside Applications that somebody else wrote. Whatever it says, each Application has a place
+// in the repository, one that fails says why, and the chart of one is inside the repository.
 func FuzzImport(f *testing.F) {
 	seed := func(archive string) {
 		for _, file := range txtar.Parse([]byte(archive)).Files {
@@ -21,11 +21,15 @@ func FuzzImport(f *testing.F) {
 	}
 	seed(app("  source: {" + own + "path: plain}\n"))
 	seed(app("  source: {" + own + "path: ../x, targetRevision: v1}\n"))
-	seed(app("  source: {" + own + "path: chart, helm: {valueFiles: [../../x.yaml, $v/x.yaml], values: \"a: &a [1]\\nb: *a\", parameters: [{name: \"a[0].b\", value: $ARGOCD_APP_NAME}]}}\n"))
-	seed(app("  sources:\n  - {" + own + "ref: v}\n  - {repoURL: \"https://charts.example.com\", chart: web, targetRevision: 1.0.0, helm: {valueFiles: [$v/plain/config.yaml]}}\n"))
-	seed(app("  source: {" + own + "path: plain, kustomize: {images: [\"a=b:c\"], patches: [{patch: \"[]\", target: {kind: A}}]}}\n"))
+	seed(app("  source: {" + own +
+		"path: chart, helm: {valueFiles: [../../x.yaml, $v/x.yaml], values: \"a: &a [1]\\nb: *a\", parameters: [{name: \"a[0].b\", value: $ARGOCD_APP_NAME}]}}\n"))
+	seed(app("  sources:\n  - {" + own +
+		"ref: v}\n  - {repoURL: \"https://charts.example.com\", chart: web, targetRevision: 1.0.0, helm: {valueFiles: [$v/plain/config.yaml]}}\n"))
+	seed(app("  source: {" + own +
+		"path: plain, kustomize: {images: [\"a=b:c\"], patches: [{patch: \"[]\", target: {kind: A}}]}}\n"))
 	for _, generators := range []string{
-		"list: {elements: [{name: a}, {name: \"../b\"}]}", "clusters: {selector: {matchLabels: {a: b}}}", "git: {repoURL: \"https://git.example.com/acme/fleet\", files: [{path: \"**/*.yaml\"}]}",
+		"list: {elements: [{name: a}, {name: \"../b\"}]}", "clusters: {selector: {matchLabels: {a: b}}}",
+		"git: {repoURL: \"https://git.example.com/acme/fleet\", files: [{path: \"**/*.yaml\"}]}",
 		"matrix: {generators: [{list: {elements: [{a: b}]}}, {git: {repoURL: \"https://git.example.com/acme/fleet\", directories: [{path: \"*\"}]}}]}",
 		"merge: {mergeKeys: [a], generators: [{list: {elements: [{a: b}]}}, {list: {elements: [{a: b, c: d}]}}]}",
 	} {

@@ -92,7 +92,8 @@ func (s *set) application(template map[string]any, patch string, p params) (mani
 	metadata, _ := app["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata) // without parameters it is the template's
 	app["metadata"] = metadata
-	if finalizers, _ := metadata["finalizers"].([]any); metadata != nil && len(finalizers) == 0 && len(p) > 0 && !s.preserve {
+	if finalizers, _ := metadata["finalizers"].([]any); metadata != nil && len(finalizers) == 0 && len(p) > 0 &&
+		!s.preserve {
 		metadata["finalizers"] = []any{finalizer}
 	}
 	if patch != "" {

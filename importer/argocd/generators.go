@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// interpolated replaces the parameters of another generator in the generator of a kind. A text of its values that uses a parameter which the other
-// one does not have stays as it is: withValues replaces the generator's own.
+// interpolated replaces the parameters of another generator in the generator of a kind. A text of its values that uses
+// a parameter which the other one does not have stays as it is: withValues replaces the generator's own.
 func (s *set) interpolated(kind string, generator any, outer params) (any, error) {
 	spec, ok := generator.(map[string]any)
 	if !ok || !s.TemplatesValues {
@@ -32,7 +32,8 @@ func (s *set) interpolated(kind string, generator any, outer params) (any, error
 				switch {
 				case err == nil:
 					replaced[k] = text
-				case strings.Contains(err.Error(), "map has no entry for key"), strings.Contains(err.Error(), "can't evaluate field"):
+				case strings.Contains(err.Error(), "map has no entry for key"),
+					strings.Contains(err.Error(), "can't evaluate field"):
 					replaced[k] = v
 				default:
 					return nil, fmt.Errorf("values.%s: %w", k, err)
@@ -116,8 +117,8 @@ func (s *set) list(spec map[string]any) ([]params, error) {
 	return out, nil
 }
 
-// textParams returns the parameters of an element for a template without goTemplate, where every value is a string. Its errors begin
-// with the field: `.name is no string`.
+// textParams returns the parameters of an element for a template without goTemplate, where every value is a string. Its
+// errors begin with the field: `.name is no string`.
 func textParams(element map[string]any) (params, error) {
 	p := params{}
 	for k, v := range element {
@@ -172,7 +173,8 @@ func (s *set) clusters(spec map[string]any) ([]params, error) {
 	return out, nil
 }
 
-// addMetadata adds a cluster's labels and annotations to its parameters. A local cluster has no Secret, so goTemplate has no metadata.
+// addMetadata adds a cluster's labels and annotations to its parameters. A local cluster has no Secret, so goTemplate
+// has no metadata.
 func (s *set) addMetadata(p params, c *Cluster, local bool) {
 	if !s.templates.goTemplate {
 		for k, v := range c.Annotations {

@@ -97,7 +97,8 @@ func hidden(dir string) bool {
 // place adds the parameters `path` of a directory, or of a file in it.
 func (s *set) place(p params, prefix, dir, file string) {
 	if s.templates.goTemplate {
-		at := map[string]any{"path": dir, "basename": path.Base(dir), "basenameNormalized": sanitize(path.Base(dir)), "segments": strings.Split(dir, "/")}
+		at := map[string]any{"path": dir, "basename": path.Base(dir), "basenameNormalized": sanitize(path.Base(dir)),
+			"segments": strings.Split(dir, "/")}
 		if file != "" {
 			at["filename"], at["filenameNormalized"] = file, sanitize(file)
 		}
@@ -182,7 +183,8 @@ func matching(files []string, patterns []item) (map[string]bool, error) {
 	return found, nil
 }
 
-// fileParams returns the parameters of one mapping of a file: as it is for goTemplate, otherwise its scalars below dotted names.
+// fileParams returns the parameters of one mapping of a file: as it is for goTemplate, otherwise its scalars below
+// dotted names.
 func (s *set) fileParams(o map[string]any) params {
 	p := params{} // not a clone of o, which is nil for an empty file
 	if s.templates.goTemplate {
@@ -212,7 +214,8 @@ func mappings(data []byte) ([]map[string]any, error) {
 
 const maxPattern = 1000 // bytes of one pattern
 
-// pathspec matches as `git ls-files` does, which Argo CD asks: a wildcard matches slashes, and a directory stands for what is in it.
+// pathspec matches as `git ls-files` does, which Argo CD asks: a wildcard matches slashes, and a directory stands for
+// what is in it.
 func pathspec(pattern string) (func(name string) bool, error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("a pattern has more than %d characters", maxPattern)
@@ -243,7 +246,8 @@ func pathspec(pattern string) (func(name string) bool, error) {
 		}
 	}
 	expr.WriteString(`\z`)
-	// The pattern is the user's, so it cannot be compiled once for the package. RE2 bounds the time to match, maxPattern the program's size.
+	// The pattern is the user's, so it cannot be compiled once for the package. RE2 bounds the time to match,
+	// maxPattern the program's size.
 	re, err := regexp.Compile(expr.String())
 	if err != nil {
 		return nil, fmt.Errorf("bad pattern %q", pattern)
@@ -260,7 +264,8 @@ func (i *importer) thisCommit(url, revision string) error {
 		return fmt.Errorf("%s %w", url, errElsewhere)
 	}
 	revision = strings.TrimPrefix(revision, "refs/heads/")
-	if revision == "" || revision == "HEAD" || revision == i.Trunk || i.Trunk == "" && (revision == "main" || revision == "master") {
+	if revision == "" || revision == "HEAD" || revision == i.Trunk ||
+		i.Trunk == "" && (revision == "main" || revision == "master") {
 		return nil
 	}
 	return fmt.Errorf("the revision %q of %s is not the one under review, so it is not rendered", revision, url)

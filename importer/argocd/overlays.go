@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// kustomizations are those of the commit, by directory. They tell files that are objects from bases and patches of an overlay.
+// kustomizations are those of the commit, by directory. They tell files that are objects from bases and patches of an
+// overlay.
 type kustomizations struct {
 	*importer
 	dirs map[string]*kustomization
@@ -31,7 +32,8 @@ type kustomization struct {
 	changes   bool     // it may change Applications, ApplicationSets or cluster Secrets
 }
 
-// kustomizations reads the kustomizations among the files that Apps names. One that cannot be read is none here: whoever builds it reports it.
+// kustomizations reads the kustomizations among the files that Apps names. One that cannot be read is none here:
+// whoever builds it reports it.
 func (i *importer) kustomizations() *kustomizations {
 	k := &kustomizations{importer: i, dirs: map[string]*kustomization{}}
 	for _, name := range i.files {
@@ -79,7 +81,10 @@ func (k *kustomizations) read(name string, one *kustypes.Kustomization) *kustomi
 			text, _ = k.Tree.ReadFile(path.Join(dir, r.Path)) // the build reports it
 		}
 		out.changes = out.changes || strings.Contains(string(text), kindApplication) ||
-			slices.ContainsFunc(r.Targets, func(t *kustypes.TargetSelector) bool { return t != nil && t.Select != nil && ofArgoCD(t.Select.Kind) })
+			slices.ContainsFunc(r.Targets, func(t *kustypes.TargetSelector) bool {
+				return t != nil && t.Select != nil &&
+					ofArgoCD(t.Select.Kind)
+			})
 	}
 	return out
 }
@@ -98,15 +103,15 @@ func (k *kustomizations) patch(of *kustomization, file, text string, target *kus
 	return ofArgoCD(target.Kind)
 }
 
-// ofArgoCD reports whether a selector's kind, which is an expression, matches a kind that an import reads. Secrets count only where patches
-// name Applications too: most of them have nothing to do with Argo CD.
+// ofArgoCD reports whether a selector's kind, which is an expression, matches a kind that an import reads. Secrets
+// count only where patches name Applications too: most of them have nothing to do with Argo CD.
 func ofArgoCD(kind string) bool {
 	match, err := regexp.Compile("^(?:" + kind + ")$")
 	return kind == "" || err != nil || match.MatchString(kindApplication) || match.MatchString(kindApplicationSet)
 }
 
-// reach adds the files that a build of a directory reads as objects and as patches, and reports whether something on the way may change
-// Applications.
+// reach adds the files that a build of a directory reads as objects and as patches, and reports whether something on
+// the way may change Applications.
 func (k *kustomizations) reach(dir string, objects, patches map[string]bool) (changes bool) {
 	one := k.dirs[dir]
 	if one == nil || objects[one.file] {
@@ -124,9 +129,10 @@ func (k *kustomizations) reach(dir string, objects, patches map[string]bool) (ch
 	return changes
 }
 
-// overlays builds the kustomizations that change Applications of other files and that no other kustomization reads. It returns what they bring,
-// and the files that describe nothing else: its bases and its patches.
-func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) (found []located, claimed map[string]bool) {
+// overlays builds the kustomizations that change Applications of other files and that no other kustomization reads. It
+// returns what they bring, and the files that describe nothing else: its bases and its patches.
+func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) (found []located,
+	claimed map[string]bool) {
 	claimed = map[string]bool{}
 	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
 		one := k.dirs[dir]
@@ -157,7 +163,8 @@ func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) 
 			source, err = k.kustomize(ctx, nil, dir, nil)
 		}
 		if err != nil {
-			k.problems = append(k.problems, Problem{App: fileApp(one.file), Origin: Origin{File: one.file, Line: 1}, Message: fmt.Sprintf("%s: %v", one.file, err)})
+			k.problems = append(k.problems, Problem{App: fileApp(one.file), Origin: Origin{File: one.file, Line: 1},
+				Message: fmt.Sprintf("%s: %v", one.file, err)})
 			continue
 		}
 		found = append(found, k.taken(source.Objects, func(key string) Origin {
@@ -170,7 +177,8 @@ func (k *kustomizations) overlays(ctx context.Context, files map[string][]byte) 
 	return found, claimed
 }
 
-// taken returns the Applications and ApplicationSets among objects, each with its place, and adds the clusters of Secrets to the import.
+// taken returns the Applications and ApplicationSets among objects, each with its place, and adds the clusters of
+// Secrets to the import.
 func (i *importer) taken(objects []manifest.Object, place func(key string) Origin) []located {
 	var out []located
 	for _, o := range objects {

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templatePatched applies a templatePatch, which is a strategic merge patch, to an Application. The project stays, whatever the patch says.
+// templatePatched applies a templatePatch, which is a strategic merge patch, to an Application. The project stays,
+// whatever the patch says.
 func templatePatched(app map[string]any, text string) (map[string]any, error) {
 	patch, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -40,26 +41,30 @@ func templatePatched(app map[string]any, text string) (map[string]any, error) {
 	return out, nil
 }
 
-// applicationMeta says how the fields of Argo CD's type Application merge: the metadata as Kubernetes' type says, and below spec mappings
-// merge and lists replace each other, because no field there has a strategy. tools/gitops/argocd compares it with the type.
+// applicationMeta says how the fields of Argo CD's type Application merge: the metadata as Kubernetes' type says, and
+// below spec mappings merge and lists replace each other, because no field there has a strategy. tools/gitops/argocd
+// compares it with the type.
 type applicationMeta struct {
 	field string // whose fields it is about; "" for the Application
 }
 
 // LookupPatchMetadataForStruct implements strategicpatch.LookupPatchMeta.
-func (a applicationMeta) LookupPatchMetadataForStruct(key string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+func (a applicationMeta) LookupPatchMetadataForStruct(key string) (strategicpatch.LookupPatchMeta,
+	strategicpatch.PatchMeta, error) {
 	switch {
 	case a.field == "" && key == "metadata":
 		meta, err := strategicpatch.NewPatchMetaFromStruct(metav1.ObjectMeta{})
 		return meta, strategicpatch.PatchMeta{}, err
 	case a.field == "valuesObject": // bytes to Argo CD's type, so the merge knows no field in it
-		return nil, strategicpatch.PatchMeta{}, fmt.Errorf("both the template and the patch have the mapping or list %q in valuesObject, which Argo CD cannot merge (repeat the whole of valuesObject after $patch: replace)", key)
+		return nil, strategicpatch.PatchMeta{},
+			fmt.Errorf("both the template and the patch have the mapping or list %q in valuesObject, which Argo CD cannot merge (repeat the whole of valuesObject after $patch: replace)", key)
 	}
 	return applicationMeta{key}, strategicpatch.PatchMeta{}, nil
 }
 
 // LookupPatchMetadataForSlice implements strategicpatch.LookupPatchMeta.
-func (a applicationMeta) LookupPatchMetadataForSlice(key string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+func (a applicationMeta) LookupPatchMetadataForSlice(key string) (strategicpatch.LookupPatchMeta,
+	strategicpatch.PatchMeta, error) {
 	return a.LookupPatchMetadataForStruct(key)
 }
 

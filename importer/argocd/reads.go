@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// mayRead returns the files and directories that an Application may be built from that cannot be built. A source of another repository or
-// revision reads none.
+// mayRead returns the files and directories that an Application may be built from that cannot be built. A source of
+// another repository or revision reads none.
 func (i *importer) mayRead(app *application) []string {
 	list := app.Spec.Sources
 	if len(list) == 0 && app.Spec.Source != nil {
@@ -42,8 +42,8 @@ func (i *importer) mayRead(app *application) []string {
 	return reach.Paths(i.sortedFiles(), i.Tree.ReadFile, names...)
 }
 
-// setReads returns the files and directories that the Applications of an ApplicationSet may be generated or built from. Of a pattern or a
-// template, it is the directory before it.
+// setReads returns the files and directories that the Applications of an ApplicationSet may be generated or built from.
+// Of a pattern or a template, it is the directory before it.
 func (i *importer) setReads(o manifest.Object) []string {
 	text, err := yaml.Marshal(o["spec"])
 	if err != nil {

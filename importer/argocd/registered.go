@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/importer/internal/templates"
 )
 
-// Registered is what a repository says of what only Argo CD knows, so that no file describes it: clusters, and Applications that begin others.
+// Registered is what a repository says of what only Argo CD knows, so that no file describes it: clusters, and
+// Applications that begin others.
 type Registered struct {
 	Labels []string // that selectors of cluster generators ask for: `key: value`, or `key` for any value; sorted
 	Names  []string // by which merge generators name clusters, or their servers; sorted
@@ -21,7 +22,8 @@ type Registered struct {
 
 // FindRegistered reads the generators of all ApplicationSets, and of those in overlays, and the templates of charts.
 func FindRegistered(ctx context.Context, o Options) (Registered, error) {
-	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{}, rounds: templates.NewRounds(functions())}
+	i := &importer{Options: o, origins: map[string]Origin{}, own: map[string]bool{}, units: map[string]*Unit{},
+		rounds: templates.NewRounds(functions())}
 	found, err := i.find(ctx)
 	if err != nil {
 		return Registered{}, err
@@ -56,7 +58,8 @@ func FindRegistered(ctx context.Context, o Options) (Registered, error) {
 		delete(names, c.Server)
 	}
 	charts, err := i.roots(found)
-	return Registered{Labels: slices.Sorted(maps.Keys(labels)), Names: slices.Sorted(maps.Keys(names)), Charts: charts}, err
+	return Registered{Labels: slices.Sorted(maps.Keys(labels)), Names: slices.Sorted(maps.Keys(names)), Charts: charts},
+		err
 }
 
 // roots returns the charts that describe Applications and that no source names.
@@ -84,7 +87,8 @@ func (i *importer) roots(found []located) ([]string, error) {
 	var out []string
 	for _, name := range i.files {
 		chart, rest, ok := strings.Cut(name, "/templates/")
-		if !ok || !isManifest(rest) || named[chart] || slices.Contains(out, chart) || !i.isFile(path.Join(chart, "Chart.yaml")) || i.ignored(name) {
+		if !ok || !isManifest(rest) || named[chart] || slices.Contains(out, chart) ||
+			!i.isFile(path.Join(chart, "Chart.yaml")) || i.ignored(name) {
 			continue
 		}
 		data, err := i.Tree.ReadFile(name)
@@ -128,7 +132,8 @@ func mergedNames(list any, keys []any, into map[string]bool) {
 	for _, e := range elements {
 		element, _ := e.(map[string]any)
 		for _, key := range []string{"name", "nameNormalized", "server"} {
-			if text, ok := element[key].(string); ok && slices.Contains(keys, any(key)) && !strings.Contains(text, "{{") {
+			if text, ok := element[key].(string); ok && slices.Contains(keys, any(key)) &&
+				!strings.Contains(text, "{{") {
 				into[text] = true
 			}
 		}

@@ -2,7 +2,8 @@ package argocd
 
 import "regexp"
 
-// enableHelm finds the setting of argocd-cm in its ConfigMap, a patch of it or the values of Argo CD's chart. A comment is no setting.
+// enableHelm finds the setting of argocd-cm in its ConfigMap, a patch of it or the values of Argo CD's chart. A comment
+// is no setting.
 var enableHelm = regexp.MustCompile(`(?m)^(?:[^#\n]*[ \t"'{,])?kustomize\.buildOptions["']?[ \t]*:[ \t]*["']?[^#\n]*--enable-helm(?:=true)?(?:["'\s},]|$)`)
 
 // EnablesHelm reports whether a file of the commit tells Argo CD to render helmCharts of kustomizations.

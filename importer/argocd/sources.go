@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// sources reads the sources of an Application into the unit, and returns the Applications and ApplicationSets that they bring.
+// sources reads the sources of an Application into the unit, and returns the Applications and ApplicationSets that they
+// bring.
 func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]located, error) {
 	list := app.Spec.Sources
 	if len(list) == 0 && app.Spec.Source != nil {
@@ -75,7 +76,8 @@ func (i *importer) divide(objects []manifest.Object, u *Unit) (kept []manifest.O
 	return kept, children
 }
 
-// childOrigin is where an Application is written that another one brings. One that a chart renders is at its parent's place.
+// childOrigin is where an Application is written that another one brings. One that a chart renders is at its parent's
+// place.
 func (i *importer) childOrigin(o manifest.Object, parent *Unit) Origin {
 	if at, ok := i.origins[o.Kind()+"/"+o.Name()]; ok {
 		return at
@@ -215,7 +217,8 @@ func (i *importer) sortedFiles() []string {
 	return i.files
 }
 
-// overridden applies the files .argocd-source.yaml and .argocd-source-<app>.yaml of a directory, in this order. It returns those that exist, too.
+// overridden applies the files .argocd-source.yaml and .argocd-source-<app>.yaml of a directory, in this order. It
+// returns those that exist, too.
 func (i *importer) overridden(app *application, s *source, dir string) (out *source, files []string, err error) {
 	for _, base := range []string{".argocd-source.yaml", ".argocd-source-" + app.Metadata.Name + ".yaml"} {
 		name := path.Join(dir, base)
@@ -267,8 +270,10 @@ func inside(dir, name string) (string, error) {
 // https://argo-cd.readthedocs.io/en/stable/user-guide/build-environment/
 func environment(app *application, s *source) map[string]string {
 	return map[string]string{
-		"ARGOCD_APP_NAME": app.Metadata.Name, "ARGOCD_APP_NAMESPACE": app.Spec.Destination.Namespace, "ARGOCD_APP_PROJECT_NAME": app.Spec.Project,
-		"ARGOCD_APP_SOURCE_PATH": s.Path, "ARGOCD_APP_SOURCE_REPO_URL": s.RepoURL, "ARGOCD_APP_SOURCE_TARGET_REVISION": s.TargetRevision,
+		"ARGOCD_APP_NAME": app.Metadata.Name, "ARGOCD_APP_NAMESPACE": app.Spec.Destination.Namespace,
+		"ARGOCD_APP_PROJECT_NAME": app.Spec.Project,
+		"ARGOCD_APP_SOURCE_PATH":  s.Path, "ARGOCD_APP_SOURCE_REPO_URL": s.RepoURL,
+		"ARGOCD_APP_SOURCE_TARGET_REVISION": s.TargetRevision,
 	}
 }
 
@@ -280,7 +285,8 @@ func expand(text string, env map[string]string) (string, error) {
 			return "$"
 		}
 		value, ok := env[name]
-		if !ok && strings.HasPrefix(name, "ARGOCD_APP_REVISION") || name == "KUBE_VERSION" || name == "KUBE_API_VERSIONS" {
+		if !ok && strings.HasPrefix(name, "ARGOCD_APP_REVISION") || name == "KUBE_VERSION" ||
+			name == "KUBE_API_VERSIONS" {
 			failed = fmt.Errorf("the variable %s is not supported: its value changes with each commit or cluster", name)
 		}
 		return value
@@ -350,7 +356,8 @@ func (i *importer) plain(name string) ([]manifest.Object, error) {
 
 // looksLikeManifest tells an object with a mistake from YAML that is for something else, as Argo CD does.
 func looksLikeManifest(data []byte) bool {
-	return bytes.Contains(data, []byte("apiVersion:")) && bytes.Contains(data, []byte("kind:")) && bytes.Contains(data, []byte("metadata:"))
+	return bytes.Contains(data, []byte("apiVersion:")) && bytes.Contains(data, []byte("kind:")) &&
+		bytes.Contains(data, []byte("metadata:"))
 }
 
 // patternOf compiles a pattern with the library that Argo CD uses: a wildcard matches slashes.

@@ -19,12 +19,15 @@ func TestTemplatesAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 	for _, call := range []string{
-		`now`, `uuidv4`, `randAlphaNum 5`, `randInt 0 9`, `shuffle "abc"`, `date "2006" 0`, `htmlDate 0`, `dateInZone "2006" 0 "UTC"`, `toDate "2006" "2020"`,
-		`ago 0`, `genPrivateKey "ed25519"`, `genCA "x" 1`, `bcrypt "x"`, `htpasswd "a" "b"`, `encryptAES "0123456789012345" "x"`, `durationRound "1h"`,
+		`now`, `uuidv4`, `randAlphaNum 5`, `randInt 0 9`, `shuffle "abc"`, `date "2006" 0`, `htmlDate 0`,
+		`dateInZone "2006" 0 "UTC"`, `toDate "2006" "2020"`,
+		`ago 0`, `genPrivateKey "ed25519"`, `genCA "x" 1`, `bcrypt "x"`, `htpasswd "a" "b"`,
+		`encryptAES "0123456789012345" "x"`, `durationRound "1h"`,
 	} {
 		r := replacer{goTemplate: true, rounds: templates.NewRounds(functions())}
 		name, _, _ := strings.Cut(call, " ")
-		if got, err := r.text("{{ "+call+" }}", params); err == nil || !strings.Contains(err.Error(), "the function "+name+" is not supported") {
+		if got, err := r.text("{{ "+call+" }}", params); err == nil ||
+			!strings.Contains(err.Error(), "the function "+name+" is not supported") {
 			t.Errorf("%s: the result of text is %q, the error is %v", call, got, err)
 		}
 	}

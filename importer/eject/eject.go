@@ -1,6 +1,6 @@
-// Package eject turns an imported app into files of the fleet: app.yaml, layers, and an exclusion in sluice.yaml. It decides what to write and
-// writes nothing. Its caller proves that the fleet renders the same objects with the files, because a Plan is a proposal: a repository's own
-// layers can reach an app that was imported before.
+// Package eject turns an imported app into files of the fleet: app.yaml, layers, and an exclusion in sluice.yaml. It
+// decides what to write and writes nothing. Its caller proves that the fleet renders the same objects with the files,
+// because a Plan is a proposal: a repository's own layers can reach an app that was imported before.
 //
 // The package is not API: it can change in every release.
 package eject
@@ -40,16 +40,22 @@ func refusal(t *fleet.Imported, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s on %s: %s", t.Located(), t.Line, t.App, t.Cluster, fmt.Sprintf(format, args...))
 }
 
-// New returns the app of a name, to be written into the directory dir. It refuses an app with something that app.yaml cannot say.
+// New returns the app of a name, to be written into the directory dir. It refuses an app with something that app.yaml
+// cannot say.
 func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*App, error) {
 	if hidden := fleet.Unread(f); len(hidden) > 0 {
 		return nil, fmt.Errorf("%s cannot be rendered, so it is not known which clusters have %s (repair it first: `sluice import` shows why it fails)", strings.Join(hidden, ", "), name)
 	}
-	a := &App{fleet: f, dir: dir, read: read, exists: func(file string) bool { _, err := read(file); return err == nil }}
+	a := &App{fleet: f, dir: dir, read: read, exists: func(file string) bool {
+		_,
+			err := read(file)
+		return err == nil
+	}}
 	for _, t := range f.Imports() {
 		switch {
 		case t.App != name && t.Parent == name:
-			return nil, refusal(t, "its parent is %s, whose objects decide whether it exists (eject %s first)", name, t.App)
+			return nil, refusal(t, "its parent is %s, whose objects decide whether it exists (eject %s first)", name,
+				t.App)
 		case t.App != name:
 			continue
 		}
@@ -63,10 +69,12 @@ func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*
 	}
 	for _, t := range a.targets[1:] {
 		if t.Namespace != a.targets[0].Namespace {
-			return nil, refusal(t, "its namespace is %q, and %q on %s: an app has one namespace", t.Namespace, a.targets[0].Namespace, a.targets[0].Cluster)
+			return nil, refusal(t, "its namespace is %q, and %q on %s: an app has one namespace", t.Namespace,
+				a.targets[0].Namespace, a.targets[0].Cluster)
 		}
 		if len(t.Sources) != len(a.targets[0].Sources) {
-			return nil, refusal(t, "it has %d sources, and %d on %s", len(t.Sources), len(a.targets[0].Sources), a.targets[0].Cluster)
+			return nil, refusal(t, "it has %d sources, and %d on %s", len(t.Sources), len(a.targets[0].Sources),
+				a.targets[0].Cluster)
 		}
 	}
 	return a, nil
@@ -81,7 +89,10 @@ func carried(t *fleet.Imported) error {
 		return refusal(t, "its cluster is not known")
 	case t.Suspended:
 		return refusal(t, "it is suspended (resume it, or delete it, first)")
-	case slices.ContainsFunc(t.Sources, func(s fleet.ImportedSource) bool { return s.KubeVersion != "" || len(s.APIVersions) > 0 }):
+	case slices.ContainsFunc(t.Sources, func(s fleet.ImportedSource) bool {
+		return s.KubeVersion != "" ||
+			len(s.APIVersions) > 0
+	}):
 		return refusal(t, "it sets kubeVersion or apiVersions itself (set them for the cluster, and remove them here)")
 	}
 	return nil
@@ -111,7 +122,8 @@ func (a *App) Plans() ([]Plan, error) {
 	return append(out, p), nil
 }
 
-// helm returns the version of Helm that the app must name to keep the one of its tool; 0 if its clusters have it without.
+// helm returns the version of Helm that the app must name to keep the one of its tool; 0 if its clusters have it
+// without.
 func (a *App) helm() (int, error) {
 	app, _ := a.fleet.App(a.targets[0].App) // imported
 	own, same := 0, true
@@ -133,14 +145,19 @@ func (a *App) helm() (int, error) {
 // plan writes app.yaml and sluice.yaml around the sources.
 func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	first := a.targets[0]
-	app := fleet.AppFile{APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: first.App}, Spec: fleet.AppSpec{
-		Namespace: first.Namespace, Unstable: "keep",
-		Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "cluster", Operator: "In", Values: a.Clusters()}}},
-	}}
+	app := fleet.AppFile{APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: first.App},
+		Spec: fleet.AppSpec{
+			Namespace: first.Namespace, Unstable: "keep",
+			Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "cluster", Operator: "In",
+				Values: a.Clusters()}}},
+		}}
 	known, _ := a.fleet.App(first.App) // imported
 	app.Spec.DependsOn = known.Spec.DependsOn
 	app.Spec.Source, app.Spec.Sources = one(sources.all)
-	if slices.ContainsFunc(first.Sources, func(s fleet.ImportedSource) bool { return s.Helm != nil || s.Kustomize != nil }) {
+	if slices.ContainsFunc(first.Sources, func(s fleet.ImportedSource) bool {
+		return s.Helm != nil ||
+			s.Kustomize != nil
+	}) {
 		var err error
 		if app.Spec.Helm, err = a.helm(); err != nil {
 			return Plan{}, err

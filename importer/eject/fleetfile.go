@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// fleetFile changes sluice.yaml: the app is no longer imported, its app.yaml is read, and the layer cluster exists if the app needs it.
+// fleetFile changes sluice.yaml: the app is no longer imported, its app.yaml is read, and the layer cluster exists if
+// the app needs it.
 func (a *App) fleetFile(data []byte, written []string) ([]byte, error) {
 	var edits []addition
 	entries := map[int]bool{}
@@ -32,7 +33,10 @@ func (a *App) fleetFile(data []byte, written []string) ([]byte, error) {
 		edits = append(edits, addition{[]string{"spec", "files", "apps"}, file})
 	}
 	layer := func(l fleet.Layer) bool { return l.Name == "cluster" }
-	if slices.ContainsFunc(written, func(name string) bool { return strings.HasPrefix(name, path.Join(a.dir, "layers/cluster")+"/") }) && !slices.ContainsFunc(a.fleet.Spec.Layers, layer) {
+	if slices.ContainsFunc(written, func(name string) bool {
+		return strings.HasPrefix(name,
+			path.Join(a.dir, "layers/cluster")+"/")
+	}) && !slices.ContainsFunc(a.fleet.Spec.Layers, layer) {
 		edits = append(edits, addition{[]string{"spec", "layers"}, "cluster"})
 	}
 	for _, e := range edits {
@@ -50,8 +54,8 @@ type addition struct {
 	text string
 }
 
-// apply inserts the string into the text, so that comments and blank lines stay. If that does not give the wanted documents, such as after a
-// value of several lines, it encodes all documents again.
+// apply inserts the string into the text, so that comments and blank lines stay. If that does not give the wanted
+// documents, such as after a value of several lines, it encodes all documents again.
 func (e addition) apply(data []byte) ([]byte, error) {
 	docs, err := documents(data)
 	if err != nil {
@@ -122,7 +126,8 @@ func (e addition) find(docs []*yaml.Node) (*yaml.Node, []string, error) {
 				return node, e.at[i:], nil
 			}
 			if next.Kind == yaml.AliasNode {
-				return nil, nil, fmt.Errorf("%d:%d: %s is an alias, and others would change with it (write it out)", next.Line, next.Column, strings.Join(e.at[:i+1], "."))
+				return nil, nil, fmt.Errorf("%d:%d: %s is an alias, and others would change with it (write it out)",
+					next.Line, next.Column, strings.Join(e.at[:i+1], "."))
 			}
 			node = next
 		}
@@ -172,8 +177,8 @@ func add(node *yaml.Node, missing []string, text string) error {
 	return nil
 }
 
-// insert returns the text with the string added at the end of a node: on a line of its own, or before the closing bracket. The result can be
-// wrong for unusual text.
+// insert returns the text with the string added at the end of a node: on a line of its own, or before the closing
+// bracket. The result can be wrong for unusual text.
 func (e addition) insert(data string, node *yaml.Node, missing []string) string {
 	item := quoted(e.text)
 	for i, key := range slices.Backward(missing) {

@@ -120,7 +120,8 @@ func (a *App) texts(t *fleet.Imported, n int) ([]string, error) {
 	return out, nil
 }
 
-// manifests writes the rendered objects of a source: those that are equal on all clusters once, the others for each cluster.
+// manifests writes the rendered objects of a source: those that are equal on all clusters once, the others for each
+// cluster.
 func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[string][]byte) error {
 	count, documents := map[string]int{}, make([][]string, len(a.targets))
 	for i, t := range a.targets {
@@ -154,13 +155,15 @@ func (a *App) manifests(lists [][]fleet.Source, n int, name string, files map[st
 	sources := []fleet.Source{}
 	if len(shared) > 0 {
 		files[path.Join(dir, "common/objects.yaml")] = stream(shared)
-		sources = append(sources, fleet.Source{Name: orName(name, "common"), Manifests: &fleet.PathSource{Path: path.Join(dir, "common")}})
+		sources = append(sources, fleet.Source{Name: orName(name, "common"),
+			Manifests: &fleet.PathSource{Path: path.Join(dir, "common")}})
 	}
 	if some {
 		for i, t := range a.targets {
 			files[path.Join(dir, "cluster", t.Cluster, "objects.yaml")] = stream(own[i])
 		}
-		sources = append(sources, fleet.Source{Name: orName(name, "cluster"), Manifests: &fleet.PathSource{Path: path.Join(dir, "cluster") + "/${cluster.name}"}})
+		sources = append(sources, fleet.Source{Name: orName(name, "cluster"),
+			Manifests: &fleet.PathSource{Path: path.Join(dir, "cluster") + "/${cluster.name}"}})
 	}
 	for i := range lists {
 		lists[i] = append(lists[i], sources...)
@@ -194,7 +197,8 @@ func (a *App) fold(lists [][]fleet.Source) (appSources, error) {
 		switch {
 		case known && !equal(lists[before], lists[i]):
 			t := a.targets[i]
-			return out, refusal(t, "its sources differ from those on %s in the same environment %s (%s)", a.targets[before].Cluster, name, difference(lists[before], lists[i]))
+			return out, refusal(t, "its sources differ from those on %s in the same environment %s (%s)",
+				a.targets[before].Cluster, name, difference(lists[before], lists[i]))
 		case known:
 			continue
 		}
@@ -272,7 +276,8 @@ func (a *App) directory(t *fleet.Imported) (string, bool) {
 	if yaml.Unmarshal([]byte(text), &ks) != nil {
 		return "", false
 	}
-	for _, field := range []string{"patches", "images", "components", "targetNamespace", "namePrefix", "nameSuffix", "commonMetadata", "postBuild"} {
+	for _, field := range []string{"patches", "images", "components", "targetNamespace", "namePrefix", "nameSuffix",
+		"commonMetadata", "postBuild"} {
 		if ks.Spec[field] != nil {
 			return "", false
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// lacking returns the files of a chart, and of the charts that it depends on by path, that the repository has and the artifact lacks: files
-// that source-controller ignores, and symbolic links. They are sorted paths in the tree.
+// lacking returns the files of a chart, and of the charts that it depends on by path, that the repository has and the
+// artifact lacks: files that source-controller ignores, and symbolic links. They are sorted paths in the tree.
 func (i *Importer) lacking(a *artifact, chart string) ([]string, error) {
 	if known, ok := a.left[chart]; ok {
 		return known, nil
@@ -67,7 +67,8 @@ func (a *artifact) compare(dir string, found map[string]bool) error {
 	return nil
 }
 
-// localDependencies returns the directories of file:// dependencies, or recalls them. The rendering reports a Chart.yaml that cannot be read.
+// localDependencies returns the directories of file:// dependencies, or recalls them. The rendering reports a
+// Chart.yaml that cannot be read.
 func (i *Importer) localDependencies(a *artifact, chart string) []string {
 	name := path.Join(chart, "Chart.yaml")
 	if i.Memory == nil || !a.isFile(name) {

@@ -18,8 +18,8 @@ func (d dirTree) ReadFile(name string) ([]byte, error)       { return fs.ReadFil
 func (d dirTree) Stat(name string) (fs.FileInfo, error)      { return fs.Stat(d.FS, name) }
 func (d dirTree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(d.FS, name) }
 
-// Real repositories: every unit is read, but for those whose source is not in the repository, or whose files the corpus leaves out (it has
-// manifests only).
+// Real repositories: every unit is read, but for those whose source is not in the repository, or whose files the corpus
+// leaves out (it has manifests only).
 func TestCorpus(t *testing.T) {
 	corpus := os.Getenv("CORPUS")
 	if corpus == "" {
@@ -39,7 +39,8 @@ func TestCorpus(t *testing.T) {
 		{"kustomize/fluxcd--flux2-multi-tenancy", "clusters/staging", 6, 4},
 	} {
 		t.Run(c.dir+"/"+c.root, func(t *testing.T) {
-			i, err := flux.New(dirTree{os.DirFS(filepath.Join(corpus, c.dir))}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
+			i, err := flux.New(dirTree{os.DirFS(filepath.Join(corpus, c.dir))},
+				kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,8 @@ func TestCorpus(t *testing.T) {
 					built++
 					continue
 				}
-				if text := u.Err.Error(); !strings.Contains(text, "is not this repository") && !strings.Contains(text, "does not exist") &&
+				if text := u.Err.Error(); !strings.Contains(text, "is not this repository") &&
+					!strings.Contains(text, "does not exist") &&
 					!strings.Contains(text, "is not in Git") && !strings.Contains(text, "is remote") {
 					t.Errorf("the origin is %s, the key is %s: the error is %v", u.Origin, u.Key, u.Err)
 				}

@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// describe adds to a unit what tells a reader whether it changes although it cannot be built: its declaration, and the files that it may be
-// built from.
+// describe adds to a unit what tells a reader whether it changes although it cannot be built: its declaration, and the
+// files that it may be built from.
 func describe(c *cluster, u *Unit) {
 	declared := u.object
-	if spec, ok := u.object["spec"].(map[string]any); ok && u.Err == nil && u.Release != nil { // the values are part of the release
+	// the values are part of the release
+	if spec, ok := u.object["spec"].(map[string]any); ok && u.Err == nil && u.Release != nil {
 		declared, spec = maps.Clone(u.object), maps.Clone(spec)
 		delete(spec, "values")
 		declared["spec"] = spec
@@ -39,7 +40,8 @@ func describe(c *cluster, u *Unit) {
 	u.Declared = digest(text)
 }
 
-// referred returns the objects of the cluster that an object refers to by kind and name, directly or through others, in the order of their keys.
+// referred returns the objects of the cluster that an object refers to by kind and name, directly or through others, in
+// the order of their keys.
 func referred(c *cluster, o manifest.Object) []manifest.Object {
 	found := map[Key]bool{}
 	var look func(v any, namespace string)
@@ -82,8 +84,8 @@ func referred(c *cluster, o manifest.Object) []manifest.Object {
 	return out
 }
 
-// mayRead returns the files and directories of the tree that a unit may be built from that cannot be built. A unit that takes its content from
-// a repository that the fleet does not have reads none.
+// mayRead returns the files and directories of the tree that a unit may be built from that cannot be built. A unit that
+// takes its content from a repository that the fleet does not have reads none.
 func mayRead(c *cluster, o manifest.Object) []string {
 	spec, _ := o["spec"].(map[string]any)
 	key := keyOf(o)
@@ -115,7 +117,8 @@ func mayRead(c *cluster, o manifest.Object) []string {
 		}
 		t := r.Spec.Chart.Spec
 		if !slices.Contains([]string{kindGitRepository, kindBucket}, t.SourceRef.Kind) ||
-			!behind(Key{Group: groupSource, Kind: t.SourceRef.Kind, Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name}) {
+			!behind(Key{Group: groupSource, Kind: t.SourceRef.Kind,
+				Namespace: orDefault(t.SourceRef.Namespace, key.Namespace), Name: t.SourceRef.Name}) {
 			return nil
 		}
 		names = append(names, clean(inside+"/"+t.Chart))
@@ -141,14 +144,16 @@ func mayRead(c *cluster, o manifest.Object) []string {
 		}
 		names = reach.Named(slices.Sorted(slices.Values(from.files)), text)
 	}
-	out := reach.Paths(slices.Sorted(slices.Values(from.files)), func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, names...)
+	out := reach.Paths(slices.Sorted(slices.Values(from.files)),
+		func(name string) ([]byte, error) { return c.tree.ReadFile(from.at(name)) }, names...)
 	for n := range out {
 		out[n] = from.at(out[n])
 	}
 	return out
 }
 
-// missingSource reports whether the object of a source is not in the commit, or does not decode: it may mean this repository.
+// missingSource reports whether the object of a source is not in the commit, or does not decode: it may mean this
+// repository.
 func missingSource(err error) bool {
 	return !errors.Is(err, errElsewhere) && !errors.Is(err, errUnavailable)
 }

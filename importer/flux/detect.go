@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Root is a directory that Flux applies on a cluster before anything else: the path of a FluxInstance, the directory that `flux bootstrap` has
-// set up, or one whose Kustomizations no other Kustomization reaches.
+// Root is a directory that Flux applies on a cluster before anything else: the path of a FluxInstance, the directory
+// that `flux bootstrap` has set up, or one whose Kustomizations no other Kustomization reaches.
 type Root struct {
 	Cluster     string // a name made of the path; several roots can have the same
 	Environment string // a name made of the path clusters/<environment>/<cluster>; "" if the path has none
@@ -32,8 +32,8 @@ type Root struct {
 
 // Detect finds the roots of a repository, by path. It fails if a file cannot be read.
 //
-// It builds nothing: it follows spec.path of Kustomizations and the files that kustomizations name. A path that a variable or a template
-// completes reaches every directory that it can mean.
+// It builds nothing: it follows spec.path of Kustomizations and the files that kustomizations name. A path that a
+// variable or a template completes reaches every directory that it can mean.
 func (i *Importer) Detect() ([]Root, error) {
 	s, err := newSurvey(i)
 	if err != nil {
@@ -61,8 +61,8 @@ type applying struct {
 // facingSource is the text of applying.Source.
 func facingSource(kind, name string) string { return kind + "/" + name }
 
-// applications finds the Kustomization objects of a file, and the names of the sources in it. Patches of Kustomizations are left out: they name no
-// source. A file that does not decode has none.
+// applications finds the Kustomization objects of a file, and the names of the sources in it. Patches of Kustomizations
+// are left out: they name no source. A file that does not decode has none.
 func applications(data []byte) (out []applying, sources []string) {
 	if !bytes.Contains(data, []byte(".toolkit.fluxcd.io")) || manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return nil, nil
@@ -76,8 +76,10 @@ func applications(data []byte) (out []applying, sources []string) {
 				return
 			}
 			out = append(out, applying{
-				Name: o.Metadata.Name, Namespace: o.Metadata.Namespace, Path: o.Spec.Path, Components: o.Spec.Components,
-				Source: facingSource(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name), Remote: o.Spec.KubeConfig.Kind != 0, Line: line,
+				Name: o.Metadata.Name, Namespace: o.Metadata.Namespace, Path: o.Spec.Path,
+				Components: o.Spec.Components,
+				Source:     facingSource(o.Spec.SourceRef.Kind, o.Spec.SourceRef.Name), Remote: o.Spec.KubeConfig.Kind != 0,
+				Line: line,
 			})
 		}
 	}
@@ -151,7 +153,8 @@ func newSurvey(i *Importer) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &survey{Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{}, roots: map[string]Origin{}, reached: map[string]bool{}}
+	s := &survey{Importer: i, artifact: a, facts: map[string]facts{}, closures: map[string]closure{},
+		roots: map[string]Origin{}, reached: map[string]bool{}}
 	for _, name := range i.commit.files {
 		if !isYAML(name) {
 			continue
@@ -200,8 +203,8 @@ func (s *survey) find() {
 	}
 }
 
-// each offers every Kustomization that no root reaches to a rule, which gives directories. One in a root is none, nor one that another directory of
-// the rule reaches, unless each reaches the other: the shorter path counts then.
+// each offers every Kustomization that no root reaches to a rule, which gives directories. One in a root is none, nor
+// one that another directory of the rule reaches, unless each reaches the other: the shorter path counts then.
 func (s *survey) each(rule func(name string, k *applying) []string) {
 	type candidate struct {
 		dir, source string
@@ -222,7 +225,8 @@ func (s *survey) each(rule func(name string, k *applying) []string) {
 			for _, dir := range rule(name, k) {
 				if !seen[dir] && !s.inRoot(dir) {
 					seen[dir] = true
-					found = append(found, candidate{dir, k.Source, Origin{File: name, Line: k.Line}, s.reach(dir, k.Source)})
+					found = append(found, candidate{dir, k.Source, Origin{File: name, Line: k.Line},
+						s.reach(dir, k.Source)})
 				}
 			}
 		}
@@ -231,7 +235,8 @@ func (s *survey) each(rule func(name string, k *applying) []string) {
 	for n := range found {
 		c := &found[n]
 		if !slices.ContainsFunc(found, func(other candidate) bool {
-			return other.dir != c.dir && s.reachesDir(other.reaches, c.dir) && (!s.reachesDir(c.reaches, other.dir) || depth(other.dir) < depth(c.dir))
+			return other.dir != c.dir && s.reachesDir(other.reaches, c.dir) &&
+				(!s.reachesDir(c.reaches, other.dir) || depth(other.dir) < depth(c.dir))
 		}) {
 			s.take(c.dir, c.source, c.origin)
 		}
@@ -248,7 +253,8 @@ func (s *survey) inRoot(dir string) bool {
 	return false
 }
 
-// reachesDir reports whether all Kustomizations directly in a directory, or the kustomization of the directory, are among files that are reached.
+// reachesDir reports whether all Kustomizations directly in a directory, or the kustomization of the directory, are
+// among files that are reached.
 func (s *survey) reachesDir(reached map[string]bool, dir string) bool {
 	if file, ok := kustomizationFile(s.artifact, dir); ok {
 		return reached[file]
@@ -273,8 +279,9 @@ func (s *survey) take(dir, source string, origin Origin) {
 	maps.Copy(s.reached, s.reach(dir, source))
 }
 
-// bootstrapped is the rule of `flux bootstrap`: a Kustomization applies the directory that it is written in, from the source that it is named after,
-// or that is written in this directory too. One that only names its own directory is set up by something else.
+// bootstrapped is the rule of `flux bootstrap`: a Kustomization applies the directory that it is written in, from the
+// source that it is named after, or that is written in this directory too. One that only names its own directory is set
+// up by something else.
 func (s *survey) bootstrapped(name string, k *applying) []string {
 	dir := clean(k.Path)
 	if dir == "." || !selfNaming(name, k) {
@@ -297,8 +304,8 @@ func selfNaming(file string, k *applying) bool {
 	return dir == "." || strings.HasPrefix(file, dir+"/")
 }
 
-// amongClusters is the rule of clusters/<name> and clusters/<environment>/<name>, the layouts of Flux's documentation. A repository whose clusters
-// were not set up by `flux bootstrap` has no Kustomization that applies these directories.
+// amongClusters is the rule of clusters/<name> and clusters/<environment>/<name>, the layouts of Flux's documentation.
+// A repository whose clusters were not set up by `flux bootstrap` has no Kustomization that applies these directories.
 func (s *survey) amongClusters(name string, _ *applying) []string {
 	var out []string
 	for _, dir := range s.tops(name) {
@@ -313,8 +320,8 @@ func (s *survey) amongClusters(name string, _ *applying) []string {
 	return out
 }
 
-// applyingItself is the rule of a Kustomization that was created by hand: it applies the directory that it is written in, with other
-// Kustomizations.
+// applyingItself is the rule of a Kustomization that was created by hand: it applies the directory that it is written
+// in, with other Kustomizations.
 func (s *survey) applyingItself(name string, k *applying) []string {
 	dir := clean(k.Path)
 	if dir == "." || !selfNaming(name, k) {
@@ -328,7 +335,8 @@ func (s *survey) applyingItself(name string, k *applying) []string {
 	return nil
 }
 
-// applyingOthers is the rule of a repository without the layout of the documentation: a directory that applies Kustomizations of other directories.
+// applyingOthers is the rule of a repository without the layout of the documentation: a directory that applies
+// Kustomizations of other directories.
 func (s *survey) applyingOthers(name string, k *applying) []string {
 	return slices.DeleteFunc(s.tops(name), func(dir string) bool {
 		for file := range s.reach(dir, k.Source) {
@@ -342,11 +350,12 @@ func (s *survey) applyingOthers(name string, k *applying) []string {
 
 // generic are names of directories that say what a directory holds, and not which cluster it is for.
 func generic() []string {
-	return []string{"flux", "flux-system", "cluster", "clusters", "config", "bootstrap", "apps", "infra", "infrastructure", "kubernetes"}
+	return []string{"flux", "flux-system", "cluster", "clusters", "config", "bootstrap", "apps", "infra",
+		"infrastructure", "kubernetes"}
 }
 
-// tops returns the directories from which a file is built: those whose kustomizations name it, directly or through others, and which none names.
-// It is the file's own directory if no kustomization names the file.
+// tops returns the directories from which a file is built: those whose kustomizations name it, directly or through
+// others, and which none names. It is the file's own directory if no kustomization names the file.
 func (s *survey) tops(name string) []string {
 	if s.parents == nil {
 		s.parents = map[string][]string{}
@@ -425,8 +434,10 @@ func (s *survey) closure(dir string, components []string) []string {
 		return known.names
 	}
 	var out closure
-	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{Path: dir, Components: components, IgnoreMissingComponents: true}); err == nil {
-		names, err := kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}), manifest.DefaultBudget()).AnyFile().Closure(dir)
+	if name, data, err := generated(s.artifact, dir, &kustomizev1.KustomizationSpec{Path: dir, Components: components,
+		IgnoreMissingComponents: true}); err == nil {
+		names, err := kustomize.NewWalker(treefs.NewOverlay(s.artifact, map[string][]byte{name: data}),
+			manifest.DefaultBudget()).AnyFile().Closure(dir)
 		out = closure{names, err == nil}
 	}
 	if !out.known {
@@ -482,19 +493,21 @@ func pathPattern(written string) *regexp.Regexp {
 	return pattern
 }
 
-// selfApplying reports whether an object is a Kustomization that applies the directory it is written in, and gives the directory.
+// selfApplying reports whether an object is a Kustomization that applies the directory it is written in, and gives the
+// directory.
 func selfApplying(o manifest.Object, file string) (string, bool) {
 	k := keyOf(o)
 	var ks kustomizev1.Kustomization
-	if k.Group != groupKustomize || k.Kind != kindKustomization || decode(o, &ks) != nil || !slices.Contains(sourceKinds(), ks.Spec.SourceRef.Kind) {
+	if k.Group != groupKustomize || k.Kind != kindKustomization || decode(o, &ks) != nil ||
+		!slices.Contains(sourceKinds(), ks.Spec.SourceRef.Kind) {
 		return "", false
 	}
 	dir := clean(ks.Spec.Path)
 	return dir, dir != "." && strings.HasPrefix(file, dir+"/")
 }
 
-// clusterName is the last part of a path that says something, such as `main` for kubernetes/main/flux. A number gets the part before it. The
-// environment is that of clusters/<environment>/<cluster>.
+// clusterName is the last part of a path that says something, such as `main` for kubernetes/main/flux. A number gets
+// the part before it. The environment is that of clusters/<environment>/<cluster>.
 func clusterName(dir string) (name, environment string) {
 	parts := strings.Split(strings.ToLower(dir), "/")
 	end := len(parts) - 1

@@ -60,7 +60,8 @@ func (c *cluster) expandRelease(p pending) error {
 		u.Reads = union(p.reads, u.StandIns)
 	}
 	for _, d := range r.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease, Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
+		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease,
+			Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
 	}
 	return nil
 }
@@ -97,11 +98,13 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		return expansion{}, err
 	}
 	u := c.unit(p)
-	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, slices.Clone(m.Notes)
+	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune,
+		slices.Clone(m.Notes)
 	u.Orphan, u.Force = orphans(&ks.Spec), ks.Spec.Force
 	u.Reads = union(p.reads, m.Reads)
 	for _, d := range ks.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
+		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization,
+			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
 	}
 	out := expansion{objects: m.objects()}
 	c.remember(out.objects, u.Reads)
@@ -112,7 +115,8 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		if one.Object == nil || !c.follows(keyOf(one.Object), u.Reads) {
 			u.Stream = append(u.Stream, one.Text...)
 		} else if keyOf(one.Object) != k {
-			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1, reads: u.Reads})
+			out.children = append(out.children, pending{object: one.Object, parent: k, depth: p.depth + 1,
+				reads: u.Reads})
 		}
 	}
 	u.Own = m.Reads
@@ -127,12 +131,14 @@ func (c *cluster) follows(k Key, reads []string) bool {
 	return c.Ignore == nil || !c.Ignore(c.origin(k, reads).File)
 }
 
-// afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds are shared, and
-// returns notes about the variables too.
-func (c *cluster) afterBuild(built []manifest.Object, reads []string, namespace string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+// afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds
+// are shared, and returns notes about the variables too.
+func (c *cluster) afterBuild(built []manifest.Object, reads []string, namespace string,
+	spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
 	vars, err := variables{}, error(nil)
 	if spec.PostBuild != nil {
-		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation counts then.
+		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation
+		// counts then.
 		known := c.objects
 		c.objects = withOwn(known, built)
 		vars, err = c.load(namespace, spec.PostBuild)
@@ -187,7 +193,8 @@ func union(a, b []string) []string {
 }
 
 // build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
-func (c *cluster) build(ctx context.Context, a view, dir string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+func (c *cluster) build(ctx context.Context, a view, dir string,
+	spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
 	name, data, err := generated(a, dir, spec)
 	if err != nil {
 		return nil, nil, err

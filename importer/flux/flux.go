@@ -23,8 +23,8 @@ const (
 	maxDepth = 50     // Kustomizations that come out of Kustomizations
 )
 
-// Builder builds a Kustomize root: the objects of `kustomize build root`, where a kustomization may read any file of files. Import does
-// not change the objects.
+// Builder builds a Kustomize root: the objects of `kustomize build root`, where a kustomization may read any file of
+// files. Import does not change the objects.
 type Builder interface {
 	Build(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
 }
@@ -33,11 +33,11 @@ type Builder interface {
 type Importer struct {
 	// Starting is called before a unit is built; an error becomes the unit's. nil calls nothing.
 	Starting func(Key) error
-	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies them. nil
-	// ignores none.
+	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies
+	// them. nil ignores none.
 	Ignore func(name string) bool
-	// Lenient replaces a variable that is not set by nothing, as kustomize-controller does with StrictPostBuildSubstitutions=false. Otherwise it is an
-	// error, unless its reference has a default.
+	// Lenient replaces a variable that is not set by nothing, as kustomize-controller does with
+	// StrictPostBuildSubstitutions=false. Otherwise it is an error, unless its reference has a default.
 	Lenient bool
 	// Memory keeps results between imports; nil keeps none.
 	Memory Memory
@@ -55,9 +55,11 @@ type Importer struct {
 	repositories map[string]*artifact // see repository
 }
 
-// New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree too, in one directory.
+// New lists the commit's files. It fails if they cannot be listed. The content of other repositories is in the tree
+// too, in one directory.
 func New(tree Tree, builder Builder, others ...Repository) (*Importer, error) {
-	i := &Importer{tree: tree, builder: builder, others: others, mentions: map[string][]mention{}, ids: map[string]string{}, repositories: map[string]*artifact{}}
+	i := &Importer{tree: tree, builder: builder, others: others, mentions: map[string][]mention{},
+		ids: map[string]string{}, repositories: map[string]*artifact{}}
 	var err error
 	i.commit, err = i.listed("", ".")
 	return i, err
@@ -69,7 +71,8 @@ type Unit struct {
 	Origin Origin
 	Parent Key // the Kustomization whose objects this one is among; empty for the cluster's root
 
-	// Stream has the objects of a Kustomization or ResourceSet as YAML documents, in Flux's order, without those that are units themselves.
+	// Stream has the objects of a Kustomization or ResourceSet as YAML documents, in Flux's order, without those that
+	// are units themselves.
 	Stream []byte
 	// Release of a HelmRelease.
 	Release *Release
@@ -77,7 +80,9 @@ type Unit struct {
 	Namespace string   // of objects that name none
 	Path      string   // of a Kustomization: the directory in its source
 	Reads     []string // files of the commit that the unit's build, or that of a unit above it, read
-	Own       []string // the files of the commit that a Kustomization's own build read; of one that fails or is suspended, those that it may be built from
+	// the files of the commit that a Kustomization's own build read; of one that fails or is suspended, those that it
+	// may be built from
+	Own       []string
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
 	Force     bool // Flux deletes and creates again an object whose change the API server refuses
@@ -87,8 +92,8 @@ type Unit struct {
 	StandIns  []string // files with the values of objects that are not in Git
 	Err       error    // why the unit cannot be rendered
 	Brings    bool     // the unit fails, and its files may describe other units, which are missing
-	// Declared is a digest of the object, without the values of a release that can be rendered; of a unit that fails, also of the objects that it
-	// refers to. Object is the object as YAML, of a unit that fails.
+	// Declared is a digest of the object, without the values of a release that can be rendered; of a unit that fails,
+	// also of the objects that it refers to. Object is the object as YAML, of a unit that fails.
 	Declared string
 	Object   []byte
 
@@ -108,15 +113,16 @@ type cluster struct {
 	absent    []reference // that counted as absent
 }
 
-// Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns the units in the
-// order in which Flux comes upon them. The error is that of a root that is no directory, or of limits; errors of units, the root's too,
-// are in Unit.Err.
+// Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns
+// the units in the order in which Flux comes upon them. The error is that of a root that is no directory, or of limits;
+// errors of units, the root's too, are in Unit.Err.
 func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	root = path.Clean(strings.TrimPrefix(root, "/"))
 	if root == ".." || strings.HasPrefix(root, "../") {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
-	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
+	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{},
+		units: map[Key]*Unit{}}
 	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
 	a, err := i.repository(i.commit, &sourcev1.GitRepositorySpec{})
 	if err != nil {
@@ -137,13 +143,15 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 			return nil, err
 		}
 		if len(c.units) >= maxUnits {
-			return nil, fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets", maxUnits)
+			return nil, fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets",
+				maxUnits)
 		}
 		found, err := c.expand(ctx, p)
 		missing, waits := errors.AsType[*missingError](err)
 		switch {
 		case waits:
-			p.err, p.missing, p.late = err, missing.key, false // the unit that brings it may bring selected providers too
+			// the unit that brings it may bring selected providers too
+			p.err, p.missing, p.late = err, missing.key, false
 			work.waiting = append(work.waiting, p)
 		case errors.Is(err, errLate):
 			p.late = true
@@ -204,11 +212,12 @@ func arrived(c *cluster, found expansion, queue, waiting []pending) (ready, stil
 	return queue, still
 }
 
-// appeared reports whether an object that was missing may be there, with some that are new. An ExternalArtifact is in no file: a generator
-// makes it.
+// appeared reports whether an object that was missing may be there, with some that are new. An ExternalArtifact is in
+// no file: a generator makes it.
 func appeared(c *cluster, missing Key, found []manifest.Object) bool {
 	if missing.Kind == kindExternalArtifact {
-		return slices.ContainsFunc(found, func(o manifest.Object) bool { return keyOf(o).Kind == kindArtifactGenerator })
+		return slices.ContainsFunc(found,
+			func(o manifest.Object) bool { return keyOf(o).Kind == kindArtifactGenerator })
 	}
 	_, ok := c.objects[missing]
 	return ok
@@ -231,8 +240,8 @@ type expansion struct {
 	children []pending
 }
 
-// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, it is the one that
-// the Flux Operator makes for a FluxInstance. Without both, the path is built as it is.
+// root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there.
+// Without one, it is the one that the Flux Operator makes for a FluxInstance. Without both, the path is built as it is.
 func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
 	m, err := c.produce(ctx, Key{Kind: "directory", Name: dir}, a, dir, "", &kustomizev1.KustomizationSpec{Path: dir})
 	if err != nil {
@@ -271,7 +280,8 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	return pending{reads: reads, object: synthetic(dir, c.self), origin: Origin{File: dir}}, nil
 }
 
-// mayBeOwn reports whether the source of the cluster's root can be this repository. An OCIRepository or a Bucket is only if something says so.
+// mayBeOwn reports whether the source of the cluster's root can be this repository. An OCIRepository or a Bucket is
+// only if something says so.
 func (c *cluster) mayBeOwn(key Key) bool {
 	return key.Kind == kindGitRepository || c.sync != nil && c.sync.Kind == key.Kind ||
 		slices.Contains(sourceKinds(), key.Kind) && c.objects[key].Annotation(AnnotationPushedFrom) == "."
@@ -282,11 +292,13 @@ func synthetic(dir string, source Key) manifest.Object {
 	return manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec":     map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository, "name": source.Name, "namespace": source.Namespace}},
+		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository,
+			"name": source.Name, "namespace": source.Namespace}},
 	}
 }
 
-// unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files can be read.
+// unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files
+// can be read.
 func (c *cluster) unbuilt(dir string) pending {
 	for _, name := range c.commit.files {
 		if ext := path.Ext(name); !strings.HasPrefix(name, dir+"/") || ext != ".yaml" && ext != ".yml" {
@@ -316,10 +328,12 @@ func (c *cluster) guessSelf(objects []manifest.Object) {
 	for _, o := range objects {
 		var ks kustomizev1.Kustomization
 		k := keyOf(o)
-		if k.Group != groupKustomize || decode(o, &ks) != nil || ks.Spec.SourceRef.Kind != kindGitRepository { // the unit reports what does not decode
+		// the unit reports what does not decode
+		if k.Group != groupKustomize || decode(o, &ks) != nil || ks.Spec.SourceRef.Kind != kindGitRepository {
 			continue
 		}
-		names[Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace, k.Namespace), Name: ks.Spec.SourceRef.Name}] = true
+		names[Key{Group: groupSource, Kind: kindGitRepository, Namespace: orDefault(ks.Spec.SourceRef.Namespace,
+			k.Namespace), Name: ks.Spec.SourceRef.Name}] = true
 	}
 	if len(names) == 1 {
 		for k := range names {
@@ -339,8 +353,8 @@ func (c *cluster) fail(p pending, err error) {
 	}
 }
 
-// mayBring reports whether the files of a Kustomization that cannot be built may describe other units. A Kustomization for another cluster
-// or from another repository brings none of this commit.
+// mayBring reports whether the files of a Kustomization that cannot be built may describe other units. A Kustomization
+// for another cluster or from another repository brings none of this commit.
 func (c *cluster) mayBring(o manifest.Object) bool {
 	k := keyOf(o)
 	if k.Kind != kindKustomization {
@@ -366,10 +380,12 @@ func describing(groups ...string) func(name string, data []byte) bool {
 	}
 }
 
-// mentionedBy reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a missing directory: Flux
-// does not remove what an earlier commit had there. It matches a source that cannot be read, too.
+// mentionedBy reports whether has matches the files of a Kustomization, or the templates of a ResourceSet. It matches a
+// missing directory: Flux does not remove what an earlier commit had there. It matches a source that cannot be read,
+// too.
 func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byte) bool) bool {
-	spec, _ := o["spec"].(map[string]any) // without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
+	// without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
+	spec, _ := o["spec"].(map[string]any)
 	if o.Kind() == kindResourceSet {
 		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
 	}
@@ -379,7 +395,8 @@ func mentionedBy(c *cluster, o manifest.Object, has func(name string, data []byt
 	}
 	from, at := c.commit, clean(dir)
 	var ks kustomizev1.Kustomization
-	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository { // otherwise it fails, and its path is that of a file here
+	// otherwise it fails, and its path is that of a file here
+	if decode(o, &ks) == nil && ks.Spec.SourceRef.Kind == kindGitRepository {
 		var err error
 		if from, err = contentBehind(c, sourceKey(keyOf(o).Namespace, ks.Spec.SourceRef)); err != nil {
 			return true

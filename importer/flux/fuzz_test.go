@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// FuzzImport reads a file of a cluster that somebody else wrote. Whatever it says, each unit has a place in the repository, only files of
-// the repository are read, and a unit that fails says why.
+// FuzzImport reads a file of a cluster that somebody else wrote. Whatever it says, each unit has a place in the
+// repository, only files of the repository are read, and a unit that fails says why.
 func FuzzImport(f *testing.F) {
 	seed := func(archive string) {
 		for _, file := range txtar.Parse([]byte(archive)).Files {
@@ -54,7 +54,8 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		for _, u := range list {
-			if u.Err != nil && u.Err.Error() == "" || u.Err == nil && (u.Path == ".." || strings.HasPrefix(u.Path, "../") || strings.HasPrefix(u.Path, "/")) {
+			if u.Err != nil && u.Err.Error() == "" || u.Err == nil &&
+				(u.Path == ".." || strings.HasPrefix(u.Path, "../") || strings.HasPrefix(u.Path, "/")) {
 				t.Fatalf("the unit is %+v", u)
 			}
 			for _, name := range append(u.Reads, u.Origin.File) {

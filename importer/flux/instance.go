@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// syncing is what a FluxInstance says about the sync of a cluster: the Flux Operator makes a source and a Kustomization of it, which are in no
-// file. It is written in a FluxInstance, or in values of the chart flux-instance.
+// syncing is what a FluxInstance says about the sync of a cluster: the Flux Operator makes a source and a Kustomization
+// of it, which are in no file. It is written in a FluxInstance, or in values of the chart flux-instance.
 // https://fluxoperator.dev/docs/crd/fluxinstance/#sync-configuration
 type syncing struct {
 	Kind      string // of the source
@@ -40,7 +40,8 @@ func (s *syncing) source() Key {
 // sourceKinds are the kinds that spec.sync can have.
 func sourceKinds() []string { return []string{kindGitRepository, kindOCIRepository, kindBucket} }
 
-// instanceSpec is what Import reads of a FluxInstance's spec, which `instance` in values of the chart flux-instance is too.
+// instanceSpec is what Import reads of a FluxInstance's spec, which `instance` in values of the chart flux-instance is
+// too.
 type instanceSpec struct {
 	Sync struct {
 		Kind string `yaml:"kind"`
@@ -81,7 +82,8 @@ type instanceValues struct {
 
 // syncs finds the places of a file that set up the sync of a cluster. A file that does not decode has none.
 func syncs(data []byte) []syncing {
-	if !bytes.Contains(data, []byte("sync:")) || !bytes.Contains(data, []byte("FluxInstance")) && !bytes.Contains(data, []byte("instance:")) ||
+	if !bytes.Contains(data, []byte("sync:")) || !bytes.Contains(data, []byte("FluxInstance")) &&
+		!bytes.Contains(data, []byte("instance:")) ||
 		manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return nil
 	}
@@ -91,7 +93,8 @@ func syncs(data []byte) []syncing {
 			return
 		}
 		one := syncing{
-			Kind: orDefault(spec.Sync.Kind, kindGitRepository), URL: spec.Sync.URL, Ref: spec.Sync.Ref, Path: spec.Sync.Path,
+			Kind: orDefault(spec.Sync.Kind, kindGitRepository), URL: spec.Sync.URL, Ref: spec.Sync.Ref,
+			Path:      spec.Sync.Path,
 			Namespace: orDefault(namespace, "flux-system"), Line: line,
 		}
 		one.Name = orDefault(spec.Sync.Name, one.Namespace)
@@ -130,7 +133,8 @@ func syncs(data []byte) []syncing {
 		case file.Kind == kindConfigMap:
 			for _, text := range file.Data {
 				var values instanceValues
-				if strings.Contains(text, "instance:") && manifest.Check([]byte(text), manifest.DefaultBudget()) == nil && yaml.Unmarshal([]byte(text), &values) == nil {
+				if strings.Contains(text, "instance:") && manifest.Check([]byte(text),
+					manifest.DefaultBudget()) == nil && yaml.Unmarshal([]byte(text), &values) == nil {
 					add(values.Instance, file.Metadata.Namespace, line)
 				}
 			}
@@ -159,7 +163,8 @@ func (i *Importer) syncOf(dir string) (*syncing, Origin, error) {
 			return nil, Origin{}, err
 		}
 		for n := range found.Syncs {
-			if one := &found.Syncs[n]; clean(one.Path) == dir || pathPattern(one.Path) != nil && pathPattern(one.Path).MatchString(dir) {
+			if one := &found.Syncs[n]; clean(one.Path) == dir || pathPattern(one.Path) != nil &&
+				pathPattern(one.Path).MatchString(dir) {
 				return one, Origin{File: name, Line: one.Line}, nil
 			}
 		}
@@ -172,7 +177,8 @@ func (s *syncing) kustomization(ctx context.Context, b Builder, dir string) (man
 	o := manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": s.Name, "namespace": s.Namespace},
-		"spec":     map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": s.Kind, "name": s.Name}},
+		"spec": map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": s.Kind,
+			"name": s.Name}},
 	}
 	var patches []kustypes.Patch
 	for _, p := range s.Patches { // the others are about Flux's own Deployments, which are not read
@@ -196,7 +202,8 @@ func (s *syncing) kustomization(ctx context.Context, b Builder, dir string) (man
 	if err != nil {
 		return nil, err
 	}
-	built, err := b.Build(ctx, []kustomize.File{{Path: "sync/kustomization.yaml", Data: root}, {Path: "sync/sync.yaml", Data: text}}, "sync")
+	built, err := b.Build(ctx, []kustomize.File{{Path: "sync/kustomization.yaml", Data: root},
+		{Path: "sync/sync.yaml", Data: text}}, "sync")
 	if err != nil {
 		return nil, err
 	}
@@ -211,14 +218,18 @@ func (s *syncing) same(o manifest.Object) bool {
 	switch keyOf(o).Kind {
 	case kindGitRepository:
 		var repo sourcev1.GitRepository
-		return s.Kind == kindGitRepository && decode(o, &repo) == nil && giturl.Key(repo.Spec.URL) == giturl.Key(s.URL) && refName(&repo) == s.Ref
+		return s.Kind == kindGitRepository && decode(o, &repo) == nil &&
+			giturl.Key(repo.Spec.URL) == giturl.Key(s.URL) && refName(&repo) == s.Ref
 	case kindOCIRepository:
 		var repo sourcev1.OCIRepository
-		return s.Kind == kindOCIRepository && decode(o, &repo) == nil && strings.TrimSuffix(repo.Spec.URL, "/") == strings.TrimSuffix(s.URL, "/") &&
-			repo.Spec.Reference != nil && repo.Spec.Reference.Tag == s.Ref && repo.Spec.Reference.SemVer == "" && repo.Spec.Reference.Digest == ""
+		return s.Kind == kindOCIRepository && decode(o, &repo) == nil &&
+			strings.TrimSuffix(repo.Spec.URL, "/") == strings.TrimSuffix(s.URL, "/") &&
+			repo.Spec.Reference != nil && repo.Spec.Reference.Tag == s.Ref && repo.Spec.Reference.SemVer == "" &&
+			repo.Spec.Reference.Digest == ""
 	case kindBucket:
 		var repo sourcev1.Bucket
-		return s.Kind == kindBucket && decode(o, &repo) == nil && repo.Spec.Endpoint == s.URL && repo.Spec.BucketName == s.Ref
+		return s.Kind == kindBucket && decode(o, &repo) == nil && repo.Spec.Endpoint == s.URL &&
+			repo.Spec.BucketName == s.Ref
 	}
 	return false
 }

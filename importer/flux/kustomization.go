@@ -12,14 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated is the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that lists the
-// directory's manifests, with what the Kustomization object adds. The rules are those of Generator.GenerateManifest in
-// github.com/fluxcd/pkg/kustomize v1.41.0.
+// generated is the kustomization.yaml that kustomize-controller builds: the one in the directory, or a new one that
+// lists the directory's manifests, with what the Kustomization object adds. The rules are those of
+// Generator.GenerateManifest in github.com/fluxcd/pkg/kustomize v1.41.0.
 func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name string, data []byte, err error) {
 	if !a.isDir(dir) {
 		return "", nil, fmt.Errorf("spec.path: %q is not a directory of the source", spec.Path)
 	}
-	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.KustomizationVersion, Kind: kustypes.KustomizationKind}}
+	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.KustomizationVersion,
+		Kind: kustypes.KustomizationKind}}
 	name, ok := kustomizationFile(a, dir)
 	if ok {
 		data, err := a.ReadFile(name)
@@ -30,7 +31,8 @@ func generated(a view, dir string, spec *kustomizev1.KustomizationSpec) (name st
 			return "", nil, fmt.Errorf("%s: %w", a.original(name), err)
 		}
 		if len(k.Resources) == 0 {
-			k.BuildMetadata = []string{kustypes.OriginAnnotations} // so that Kustomize does not call the file empty; Flux does the same
+			// so that Kustomize does not call the file empty; Flux does the same
+			k.BuildMetadata = []string{kustypes.OriginAnnotations}
 		}
 	} else {
 		name = path.Join(dir, konfig.DefaultKustomizationFileName())
@@ -130,7 +132,8 @@ func setImage(k *kustypes.Kustomization, image fluxkustomize.Image) {
 		}
 		return
 	}
-	k.Images = append(k.Images, kustypes.Image{Name: image.Name, NewName: image.NewName, NewTag: image.NewTag, Digest: image.Digest})
+	k.Images = append(k.Images, kustypes.Image{Name: image.Name, NewName: image.NewName, NewTag: image.NewTag,
+		Digest: image.Digest})
 }
 
 func selector(s *fluxkustomize.Selector) *kustypes.Selector {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Memory keeps values under a digest of what they were computed from, such as the built objects of a directory, between imports. A value
-// holds for the version of Sluice that stored it.
+// Memory keeps values under a digest of what they were computed from, such as the built objects of a directory, between
+// imports. A value holds for the version of Sluice that stored it.
 type Memory interface {
 	Get(key string) []byte // nil if it is not known
 	Put(key string, value []byte)
@@ -29,7 +29,8 @@ type made struct {
 	Notes  []string
 }
 
-// piece is one object. Text is its YAML document. Object is set if Import looks into the object: other units, and what they refer to.
+// piece is one object. Text is its YAML document. Object is set if Import looks into the object: other units, and what
+// they refer to.
 type piece struct {
 	Text   string
 	Object manifest.Object
@@ -56,7 +57,8 @@ func document(stream []byte, o manifest.Object) ([]byte, error) {
 }
 
 // produce builds a directory, substitutes variables and adds metadata, or recalls the result. k is the unit's.
-func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string, spec *kustomizev1.KustomizationSpec) (*made, error) {
+func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespace string,
+	spec *kustomizev1.KustomizationSpec) (*made, error) {
 	key, err := productKey(c, dir, namespace, spec)
 	if err != nil {
 		return nil, err
@@ -70,7 +72,8 @@ func (c *cluster) produce(ctx context.Context, k Key, a *artifact, dir, namespac
 			return nil, err
 		}
 	}
-	seen := &recorder{artifact: a, importer: c.Importer, trace: trace{Kinds: map[string]string{}, Names: map[string]string{}, Files: map[string]string{}}}
+	seen := &recorder{artifact: a, importer: c.Importer, trace: trace{Kinds: map[string]string{},
+		Names: map[string]string{}, Files: map[string]string{}}}
 	built, reads, err := c.build(ctx, seen, dir, spec)
 	if err != nil {
 		return nil, err

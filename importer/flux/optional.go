@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// reference is a reference of a unit to a ConfigMap or Secret that need not be in Git: it is optional, or values stand in for the object.
+// reference is a reference of a unit to a ConfigMap or Secret that need not be in Git: it is optional, or values stand
+// in for the object.
 type reference struct {
 	of      Key
 	field   string
@@ -18,7 +19,8 @@ type reference struct {
 	standIn string // the file with the values; "" for an optional reference
 }
 
-// optional returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known (yet).
+// optional returns the references of a Kustomization or HelmRelease whose objects need not be in Git, and are not known
+// (yet).
 func optional(c *cluster, o manifest.Object) []reference {
 	of := keyOf(o)
 	var out []reference
@@ -55,15 +57,17 @@ func optional(c *cluster, o manifest.Object) []reference {
 	return out
 }
 
-// mayRefer reports whether an object has references to ConfigMaps and Secrets at all. Most have none, and need not be decoded for them.
+// mayRefer reports whether an object has references to ConfigMaps and Secrets at all. Most have none, and need not be
+// decoded for them.
 func mayRefer(o manifest.Object) bool {
 	spec, _ := o["spec"].(map[string]any)
 	post, _ := spec["postBuild"].(map[string]any)
 	return spec["valuesFrom"] != nil || post["substituteFrom"] != nil
 }
 
-// recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may have it: a unit that was
-// read later brings it, or one that is suspended or cannot be built. What such a unit brings fails too.
+// recheckOptional fails the units for which an optional object counted as absent although the cluster has it, or may
+// have it: a unit that was read later brings it, or one that is suspended or cannot be built. What such a unit brings
+// fails too.
 func recheckOptional(c *cluster) {
 	failed := map[Key]error{}
 	for _, ref := range c.absent {
@@ -71,7 +75,8 @@ func recheckOptional(c *cluster) {
 			continue
 		}
 		if _, ok := c.objects[ref.key]; ok && ref.standIn != "" {
-			failed[ref.of] = fmt.Errorf("%s: a unit that is read later brings %s (remove %s)", ref.field, ref.key, ref.standIn)
+			failed[ref.of] = fmt.Errorf("%s: a unit that is read later brings %s (remove %s)", ref.field, ref.key,
+				ref.standIn)
 			continue
 		} else if ref.standIn != "" {
 			continue
@@ -100,5 +105,6 @@ func recheckOptional(c *cluster) {
 
 // namesObject reports whether a file may define an object of a name. A prefix or suffix of Kustomize can make any name.
 func namesObject(data []byte, name string) bool {
-	return bytes.Contains(data, []byte(name)) || bytes.Contains(data, []byte("namePrefix:")) || bytes.Contains(data, []byte("nameSuffix:"))
+	return bytes.Contains(data, []byte(name)) || bytes.Contains(data, []byte("namePrefix:")) ||
+		bytes.Contains(data, []byte("nameSuffix:"))
 }

@@ -26,10 +26,14 @@ func TestSourcesThatComeLater(t *testing.T) {
 	deeper := "-- clusters/prod/deeper.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: deeper, namespace: flux-system}\nspec: {path: ./deeper, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n"
 	later := "-- deeper/later.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: later, namespace: flux-system}\nspec: {path: ./later, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n"
 	for name, files := range map[string]string{
-		"HelmRepository": app("") + release("chart: {spec: {chart: web, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts}}}") + repository,
-		"chartRef":       app("") + release("chartRef: {kind: OCIRepository, name: web}") + oci,
-		"GitRepository":  app("") + release("chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: same, namespace: flux-system}}}") + git + "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n",
-		"Kustomization":  strings.Replace(app(""), "name: flux-system}\n  path", "name: same}\n  path", 1) + configMap + git,
+		"HelmRepository": app("") +
+			release("chart: {spec: {chart: web, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts}}}") +
+			repository,
+		"chartRef": app("") + release("chartRef: {kind: OCIRepository, name: web}") + oci,
+		"GitRepository": app("") +
+			release("chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: same, namespace: flux-system}}}") + git + "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n",
+		"Kustomization": strings.Replace(app(""), "name: flux-system}\n  path", "name: same}\n  path", 1) + configMap +
+			git,
 	} {
 		for key, u := range units(t, sync+files+deeper+later) {
 			if u.Err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// written finds the places of all Kustomizations and HelmReleases in the commit, once. Namespaces are left out: a kustomization sets them.
+// written finds the places of all Kustomizations and HelmReleases in the commit, once. Namespaces are left out: a
+// kustomization sets them.
 func (i *Importer) written() map[Key][]Origin {
 	if i.origins != nil {
 		return i.origins
@@ -41,8 +42,8 @@ func (i *Importer) writtenIn(name string) []mention {
 	return found.Mentions
 }
 
-// writtenElsewhere finds an object in the files of other repositories among those that were read for it. Their other files are not read: they
-// may have to be fetched, and they describe other clusters.
+// writtenElsewhere finds an object in the files of other repositories among those that were read for it. Their other
+// files are not read: they may have to be fetched, and they describe other clusters.
 func (i *Importer) writtenElsewhere(k Key, reads []string) (Origin, bool) {
 	for _, name := range reads {
 		if !i.elsewhere(name) {

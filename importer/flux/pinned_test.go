@@ -25,7 +25,8 @@ func (t readTree) ReadFile(name string) ([]byte, error) {
 	return t.mapTree.ReadFile(name)
 }
 
-// A file of another repository that nothing builds is not read: it may have to be fetched, and it is no place of an object of this repository.
+// A file of another repository that nothing builds is not read: it may have to be fetched, and it is no place of an
+// object of this repository.
 func TestFilesOfAnotherRepositoryThatNothingReads(t *testing.T) {
 	files := sync + source(", ref: {branch: main}") + of("./tree") + other +
 		"-- .repositories/lib/test/fixture.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: my-web}\n" +
@@ -56,7 +57,8 @@ func TestFilesOfAnotherRepositoryThatNothingReads(t *testing.T) {
 			}
 		}
 	}
-	if !found || slices.Contains(read, ".repositories/lib/test/fixture.yaml") || !slices.Contains(read, ".repositories/lib/tree/child.yaml") {
+	if !found || slices.Contains(read, ".repositories/lib/test/fixture.yaml") ||
+		!slices.Contains(read, ".repositories/lib/tree/child.yaml") {
 		t.Errorf("child at its place: %v; reads %v", found, read)
 	}
 }
@@ -70,7 +72,8 @@ func TestSeveralDeclarationsThatAgree(t *testing.T) {
 	}
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	files := func(ref string) string {
-		return sync + source(", ref: "+ref) + of("./base") + "-- .repositories/a/base/c.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n-- .repositories/b/base/c.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
+		return sync + source(", ref: "+ref) + of("./base") +
+			"-- .repositories/a/base/c.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n-- .repositories/b/base/c.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n"
 	}
 	gone := declared("b", "", "")
 	gone.Missing = "it cannot be fetched"
@@ -79,15 +82,22 @@ func TestSeveralDeclarationsThatAgree(t *testing.T) {
 		a, b      flux.Repository
 		has, want string
 	}{
-		"the highest version":       {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.10.0", one), declared("b", "refs/tags/v1.9.0", two), "name: a\n", ""},
-		"the highest is the second": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one), declared("b", "refs/tags/v2.0.0", two), "name: b\n", ""},
-		"only one is in the range":  {`{semver: "1.x"}`, declared("a", "refs/tags/v1.9.0", one), declared("b", "refs/tags/v2.0.0", two), "name: a\n", ""},
-		"one may be higher":         {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one), gone, "", "is the repository b, and its content is missing"},
-		"two commits of a branch":   {`{branch: main}`, declared("a", "refs/heads/main", one), declared("b", "refs/heads/main", two), "", "the repositories a and b pin different commits of it"},
-		"one commit of a branch":    {`{branch: main}`, declared("a", "refs/heads/main", one), declared("b", "refs/heads/main", one), "name: a\n", ""},
+		"the highest version": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.10.0", one),
+			declared("b", "refs/tags/v1.9.0", two), "name: a\n", ""},
+		"the highest is the second": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one),
+			declared("b", "refs/tags/v2.0.0", two), "name: b\n", ""},
+		"only one is in the range": {`{semver: "1.x"}`, declared("a", "refs/tags/v1.9.0", one),
+			declared("b", "refs/tags/v2.0.0", two), "name: a\n", ""},
+		"one may be higher": {`{semver: ">=1.0.0"}`, declared("a", "refs/tags/v1.9.0", one), gone, "",
+			"is the repository b, and its content is missing"},
+		"two commits of a branch": {`{branch: main}`, declared("a", "refs/heads/main", one),
+			declared("b", "refs/heads/main", two), "", "the repositories a and b pin different commits of it"},
+		"one commit of a branch": {`{branch: main}`, declared("a", "refs/heads/main", one),
+			declared("b", "refs/heads/main", one), "name: a\n", ""},
 	} {
 		u := units(t, files(c.ref), c.a, c.b)["Kustomization/app"]
-		if c.want == "" && (u.Err != nil || !strings.Contains(string(u.Stream), c.has)) || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
+		if c.want == "" && (u.Err != nil || !strings.Contains(string(u.Stream), c.has)) ||
+			c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want)) {
 			t.Errorf("%s: the error is %v, want %q\nthe stream is\n%s", name, u.Err, c.want, u.Stream)
 		}
 	}
@@ -98,20 +108,27 @@ func TestChartsWithFilesThatAreLeftOut(t *testing.T) {
 	const chart = "-- .repositories/lib/charts/web/templates/web.yaml --\nkind: ConfigMap\n-- .repositories/lib/charts/web/icon.png --\n\n"
 	for name, c := range map[string]struct{ spec, files, want string }{
 		"only what Flux leaves out everywhere": {"", chart, ""},
-		"files elsewhere":                      {", ignore: /charts/webs", chart + "-- .repositories/lib/charts/webs/x --\n", ""},
-		"a template":                           {", ignore: /charts/web/templates/web.yaml", chart, "charts/web/templates/web.yaml"},
-		"a template, in .sourceignore":         {"", chart + "-- .repositories/lib/charts/web/.sourceignore --\nweb.yaml\n", "charts/web/templates/web.yaml"},
-		"what Flux leaves out of templates":    {"", chart + "-- .repositories/lib/charts/web/templates/a.png --\n\n", "charts/web/templates/a.png"},
-		"not checked out":                      {`, sparseCheckout: [charts/web/Chart.yaml, charts/web/values]`, chart, "charts/web/templates/web.yaml"},
+		"files elsewhere": {", ignore: /charts/webs", chart +
+			"-- .repositories/lib/charts/webs/x --\n", ""},
+		"a template": {", ignore: /charts/web/templates/web.yaml", chart,
+			"charts/web/templates/web.yaml"},
+		"a template, in .sourceignore": {"", chart +
+			"-- .repositories/lib/charts/web/.sourceignore --\nweb.yaml\n", "charts/web/templates/web.yaml"},
+		"what Flux leaves out of templates": {"", chart + "-- .repositories/lib/charts/web/templates/a.png --\n\n",
+			"charts/web/templates/a.png"},
+		"not checked out": {`, sparseCheckout: [charts/web/Chart.yaml, charts/web/values]`, chart,
+			"charts/web/templates/web.yaml"},
 	} {
-		u := units(t, sync+source(", ref: {branch: main}"+c.spec)+libRelease+other+c.files, lib("refs/heads/main"))["HelmRelease/web"]
+		u := units(t, sync+source(", ref: {branch: main}"+c.spec)+libRelease+other+c.files,
+			lib("refs/heads/main"))["HelmRelease/web"]
 		if u.Err != nil || c.want != "" && !slices.Contains(u.Release.Without, ".repositories/lib/"+c.want) {
 			t.Errorf("%s: the error is %v: the release is %+v, want %q", name, u.Err, u.Release, c.want)
 		}
 	}
 }
 
-// source-controller leaves out symbolic links, so a chart that has one is another chart in the cluster. Links elsewhere do not matter.
+// source-controller leaves out symbolic links, so a chart that has one is another chart in the cluster. Links elsewhere
+// do not matter.
 func TestChartsWithLinks(t *testing.T) {
 	for link, want := range map[string]string{
 		".repositories/lib/charts/web/templates/link.yaml": "charts/web/templates/link.yaml",
@@ -122,7 +139,8 @@ func TestChartsWithLinks(t *testing.T) {
 		for _, f := range txtar.Parse([]byte(sync + source(", ref: {branch: main}") + libRelease + other)).Files {
 			tree[f.Name] = &fstest.MapFile{Data: f.Data}
 		}
-		i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile(), lib("refs/heads/main"))
+		i, err := flux.New(mapTree{tree}, kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile(),
+			lib("refs/heads/main"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +149,8 @@ func TestChartsWithLinks(t *testing.T) {
 		if err != nil || n < 0 {
 			t.Fatalf("%v: the error is %v", all, err)
 		}
-		if u := all[n]; u.Err != nil || want == "" && len(u.Release.Without) > 0 || want != "" && !slices.Contains(u.Release.Without, ".repositories/lib/"+want) {
+		if u := all[n]; u.Err != nil || want == "" && len(u.Release.Without) > 0 ||
+			want != "" && !slices.Contains(u.Release.Without, ".repositories/lib/"+want) {
 			t.Errorf("%s: the error is %v: the release is %+v, want %q", link, u.Err, u.Release, want)
 		}
 	}
@@ -139,22 +158,28 @@ func TestChartsWithLinks(t *testing.T) {
 
 // An ArtifactGenerator can come from a Kustomization that is read later.
 func TestGeneratorsThatComeLater(t *testing.T) {
-	files := sync + strings.Replace(app(""), "{kind: GitRepository, name: flux-system}\n  path: ./app", "{kind: ExternalArtifact, name: apps}\n  path: ./web", 1) + configMap +
+	files := sync + strings.Replace(app(""), "{kind: GitRepository, name: flux-system}\n  path: ./app",
+		"{kind: ExternalArtifact, name: apps}\n  path: ./web", 1) + configMap +
 		"-- clusters/prod/z.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: z, namespace: flux-system}\nspec: {path: ./later, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n"
 	const generator = "-- later/generator.yaml --\napiVersion: source.extensions.fluxcd.io/v1beta1\nkind: ArtifactGenerator\nmetadata: {name: generator, namespace: flux-system}\nspec:\n" +
 		"  sources: [{alias: own, kind: GitRepository, name: flux-system}]\n  artifacts:\n  - name: apps\n    copy: [{from: \"@own/app/**\", to: \"@artifact/web/\"}]\n"
 	if u := units(t, files+generator)["Kustomization/app"]; u.Err != nil || len(objects(t, u)) != 1 {
 		t.Error(u.Err)
 	}
-	if u := units(t, files+strings.Replace(generator, "name: apps", "name: others", 1))["Kustomization/app"]; u.Err == nil || !strings.Contains(u.Err.Error(), "no ArtifactGenerator of the cluster makes it") {
+	if u := units(t, files+strings.Replace(generator, "name: apps", "name: others",
+		1))["Kustomization/app"]; u.Err == nil || !strings.Contains(u.Err.Error(),
+		"no ArtifactGenerator of the cluster makes it") {
 		t.Error(u.Err)
 	}
 }
 
 // Messages appear in reviews, also in those of other repositories.
 func TestCredentialsInURLs(t *testing.T) {
-	for _, url := range []string{"https://user:s3cret@git.example.com/acme/lib", "https://s3cret@git.example.com/acme/lib", "ssh://git:s3cret@git.example.com/acme/lib", "https://user:s3/s3cret@git.example.com/acme/lib"} {
-		files := sync + strings.Replace(source(", ref: {branch: main}"), "ssh://git@git.example.com/acme/lib.git", url, 1) + of("./base")
+	for _, url := range []string{"https://user:s3cret@git.example.com/acme/lib",
+		"https://s3cret@git.example.com/acme/lib", "ssh://git:s3cret@git.example.com/acme/lib",
+		"https://user:s3/s3cret@git.example.com/acme/lib"} {
+		files := sync + strings.Replace(source(", ref: {branch: main}"), "ssh://git@git.example.com/acme/lib.git", url,
+			1) + of("./base")
 		for _, others := range [][]flux.Repository{nil, {lib("refs/heads/next")}} {
 			u := units(t, files, others...)["Kustomization/app"]
 			if u.Err == nil || strings.Contains(u.Err.Error(), "s3cret") {

@@ -35,7 +35,8 @@ type Release struct {
 	SkipSchema  bool
 	StandIns    []string // see Unit
 	DropHooks   bool
-	// Component is a Kustomize component that does what spec.postRenderers and spec.commonMetadata ask for; nil for none.
+	// Component is a Kustomize component that does what spec.postRenderers and spec.commonMetadata ask for; nil for
+	// none.
 	Component []byte
 }
 
@@ -52,15 +53,18 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 		return nil, nil, err
 	}
 	r.Namespace = keyOf(o).Namespace
-	out := &Release{Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{}, IncludeCRDs: true}
+	out := &Release{Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{},
+		IncludeCRDs: true}
 	if r.Spec.KubeConfig != nil {
 		return nil, &r, errors.New("spec.kubeConfig: releases on other clusters are not supported (give that cluster an entry of its own)")
 	}
-	if r.Spec.PostRenderStrategy == helmv2.PostRenderStrategyNoHooks && (len(r.Spec.PostRenderers) > 0 || r.Spec.CommonMetadata != nil) {
+	if r.Spec.PostRenderStrategy == helmv2.PostRenderStrategyNoHooks &&
+		(len(r.Spec.PostRenderers) > 0 || r.Spec.CommonMetadata != nil) {
 		return nil, &r, errors.New("spec.postRenderStrategy: nohooks is not supported (leave it out: hooks are changed like other objects)")
 	}
 	if in := r.Spec.Install; in != nil {
-		out.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs // skipCRDs is deprecated, and helm-controller still obeys it
+		// skipCRDs is deprecated, and helm-controller still obeys it
+		out.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs
 		out.DropHooks = in.DisableHooks
 		out.SkipSchema = in.DisableSchemaValidation
 	}
@@ -77,7 +81,8 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 	return out, &r, err
 }
 
-// divided returns a HelmRelease without spec.values, and a copy of these. They are most of the object, and no field of the API's type is in them.
+// divided returns a HelmRelease without spec.values, and a copy of these. They are most of the object, and no field of
+// the API's type is in them.
 func divided(o manifest.Object) (head manifest.Object, values map[string]any, err error) {
 	spec, _ := o["spec"].(map[string]any)
 	if spec["values"] == nil {
@@ -113,8 +118,10 @@ func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
 				return err
 			}
 			return c.chartOf(chartSpec{
-				chart: chart.Spec.Chart, version: chart.Spec.Version, kind: chart.Spec.SourceRef.Kind, name: chart.Spec.SourceRef.Name,
-				namespace: key.Namespace, valuesFiles: chart.Spec.ValuesFiles, ignoreMissing: chart.Spec.IgnoreMissingValuesFiles,
+				chart: chart.Spec.Chart, version: chart.Spec.Version, kind: chart.Spec.SourceRef.Kind,
+				name:      chart.Spec.SourceRef.Name,
+				namespace: key.Namespace, valuesFiles: chart.Spec.ValuesFiles,
+				ignoreMissing: chart.Spec.IgnoreMissingValuesFiles,
 			}, out)
 		default:
 			return fmt.Errorf("spec.chartRef: charts from %s are not supported", ref.Kind)
@@ -125,7 +132,8 @@ func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
 	}
 	t := r.Spec.Chart.Spec
 	return c.chartOf(chartSpec{
-		chart: t.Chart, version: t.Version, kind: t.SourceRef.Kind, name: t.SourceRef.Name, namespace: orDefault(t.SourceRef.Namespace, r.Namespace),
+		chart: t.Chart, version: t.Version, kind: t.SourceRef.Kind, name: t.SourceRef.Name,
+		namespace:   orDefault(t.SourceRef.Namespace, r.Namespace),
 		valuesFiles: t.ValuesFiles, ignoreMissing: t.IgnoreMissingValuesFiles,
 	}, out)
 }
@@ -236,8 +244,8 @@ func ociChart(o manifest.Object, out *Release) error {
 	return nil
 }
 
-// values merges valuesFrom in order, then spec.values, as ChartValuesFromReferences of github.com/fluxcd/pkg/chartutil does. An entry with
-// targetPath sets a single value on top of spec.values, like `helm --set`.
+// values merges valuesFrom in order, then spec.values, as ChartValuesFromReferences of github.com/fluxcd/pkg/chartutil
+// does. An entry with targetPath sets a single value on top of spec.values, like `helm --set`.
 func (c *cluster) values(r *helmv2.HelmRelease, own map[string]any, out *Release) error {
 	for i, ref := range r.Spec.ValuesFrom {
 		key := Key{Kind: ref.Kind, Namespace: r.Namespace, Name: ref.Name}
@@ -276,8 +284,8 @@ func (c *cluster) values(r *helmv2.HelmRelease, own map[string]any, out *Release
 	return nil
 }
 
-// merged puts b over a, as helm does with several values files. The result shares parts with both, on purpose: a targetPath that leads into
-// such a part changes spec.values too, so that merging them again keeps it.
+// merged puts b over a, as helm does with several values files. The result shares parts with both, on purpose: a
+// targetPath that leads into such a part changes spec.values too, so that merging them again keeps it.
 func merged(a, b map[string]any) map[string]any {
 	out := make(map[string]any, len(a)+len(b))
 	maps.Copy(out, a)

@@ -36,11 +36,12 @@ type content struct {
 // at returns the path in the tree of a path in the repository.
 func (c *content) at(name string) string { return path.Join(c.dir, name) }
 
-// errUnavailable is a declared repository whose content is missing. What it holds is unknown, unlike that of one which nobody declares.
+// errUnavailable is a declared repository whose content is missing. What it holds is unknown, unlike that of one which
+// nobody declares.
 var errUnavailable = errors.New("its content is missing")
 
-// contentOf returns the files of the declared repository that a GitRepository means. Several declarations can have one URL and different
-// refs.
+// contentOf returns the files of the declared repository that a GitRepository means. Several declarations can have one
+// URL and different refs.
 func (i *Importer) contentOf(key Key, repo *sourcev1.GitRepository) (*content, error) {
 	var found *Repository
 	var missing, failed error
@@ -119,8 +120,8 @@ func (i *Importer) elsewhere(name string) bool {
 	return len(i.others) > 0 && strings.HasPrefix(name, path.Dir(i.others[0].Dir)+"/")
 }
 
-// agrees fails if Flux fetches another commit than the pinned one. A branch or tag agrees if it is the pinned one: the lock decides which of
-// its commits counts.
+// agrees fails if Flux fetches another commit than the pinned one. A branch or tag agrees if it is the pinned one: the
+// lock decides which of its commits counts.
 func (r *Repository) agrees(ref *sourcev1.GitRepositoryRef) error {
 	if ref == nil {
 		ref = &sourcev1.GitRepositoryRef{}
@@ -134,9 +135,12 @@ func (r *Repository) agrees(ref *sourcev1.GitRepositoryRef) error {
 		}
 		return differs(field, value, "declare the same branch or tag, and run `sluice deps lock`")
 	}
-	switch { // in the order in which the fields take precedence. Between a tag and a range, Flux's documentation and its code differ
+	// in the order in which the fields take precedence. Between a tag and a range, Flux's documentation and its code
+	// differ
+	switch {
 	case ref.Tag != "" && ref.SemVer != "" && ref.Commit+ref.Name == "":
-		return cmp.Or(r.agrees(&sourcev1.GitRepositoryRef{Tag: ref.Tag}), r.agrees(&sourcev1.GitRepositoryRef{SemVer: ref.SemVer}))
+		return cmp.Or(r.agrees(&sourcev1.GitRepositoryRef{Tag: ref.Tag}),
+			r.agrees(&sourcev1.GitRepositoryRef{SemVer: ref.SemVer}))
 	case ref.Commit != "":
 		if ref.Commit != r.Commit {
 			return differs("commit", ref.Commit, "run `sluice deps update "+r.Name+"`, or set both to the same commit")
@@ -146,7 +150,8 @@ func (r *Repository) agrees(ref *sourcev1.GitRepositoryRef) error {
 		return same("name", ref.Name, strings.TrimSuffix(ref.Name, "^{}"))
 	case ref.SemVer != "":
 		if !inRange(ref.SemVer, r.Resolved) {
-			return differs("semver", ref.SemVer, "run `sluice deps update "+r.Name+"`, or declare tags that are in the range")
+			return differs("semver", ref.SemVer, "run `sluice deps update "+r.Name+
+				"`, or declare tags that are in the range")
 		}
 		return nil
 	case ref.Tag != "":
@@ -161,8 +166,8 @@ const (
 	branchPrefix = "refs/heads/"
 )
 
-// inRange reports whether a pinned tag is a version in a range. Flux takes complete versions only, as vX.Y.Z or X.Y.Z; see ParseVersion of
-// github.com/fluxcd/pkg/version.
+// inRange reports whether a pinned tag is a version in a range. Flux takes complete versions only, as vX.Y.Z or X.Y.Z;
+// see ParseVersion of github.com/fluxcd/pkg/version.
 func inRange(constraint, resolved string) bool {
 	wanted, err := semver.NewConstraint(constraint)
 	version := versionOf(resolved)
@@ -202,7 +207,8 @@ func adding(key Key, repo *sourcev1.GitRepository) string {
 	case ref.Commit != "", ref.Name != "":
 		which = "--branch BRANCH"
 	}
-	return fmt.Sprintf("sluice deps add %s %s %s", plain(key.Name, "NAME"), plain(withoutCredentials(repo.Spec.URL), "URL"), which)
+	return fmt.Sprintf("sluice deps add %s %s %s", plain(key.Name, "NAME"),
+		plain(withoutCredentials(repo.Spec.URL), "URL"), which)
 }
 
 // withoutCredentials returns an address for messages: without a password, and without a user except that of SSH.

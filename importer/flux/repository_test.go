@@ -29,7 +29,8 @@ spec: {interval: 10m, path: ./base, prune: true, sourceRef: {kind: GitRepository
 const commit = "1234567890123456789012345678901234567890"
 
 func lib(resolved string) flux.Repository {
-	return flux.Repository{Name: "lib", URL: "https://git.example.com/acme/lib", Dir: ".repositories/lib", Resolved: resolved, Commit: commit, Declared: "repositories/lib.yaml:1"}
+	return flux.Repository{Name: "lib", URL: "https://git.example.com/acme/lib", Dir: ".repositories/lib",
+		Resolved: resolved, Commit: commit, Declared: "repositories/lib.yaml:1"}
 }
 
 // source is the GitRepository lib with some fields of its spec.
@@ -39,19 +40,23 @@ func source(spec string) string {
 }
 
 func of(path string) string {
-	return strings.Replace(app("postBuild: {substitute: {color: blue}}\n"), "name: flux-system}\n  path: ./app", "name: lib}\n  path: "+path, 1)
+	return strings.Replace(app("postBuild: {substitute: {color: blue}}\n"), "name: flux-system}\n  path: ./app",
+		"name: lib}\n  path: "+path, 1)
 }
 
 const libRelease = "-- clusters/prod/release.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec:\n  interval: 10m\n" +
 	"  chart: {spec: {chart: ./charts/web, valuesFiles: [charts/web/values-prod.yaml], reconcileStrategy: Revision, sourceRef: {kind: GitRepository, name: lib, namespace: flux-system}}}\n  values: {c: d}\n"
 
 func TestChartOfAnotherRepository(t *testing.T) {
-	for name, spec := range map[string]string{"as it is": "", "ignored files": ", ignore: \"/base\\n\"", "sparse": ", sparseCheckout: [charts]"} {
-		u := units(t, sync+source(", ref: {tag: v1.0.0}"+spec)+libRelease+other, lib("refs/tags/v1.0.0"))["HelmRelease/web"]
+	for name, spec := range map[string]string{"as it is": "", "ignored files": ", ignore: \"/base\\n\"",
+		"sparse": ", sparseCheckout: [charts]"} {
+		u := units(t, sync+source(", ref: {tag: v1.0.0}"+spec)+libRelease+other,
+			lib("refs/tags/v1.0.0"))["HelmRelease/web"]
 		if u.Err != nil || u.Release == nil {
 			t.Fatalf("%s: the unit is %+v", name, u)
 		}
-		if r := u.Release; r.Repository != "lib" || r.Path != "charts/web" || !slices.Equal(r.ValuesFiles, []string{".repositories/lib/charts/web/values-prod.yaml"}) {
+		if r := u.Release; r.Repository != "lib" || r.Path != "charts/web" ||
+			!slices.Equal(r.ValuesFiles, []string{".repositories/lib/charts/web/values-prod.yaml"}) {
 			t.Errorf("%s: the path is %s, the values files are %v", name, r.Path, r.ValuesFiles)
 		}
 		if got := encoded(t, u.Release.Values); got != `{"c":"d"}` {
@@ -59,10 +64,17 @@ func TestChartOfAnotherRepository(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ files, want string }{
-		"the chart is ignored": {source(", ref: {tag: v1.0.0}, ignore: \"/charts\\n\"") + libRelease, `the chart "./charts/web" is not a directory of GitRepository flux-system/lib`},
-		"another directory":    {source(", ref: {tag: v1.0.0}") + strings.Replace(libRelease, "./charts/web", "./charts/none", 1), `the chart "./charts/none" is not a directory`},
-		"this repository's":    {source(", ref: {tag: v1.0.0}") + strings.Replace(libRelease, "./charts/web", "./app", 1) + configMap, `the chart "./app" is not a directory`},
-		"by its mounted path":  {source(", ref: {tag: v1.0.0}") + strings.Replace(strings.Replace(libRelease, "./charts/web", "./.repositories/lib/charts/web", 1), "name: lib", "name: flux-system", 1), `is not a directory of GitRepository flux-system/flux-system`},
+		"the chart is ignored": {source(", ref: {tag: v1.0.0}, ignore: \"/charts\\n\"") + libRelease,
+			`the chart "./charts/web" is not a directory of GitRepository flux-system/lib`},
+		"another directory": {source(", ref: {tag: v1.0.0}") +
+			strings.Replace(libRelease, "./charts/web", "./charts/none", 1),
+			`the chart "./charts/none" is not a directory`},
+		"this repository's": {source(", ref: {tag: v1.0.0}") +
+			strings.Replace(libRelease, "./charts/web", "./app", 1) + configMap,
+			`the chart "./app" is not a directory`},
+		"by its mounted path": {source(", ref: {tag: v1.0.0}") +
+			strings.Replace(strings.Replace(libRelease, "./charts/web", "./.repositories/lib/charts/web", 1),
+				"name: lib", "name: flux-system", 1), `is not a directory of GitRepository flux-system/flux-system`},
 	} {
 		u := units(t, sync+c.files+other, lib("refs/tags/v1.0.0"))["HelmRelease/web"]
 		if u.Err == nil || !strings.Contains(u.Err.Error(), c.want) {
@@ -72,21 +84,25 @@ func TestChartOfAnotherRepository(t *testing.T) {
 }
 
 func TestKustomizationOfAnotherRepository(t *testing.T) {
-	all := units(t, sync+source(", ref: {branch: main}, ignore: skipped.yaml")+of("./base")+other, lib("refs/heads/main"))
+	all := units(t, sync+source(", ref: {branch: main}, ignore: skipped.yaml")+of("./base")+other,
+		lib("refs/heads/main"))
 	u := all["Kustomization/app"]
 	got := objects(t, u)
 	if u.Err != nil || len(got) != 1 || !strings.Contains(encoded(t, got[0]), `"color":"blue"`) {
 		t.Fatalf("%v: the result of objects is %v", u.Err, got)
 	}
-	if !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") || !slices.Contains(u.Reads, "clusters/prod/app.yaml") {
+	if !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") ||
+		!slices.Contains(u.Reads, "clusters/prod/app.yaml") {
 		t.Errorf("reads %v", u.Reads)
 	}
 	all = units(t, sync+source(", ref: {branch: main}")+of("./tree")+other, lib("refs/heads/main"))
 	child := all["Kustomization/child"]
-	if child.Err != nil || child.Parent.Name != "app" || child.Origin.String() != ".repositories/lib/tree/child.yaml:2" || len(objects(t, child)) != 2 {
+	if child.Err != nil || child.Parent.Name != "app" ||
+		child.Origin.String() != ".repositories/lib/tree/child.yaml:2" || len(objects(t, child)) != 2 {
 		t.Errorf("the child is %+v", child)
 	}
-	// The other repository is no part of this one: its clusters are not found, and a Kustomization of "." does not build it.
+	// The other repository is no part of this one: its clusters are not found, and a Kustomization of "." does not
+	// build it.
 	all = units(t, sync+strings.Replace(app(""), "./app", "./", 1)+configMap+other, lib("refs/heads/main"))
 	if u := all["Kustomization/app"]; u.Err != nil || strings.Contains(string(u.Stream), "base") {
 		t.Errorf("%v\nthe stream is\n%s", u.Err, u.Stream)
@@ -106,7 +122,8 @@ spec:
     copy: [{from: "@lib/base/config.yaml", to: "@artifact/web/base.yaml"}, {from: "@own/app/**", to: "@artifact/web/"}]
 `+other, lib("refs/heads/main"))
 	u := all["Kustomization/app"]
-	if u.Err != nil || len(objects(t, u)) != 2 || !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") || !slices.Contains(u.Reads, "app/config.yaml") {
+	if u.Err != nil || len(objects(t, u)) != 2 || !slices.Contains(u.Reads, ".repositories/lib/base/config.yaml") ||
+		!slices.Contains(u.Reads, "app/config.yaml") {
 		t.Errorf("the error is %v, the reads are %v\nthe stream is\n%s", u.Err, u.Reads, u.Stream)
 	}
 }
@@ -114,31 +131,37 @@ spec:
 // What Flux fetches must be what sluice.lock pins.
 func TestRefsOfAnotherRepository(t *testing.T) {
 	for name, c := range map[string]struct{ spec, pinned, want string }{
-		"a branch":                  {", ref: {branch: main}", "refs/heads/main", ""},
-		"the default branch":        {"", "refs/heads/master", ""},
-		"not the default branch":    {"", "refs/heads/main", `has spec.ref.branch "master", but sluice.lock pins refs/heads/main at 1234567890 of the repository lib`},
-		"another branch":            {", ref: {branch: next}", "refs/heads/main", `spec.ref.branch "next"`},
-		"a tag":                     {", ref: {tag: v1.2.0}", "refs/tags/v1.2.0", ""},
-		"another tag":               {", ref: {tag: v1.2.0}", "refs/tags/v1.3.0", `spec.ref.tag "v1.2.0"`},
-		"a branch for a tag":        {", ref: {branch: v1.2.0}", "refs/tags/v1.2.0", `spec.ref.branch`},
-		"a tag for a branch":        {", ref: {tag: main}", "refs/heads/main", `spec.ref.tag`},
-		"a range":                   {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v1.9.9", ""},
-		"out of the range":          {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v2.0.0", "run `sluice deps update lib`"},
-		"a pre-release":             {", ref: {semver: \"1.x\"}", "refs/tags/v1.3.0-rc.1", "spec.ref.semver"},
-		"no complete version":       {", ref: {semver: \"1.x\"}", "refs/tags/v1.3", "spec.ref.semver"},
-		"a tag with a path":         {", ref: {semver: \"1.x\"}", "refs/tags/lib/v1.3.0", "spec.ref.semver"},
-		"no range":                  {", ref: {semver: \"one\"}", "refs/tags/v1.3.0", "spec.ref.semver"},
-		"a range for a branch":      {", ref: {semver: \"1.x\"}", "refs/heads/v1.3.0", "spec.ref.semver"},
-		"a leading zero":            {", ref: {semver: \"1.x\"}", "refs/tags/v1.03.0", ""},
-		"a range and its tag":       {", ref: {semver: \"1.x\", tag: v1.3.0}", "refs/tags/v1.3.0", ""},
-		"a range and another tag":   {", ref: {semver: \"1.x\", tag: v9.0.0}", "refs/tags/v1.3.0", "spec.ref.tag"},
-		"a name":                    {", ref: {name: refs/heads/main}", "refs/heads/main", ""},
-		"a name before a branch":    {", ref: {name: refs/pull/1/head, branch: main}", "refs/heads/main", `spec.ref.name "refs/pull/1/head"`},
-		"a tag's name":              {", ref: {name: \"refs/tags/v1.0.0^{}\"}", "refs/tags/v1.0.0", ""},
-		"a commit":                  {", ref: {branch: other, commit: " + `"` + commit + `"` + "}", "refs/heads/main", ""},
-		"another commit":            {", ref: {branch: main, commit: \"0000000000000000000000000000000000000000\"}", "refs/heads/main", `spec.ref.commit "0000000000000000000000000000000000000000"`},
-		"the start of a commit":     {", ref: {commit: \"1234567890\"}", "refs/heads/main", `spec.ref.commit`},
-		"includes other ones":       {", ref: {branch: main}, include: [{repository: {name: flux-system}}]", "refs/heads/main", "spec.include is not supported"},
+		"a branch":           {", ref: {branch: main}", "refs/heads/main", ""},
+		"the default branch": {"", "refs/heads/master", ""},
+		"not the default branch": {"", "refs/heads/main",
+			`has spec.ref.branch "master", but sluice.lock pins refs/heads/main at 1234567890 of the repository lib`},
+		"another branch":     {", ref: {branch: next}", "refs/heads/main", `spec.ref.branch "next"`},
+		"a tag":              {", ref: {tag: v1.2.0}", "refs/tags/v1.2.0", ""},
+		"another tag":        {", ref: {tag: v1.2.0}", "refs/tags/v1.3.0", `spec.ref.tag "v1.2.0"`},
+		"a branch for a tag": {", ref: {branch: v1.2.0}", "refs/tags/v1.2.0", `spec.ref.branch`},
+		"a tag for a branch": {", ref: {tag: main}", "refs/heads/main", `spec.ref.tag`},
+		"a range":            {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v1.9.9", ""},
+		"out of the range": {", ref: {semver: \">=1.0.0 <2.0.0\"}", "refs/tags/v2.0.0",
+			"run `sluice deps update lib`"},
+		"a pre-release":           {", ref: {semver: \"1.x\"}", "refs/tags/v1.3.0-rc.1", "spec.ref.semver"},
+		"no complete version":     {", ref: {semver: \"1.x\"}", "refs/tags/v1.3", "spec.ref.semver"},
+		"a tag with a path":       {", ref: {semver: \"1.x\"}", "refs/tags/lib/v1.3.0", "spec.ref.semver"},
+		"no range":                {", ref: {semver: \"one\"}", "refs/tags/v1.3.0", "spec.ref.semver"},
+		"a range for a branch":    {", ref: {semver: \"1.x\"}", "refs/heads/v1.3.0", "spec.ref.semver"},
+		"a leading zero":          {", ref: {semver: \"1.x\"}", "refs/tags/v1.03.0", ""},
+		"a range and its tag":     {", ref: {semver: \"1.x\", tag: v1.3.0}", "refs/tags/v1.3.0", ""},
+		"a range and another tag": {", ref: {semver: \"1.x\", tag: v9.0.0}", "refs/tags/v1.3.0", "spec.ref.tag"},
+		"a name":                  {", ref: {name: refs/heads/main}", "refs/heads/main", ""},
+		"a name before a branch": {", ref: {name: refs/pull/1/head, branch: main}", "refs/heads/main",
+			`spec.ref.name "refs/pull/1/head"`},
+		"a tag's name": {", ref: {name: \"refs/tags/v1.0.0^{}\"}", "refs/tags/v1.0.0", ""},
+		"a commit": {", ref: {branch: other, commit: " + `"` + commit + `"` + "}", "refs/heads/main",
+			""},
+		"another commit": {", ref: {branch: main, commit: \"0000000000000000000000000000000000000000\"}",
+			"refs/heads/main", `spec.ref.commit "0000000000000000000000000000000000000000"`},
+		"the start of a commit": {", ref: {commit: \"1234567890\"}", "refs/heads/main", `spec.ref.commit`},
+		"includes other ones": {", ref: {branch: main}, include: [{repository: {name: flux-system}}]",
+			"refs/heads/main", "spec.include is not supported"},
 		"a commit that is no text":  {", ref: {commit: 12}", "refs/heads/main", "GitRepository flux-system/lib"},
 		"a repository without refs": {", ref: {branch: main}", "", "spec.ref.branch"},
 	} {
@@ -153,18 +176,21 @@ func TestRefsOfAnotherRepository(t *testing.T) {
 func TestRefsOfOneRepository(t *testing.T) {
 	first := lib("refs/tags/v1.0.0")
 	first.Name, first.Dir, first.Missing = "first", ".repositories/first", "it is gone"
-	u := units(t, sync+source(", ref: {branch: main}")+of("./base")+other, first, lib("refs/heads/main"))["Kustomization/app"]
+	u := units(t, sync+source(", ref: {branch: main}")+of("./base")+other, first,
+		lib("refs/heads/main"))["Kustomization/app"]
 	if u.Err != nil || len(objects(t, u)) != 2 {
 		t.Errorf("%v\nthe stream is\n%s", u.Err, u.Stream)
 	}
 }
 
-// A declared repository that cannot be read may bring units, one that nobody declares brings none. The message names the command that adds it.
+// A declared repository that cannot be read may bring units, one that nobody declares brings none. The message names
+// the command that adds it.
 func TestMissingRepositories(t *testing.T) {
 	gone := lib("refs/heads/main")
 	gone.Missing = "it cannot be fetched"
 	u := units(t, sync+source(", ref: {branch: main}")+of("./base"), gone)["Kustomization/app"]
-	if u.Err == nil || !strings.Contains(u.Err.Error(), "GitRepository flux-system/lib (ssh://git@git.example.com/acme/lib.git) is the repository lib, and its content is missing: it cannot be fetched") || !u.Brings {
+	if u.Err == nil || !strings.Contains(u.Err.Error(),
+		"GitRepository flux-system/lib (ssh://git@git.example.com/acme/lib.git) is the repository lib, and its content is missing: it cannot be fetched") || !u.Brings {
 		t.Errorf("%v, brings: %v", u.Err, u.Brings)
 	}
 	for spec, command := range map[string]string{
@@ -184,7 +210,8 @@ func TestMissingRepositories(t *testing.T) {
 		"https://user:secret@git.example.com/acme/lib": "sluice deps add lib https://git.example.com/acme/lib ",
 		"https://git.example.com/$(id)":                "sluice deps add lib URL ",
 	} {
-		u := units(t, sync+strings.Replace(source(""), "ssh://git@git.example.com/acme/lib.git", url, 1)+of("./base"))["Kustomization/app"]
+		u := units(t, sync+strings.Replace(source(""), "ssh://git@git.example.com/acme/lib.git", url,
+			1)+of("./base"))["Kustomization/app"]
 		if u.Err == nil || !strings.Contains(u.Err.Error(), want) {
 			t.Errorf("%s: the error is %v", url, u.Err)
 		}
@@ -197,19 +224,22 @@ func TestPackedCharts(t *testing.T) {
 		"-- .repositories/lib/charts/web/skipped.yaml --\na: b\n-- .repositories/lib/charts/web/files/logo.png --\nan image\n" +
 		"-- .repositories/lib/charts/common/Chart.yaml --\n{apiVersion: v2, name: common, version: 1.0.0, dependencies: [{name: web, repository: \"file://../web\"}]}\n" +
 		"-- .repositories/lib/charts/common/skipped.yaml --\na: b\n-- .repositories/lib/charts/other/skipped.yaml --\na: b\n"
-	charts := strings.Replace(other, "version: 1.0.0}", "version: 1.0.0, dependencies: [{name: common, repository: \"file://../common\"}, {name: far, repository: \"file://../../../..\"}]}", 1)
+	charts := strings.Replace(other, "version: 1.0.0}",
+		"version: 1.0.0, dependencies: [{name: common, repository: \"file://../common\"}, {name: far, repository: \"file://../../../..\"}]}", 1)
 	u := units(t, sync+source("")+libRelease+charts+files, lib("refs/heads/master"))["HelmRelease/web"]
 	if u.Err != nil {
 		t.Fatal(u.Err)
 	}
 	const dir = ".repositories/lib/charts/"
-	if want := []string{dir + "common/skipped.yaml", dir + "web/files/logo.png", dir + "web/skipped.yaml"}; !slices.Equal(u.Release.Without, want) {
+	if want := []string{dir + "common/skipped.yaml", dir + "web/files/logo.png", dir +
+		"web/skipped.yaml"}; !slices.Equal(u.Release.Without, want) {
 		t.Errorf("without %v", u.Release.Without)
 	}
 	if got := encoded(t, u.Release.Defaults); got != `{"a":{"b":"prod"}}` {
 		t.Errorf("defaults %s", got)
 	}
-	u = units(t, sync+source("")+strings.Replace(libRelease, "valuesFiles: [charts/web/values-prod.yaml], ", "", 1)+other, lib("refs/heads/master"))["HelmRelease/web"]
+	u = units(t, sync+source("")+strings.Replace(libRelease, "valuesFiles: [charts/web/values-prod.yaml], ", "",
+		1)+other, lib("refs/heads/master"))["HelmRelease/web"]
 	if u.Err != nil || u.Release.Defaults != nil || u.Release.Without != nil {
 		t.Errorf("%v: the release is %+v", u.Err, u.Release)
 	}

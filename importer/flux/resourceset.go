@@ -66,12 +66,12 @@ type step struct {
 // errServer is a ResourceSet whose inputs are not in Git. The commit lacks none of the objects that it brings.
 var errServer = errors.New("asks a server for its inputs (leave the ResourceSet out with spec.import ignore)")
 
-// errLate is a unit that must be read after all others: a ResourceSet that selects its providers by labels, or a unit with an optional
-// reference to an object that is not known yet.
+// errLate is a unit that must be read after all others: a ResourceSet that selects its providers by labels, or a unit
+// with an optional reference to an object that is not known yet.
 var errLate = errors.New("it is read after the other units")
 
-// Two ids such as the operator makes. They differ in every digit, in length and in the remainder of every division, so objects that depend on
-// the id differ too.
+// Two ids such as the operator makes. They differ in every digit, in length and in the remainder of every division, so
+// objects that depend on the id differ too.
 const oneID, otherID = "999999999", "1000000000"
 
 // expandSet reads a ResourceSet. The objects that it brings are at its own place.
@@ -105,7 +105,8 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 	u.Namespace, u.Reads, u.Prune = defaultNamespace, p.reads, true
 	u.Force = strings.EqualFold(p.object.Annotation(annotationForce), "enabled")
 	for _, d := range set.Spec.DependsOn {
-		if on := (Key{Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name}); expands(on) {
+		if on := (Key{Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind,
+			Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name}); expands(on) {
 			u.DependsOn = append(u.DependsOn, on)
 		}
 	}
@@ -116,7 +117,8 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 	out := expansion{objects: built}
 	for _, o := range built {
 		if key := keyOf(o); expands(key) && key != k {
-			out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads, origin: u.Origin})
+			out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads,
+				origin: u.Origin})
 		} else if key != k {
 			if u.Stream, err = document(u.Stream, o); err != nil {
 				return expansion{}, err
@@ -154,19 +156,22 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 	if len(sources) == 1 || ctx.Err() != nil {
 		return out, err
 	}
-	// The ids of providers are not known. The objects must be the same with every id, and the templates must not ask for one.
+	// The ids of providers are not known. The objects must be the same with every id, and the templates must not ask
+	// for one.
 	other, otherErr := build(otherID)
 	if fmt.Sprint(err) != fmt.Sprint(otherErr) || !reflect.DeepEqual(out, other) {
 		return nil, cmp.Or(ctx.Err(), errUID)
 	}
-	if _, without := build(""); without != nil && strings.Contains(without.Error(), `map has no entry for key "id"`) && fmt.Sprint(err) != without.Error() {
+	if _, without := build(""); without != nil && strings.Contains(without.Error(), `map has no entry for key "id"`) &&
+		fmt.Sprint(err) != without.Error() {
 		return nil, errUID
 	}
 	return out, cmp.Or(ctx.Err(), err)
 }
 
 // build executes the templates of the steps for each set of inputs.
-func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, steps []step, inputs []map[string]any) ([]manifest.Object, error) {
+func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, steps []step,
+	inputs []map[string]any) ([]manifest.Object, error) {
 	if len(inputs) == 0 {
 		if len(set.Spec.InputsFrom) > 0 {
 			return nil, nil // without inputs of its providers it applies nothing
@@ -200,9 +205,10 @@ func (set *resourceSet) build(ctx context.Context, rounds *templates.Rounds, ste
 	return out, nil
 }
 
-// build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts; the operator ignores
-// objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
-func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map[string]any) ([]manifest.Object, error) {
+// build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts;
+// the operator ignores objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
+func (s *step) build(ctx context.Context, rounds *templates.Rounds, inputs []map[string]any) ([]manifest.Object,
+	error) {
 	var out []manifest.Object
 	seen := map[Key]bool{}
 	add := func(objects []manifest.Object, disabled bool) error {

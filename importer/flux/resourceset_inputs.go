@@ -56,12 +56,14 @@ func (s *sets) sources(k Key, set *resourceSet) ([]source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
 		}
-		all = append(all, source{key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues", []map[string]any{values}})
+		all = append(all, source{key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues",
+			[]map[string]any{values}})
 	}
 	return all, nil
 }
 
-// combined returns new sets of inputs, combined as spec.inputStrategy says. Those of a ResourceSetInputProvider have an id, if it is not "".
+// combined returns new sets of inputs, combined as spec.inputStrategy says. Those of a ResourceSetInputProvider have an
+// id, if it is not "".
 func combined(ctx context.Context, set *resourceSet, sources []source, id string) ([]map[string]any, error) {
 	all := make([]provider, len(sources))
 	for n, from := range sources {
@@ -91,8 +93,8 @@ func combined(ctx context.Context, set *resourceSet, sources []source, id string
 	}
 }
 
-// add adds a set of inputs. Templates may change it, so it is a copy. Like the operator's, it comes from JSON: an integer beyond int64 is a
-// float64.
+// add adds a set of inputs. Templates may change it, so it is a copy. Like the operator's, it comes from JSON: an
+// integer beyond int64 is a float64.
 func (p *provider) add(values map[string]any) error {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -105,7 +107,8 @@ func (p *provider) add(values map[string]any) error {
 	if set == nil { // null
 		set = map[string]any{}
 	}
-	set["provider"] = map[string]any{"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name, "namespace": p.key.Namespace}
+	set["provider"] = map[string]any{"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name,
+		"namespace": p.key.Namespace}
 	p.sets = append(p.sets, set)
 	return nil
 }
@@ -152,7 +155,8 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 		if key.Group != groupOperator || key.Kind != kindInputProvider || key.Namespace != namespace {
 			continue
 		}
-		metadata, _ := o["metadata"].(map[string]any) // the API server refuses labels that are no texts: here they are missing or empty
+		// the API server refuses labels that are no texts: here they are missing or empty
+		metadata, _ := o["metadata"].(map[string]any)
 		values, _ := metadata["labels"].(map[string]any)
 		set := labels.Set{}
 		for name, v := range values {
@@ -165,7 +169,8 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 	return out
 }
 
-// recheck fails each ResourceSet whose selectors match other providers now than when it was built, or may match providers that are unknown.
+// recheck fails each ResourceSet whose selectors match other providers now than when it was built, or may match
+// providers that are unknown.
 func recheck(c *cluster) {
 	fail := func(one selection, err error) {
 		if u := c.units[one.of]; u != nil && u.Err == nil {
@@ -225,8 +230,8 @@ func (s *sets) static(key Key) (map[string]any, error) {
 	return in.Spec.DefaultValues, nil
 }
 
-// permuted returns every combination of one set of each provider, below the provider's name. Without empty, providers that have no set are
-// left out.
+// permuted returns every combination of one set of each provider, below the provider's name. Without empty, providers
+// that have no set are left out.
 func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any, error) {
 	var names []string
 	var from []provider
@@ -248,7 +253,8 @@ func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any
 		return nil, nil
 	}
 	if total*len(from) > maxPermuted {
-		return nil, fmt.Errorf("spec.inputStrategy: %d permutations × %d providers exceed the limit of %d values", total, len(from), maxPermuted)
+		return nil, fmt.Errorf("spec.inputStrategy: %d permutations × %d providers exceed the limit of %d values",
+			total, len(from), maxPermuted)
 	}
 	out := make([]map[string]any, total)
 	picked := make([]int, len(from)) // the index of a set, by provider; the last one changes first
@@ -279,7 +285,10 @@ func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any
 
 // inputName is the key of a provider's inputs: lower case, with one underscore for spaces and punctuation.
 func inputName(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return unicode.IsSpace(r) ||
+			unicode.IsPunct(r)
+	})
 	for n, word := range words {
 		words[n] = strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

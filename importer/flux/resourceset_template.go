@@ -34,7 +34,8 @@ func executeOne(rounds *templates.Rounds, resource, inputs map[string]any) (mani
 
 // execute returns the objects that a template makes of a set of inputs.
 func execute(rounds *templates.Rounds, text string, inputs map[string]any) ([]manifest.Object, error) {
-	parsed := template.New("template").Delims("<<", ">>").Option("missingkey=error").Funcs(template.FuncMap{"inputs": func() any { return inputs }})
+	parsed := template.New("template").Delims("<<",
+		">>").Option("missingkey=error").Funcs(template.FuncMap{"inputs": func() any { return inputs }})
 	out, err := rounds.Execute(parsed, text, nil)
 	if err != nil {
 		return nil, err

@@ -90,11 +90,12 @@ func contentBehind(c *cluster, key Key) (*content, error) {
 	return out, nil
 }
 
-// AnnotationPushedFrom on an OCIRepository or a Bucket says that its content is pushed from a directory of this repository, such as "." for all of it.
+// AnnotationPushedFrom on an OCIRepository or a Bucket says that its content is pushed from a directory of this
+// repository, such as "." for all of it.
 const AnnotationPushedFrom = "sluice.dev/pushed-from"
 
-// pushed gives the files of an OCIRepository or a Bucket that is pushed from this repository: the cluster's own, one with the same address and ref,
-// or one with AnnotationPushedFrom.
+// pushed gives the files of an OCIRepository or a Bucket that is pushed from this repository: the cluster's own, one
+// with the same address and ref, or one with AnnotationPushedFrom.
 func (c *cluster) pushed(key Key) (*artifact, error) {
 	o, known := c.objects[key]
 	var repo struct {
@@ -123,7 +124,8 @@ func (c *cluster) pushed(key Key) (*artifact, error) {
 	}
 	from = clean(from)
 	if !whole.isDir(from) {
-		return nil, fmt.Errorf("%s: the annotation %s names %q, which is not a directory of the repository", key, AnnotationPushedFrom, from)
+		return nil, fmt.Errorf("%s: the annotation %s names %q, which is not a directory of the repository", key,
+			AnnotationPushedFrom, from)
 	}
 	files := map[string]string{}
 	for name, original := range whole.files {
@@ -134,8 +136,8 @@ func (c *cluster) pushed(key Key) (*artifact, error) {
 	return newArtifact(c.tree, files), nil
 }
 
-// own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization names, or one with
-// the same address and branch.
+// own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization
+// names, or one with the same address and branch.
 func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
 	if key == c.self {
 		return true
@@ -197,7 +199,8 @@ type artifactGenerator struct {
 	} `json:"artifacts"`
 }
 
-// generatedArtifact gives the files of an ExternalArtifact that an ArtifactGenerator of the cluster makes of this repository.
+// generatedArtifact gives the files of an ExternalArtifact that an ArtifactGenerator of the cluster makes of this
+// repository.
 func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
 	key := Key{Kind: kindExternalArtifact, Namespace: namespace, Name: name}
 	if a, ok := c.artifacts[key]; ok {
@@ -244,7 +247,8 @@ func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]s
 			if s.Alias != alias {
 				continue
 			}
-			a, err := c.artifactOf(Key{Group: groupSource, Kind: s.Kind, Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name})
+			a, err := c.artifactOf(Key{Group: groupSource, Kind: s.Kind,
+				Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name})
 			if err != nil {
 				return nil, err
 			}

@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// standInDir is the folder with values that stand in for ConfigMaps and Secrets that are not in Git, as NAMESPACE-NAME.yaml. A file is the object,
-// or a mapping of its keys to texts.
+// standInDir is the folder with values that stand in for ConfigMaps and Secrets that are not in Git, as
+// NAMESPACE-NAME.yaml. A file is the object, or a mapping of its keys to texts.
 const standInDir = "stand-ins/"
 
-// referred returns the ConfigMap or Secret that a unit refers to; nil if it is not known. Values that stand in for it count if it is not in Git, or
-// encrypted there; standIn is their file.
+// referred returns the ConfigMap or Secret that a unit refers to; nil if it is not known. Values that stand in for it
+// count if it is not in Git, or encrypted there; standIn is their file.
 func (c *cluster) referred(key Key) (o manifest.Object, standIn string, err error) {
 	o, ok := c.objects[key]
 	if ok {
@@ -65,7 +65,8 @@ func standing(key Key, data []byte) (manifest.Object, error) {
 		field = "stringData"
 	}
 	return manifest.Object{
-		"apiVersion": "v1", "kind": key.Kind, "metadata": map[string]any{"name": key.Name, "namespace": key.Namespace}, field: values,
+		"apiVersion": "v1", "kind": key.Kind, "metadata": map[string]any{"name": key.Name, "namespace": key.Namespace},
+		field: values,
 	}, nil
 }
 
@@ -76,7 +77,9 @@ func (c *cluster) standIns(namespace string, post *kustomizev1.PostBuild) []stri
 	}
 	var out []string
 	for _, ref := range post.SubstituteFrom {
-		if _, file, err := c.referred(Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}); err == nil && file != "" { // load reports the error
+		// load reports the error
+		if _, file, err := c.referred(Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}); err == nil &&
+			file != "" {
 			out = append(out, file)
 		}
 	}
@@ -99,7 +102,8 @@ func (e *unsetError) Error() string {
 		where, e.object, e.name, e.name, e.name)
 }
 
-// mentioning finds a reference to a variable in the files that a build read: in the one of its object if several have one.
+// mentioning finds a reference to a variable in the files that a build read: in the one of its object if several have
+// one.
 func (c *cluster) mentioning(e *unsetError, reads []string) Origin {
 	var out Origin
 	for _, name := range reads {

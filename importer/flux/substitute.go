@@ -26,8 +26,8 @@ var expression = regexp.MustCompile(`\$\{([_[:alpha:]][_[:alpha:][:digit:]]*)([^
 // variables are what postBuild substitutes.
 type variables struct {
 	values map[string]string
-	// sealed are the names that a SOPS-encrypted Secret defines. Their references stay as they are, for kustomize-controller to
-	// replace where the key is.
+	// sealed are the names that a SOPS-encrypted Secret defines. Their references stay as they are, for
+	// kustomize-controller to replace where the key is.
 	sealed map[string]string // name → Secret
 	always bool              // references are replaced even if there is no variable
 	strict bool              // a reference to a variable that is not set is an error
@@ -54,7 +54,8 @@ func (e *missingError) Error() string {
 
 // load reads the variables of a Kustomization; inline ones win.
 func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
-	out := variables{values: map[string]string{}, sealed: map[string]string{}, always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways, strict: !c.Lenient}
+	out := variables{values: map[string]string{}, sealed: map[string]string{},
+		always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways, strict: !c.Lenient}
 	for _, ref := range post.SubstituteFrom {
 		key := Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 		o, _, err := c.referred(key)
@@ -87,7 +88,8 @@ func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables
 	}
 	for name := range out.values {
 		if !variable.MatchString(name) {
-			return out, fmt.Errorf("spec.postBuild: %q is not a variable name (letters, digits and _, no digit first)", name)
+			return out, fmt.Errorf("spec.postBuild: %q is not a variable name (letters, digits and _, no digit first)",
+				name)
 		}
 	}
 	return out, nil
@@ -118,10 +120,12 @@ func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err erro
 	return data, encrypted, nil
 }
 
-// substitute replaces the variables in an object, as SubstituteVariables of github.com/fluxcd/pkg/kustomize does: in the object's YAML
-// text, so that `replicas: ${count}` becomes a number. used collects the sealed names that the object refers to.
+// substitute replaces the variables in an object, as SubstituteVariables of github.com/fluxcd/pkg/kustomize does: in
+// the object's YAML text, so that `replicas: ${count}` becomes a number. used collects the sealed names that the object
+// refers to.
 func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest.Object, error) {
-	if len(v.values)+len(v.sealed) == 0 && !v.always || o.Annotation(substituteKey) == "disabled" || label(o, substituteKey) == "disabled" {
+	if len(v.values)+len(v.sealed) == 0 && !v.always || o.Annotation(substituteKey) == "disabled" ||
+		label(o, substituteKey) == "disabled" {
 		return o, nil
 	}
 	text, err := yaml.Marshal(map[string]any(o))
@@ -150,7 +154,8 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	}
 	asJSON, err := yaml.YAMLToJSON([]byte(replaced)) // what kustomize-controller reads: 3.0 is 3
 	if err != nil {
-		return nil, fmt.Errorf("%s is not YAML after variable substitution (quote the value that has the variable): %w", keyOf(o), err)
+		return nil, fmt.Errorf("%s is not YAML after variable substitution (quote the value that has the variable): %w",
+			keyOf(o), err)
 	}
 	value, err := manifest.Value(asJSON, manifest.DefaultBudget())
 	if err != nil {
@@ -158,7 +163,8 @@ func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest
 	}
 	out, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no mapping after variable substitution (quote the value that has the variable)", keyOf(o))
+		return nil, fmt.Errorf("%s is no mapping after variable substitution (quote the value that has the variable)",
+			keyOf(o))
 	}
 	return out, nil
 }
@@ -178,14 +184,15 @@ func (v variables) notes(used map[string]bool) []string {
 	}
 	var out []string
 	for _, secret := range slices.Sorted(maps.Keys(bySecret)) {
-		out = append(out, fmt.Sprintf("%s is encrypted: %s are not replaced", secret, strings.Join(bySecret[secret], ", ")))
+		out = append(out, fmt.Sprintf("%s is encrypted: %s are not replaced", secret,
+			strings.Join(bySecret[secret], ", ")))
 	}
 	return out
 }
 
-// stamped returns an object with labels and annotations as Flux's controllers apply it, with those of spec.commonMetadata. A null is an empty text,
-// as a variable without a value leaves one. Flux does not read labels of which one is a number or a bool, so common ones replace them all. It
-// changes a copy: builds are shared.
+// stamped returns an object with labels and annotations as Flux's controllers apply it, with those of
+// spec.commonMetadata. A null is an empty text, as a variable without a value leaves one. Flux does not read labels of
+// which one is a number or a bool, so common ones replace them all. It changes a copy: builds are shared.
 func stamped(o manifest.Object, labels, annotations map[string]string) manifest.Object {
 	for field, add := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
 		metadata, _ := o["metadata"].(map[string]any)
@@ -206,8 +213,8 @@ func stamped(o manifest.Object, labels, annotations map[string]string) manifest.
 	return o
 }
 
-// texts returns a copy of labels or annotations in which every null is an empty text, and reports whether there was a null. It returns nil if
-// another value is no text.
+// texts returns a copy of labels or annotations in which every null is an empty text, and reports whether there was a
+// null. It returns nil if another value is no text.
 func texts(own map[string]any) (values map[string]any, nulls bool) {
 	values = make(map[string]any, len(own))
 	for k, v := range own {

@@ -20,15 +20,16 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 )
 
-// Tree is one commit's files. Paths are slash-separated and relative to its root, which is `.`. A Snapshot of gitstore is one.
+// Tree is one commit's files. Paths are slash-separated and relative to its root, which is `.`. A Snapshot of gitstore
+// is one.
 type Tree interface {
 	ReadFile(name string) ([]byte, error)
 	Stat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
 }
 
-// artifact is what source-controller would hand to another controller: a set of files, each the content of a file of the commit.
-// Its files are not changed after newArtifact. It is not safe for concurrent use.
+// artifact is what source-controller would hand to another controller: a set of files, each the content of a file of
+// the commit. Its files are not changed after newArtifact. It is not safe for concurrent use.
 type artifact struct {
 	tree    Tree
 	files   map[string]string   // path in the artifact → path in the commit
@@ -138,8 +139,8 @@ type view interface {
 // maxFiles bounds the files of one commit that an import lists.
 const maxFiles = 500_000
 
-// list lists the files, links and submodules of a repository, by their paths in it. It leaves out the directories that skip matches.
-// Symbolic links are no part of an artifact: source-controller leaves out what is no regular file.
+// list lists the files, links and submodules of a repository, by their paths in it. It leaves out the directories that
+// skip matches. Symbolic links are no part of an artifact: source-controller leaves out what is no regular file.
 func list(tree Tree, out *content, skip func(dir string) bool) error {
 	var walk func(dir string) error
 	walk = func(dir string) error {
@@ -171,7 +172,8 @@ func list(tree Tree, out *content, skip func(dir string) bool) error {
 	return walk(".")
 }
 
-// domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
+// domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any
+// place.
 func domain() []string { return []string{"artifact"} }
 
 // repository is the artifact that source-controller makes of a repository for a GitRepository. Clusters share it.
@@ -180,7 +182,8 @@ func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*a
 	if spec.Ignore != nil {
 		ignore = "spec " + *spec.Ignore
 	}
-	key := strings.Join(append([]string{of.dir, ignore, fmt.Sprint(spec.RecurseSubmodules)}, spec.SparseCheckout...), "\x00")
+	key := strings.Join(append([]string{of.dir, ignore, fmt.Sprint(spec.RecurseSubmodules)}, spec.SparseCheckout...),
+		"\x00")
 	if a, ok := i.repositories[key]; ok {
 		return a, nil
 	}
@@ -197,22 +200,27 @@ func (i *Importer) repository(of *content, spec *sourcev1.GitRepositorySpec) (*a
 	return a, nil
 }
 
-// checkedOut returns the files that source-controller checks out. An entry of spec.sparseCheckout is the beginning of a path, as in go-git.
+// checkedOut returns the files that source-controller checks out. An entry of spec.sparseCheckout is the beginning of a
+// path, as in go-git.
 func checkedOut(files, sparse []string) []string {
 	if len(sparse) == 0 {
 		return files
 	}
 	var out []string
 	for _, name := range files {
-		if slices.ContainsFunc(sparse, func(dir string) bool { return strings.HasPrefix(name, strings.TrimPrefix(dir, "./")) }) {
+		if slices.ContainsFunc(sparse, func(dir string) bool {
+			return strings.HasPrefix(name,
+				strings.TrimPrefix(dir, "./"))
+		}) {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// ignoring gives the files of an artifact that source-controller makes of a repository: without those that .sourceignore files, the
-// GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import of the same names and patterns excluded.
+// ignoring gives the files of an artifact that source-controller makes of a repository: without those that
+// .sourceignore files, the GitRepository's spec.ignore and Flux's default patterns exclude. It recalls what an import
+// of the same names and patterns excluded.
 func (i *Importer) ignoring(of *content, files []string, spec *string) (map[string]string, error) {
 	var patterns []gitignore.Pattern
 	said := [][]byte{[]byte("ignoring"), []byte(strings.Join(files, "\x00"))}

@@ -16,8 +16,9 @@ type Declared struct {
 	Origin     Origin // as that of the Unit that Import makes of it
 }
 
-// Written returns the Kustomizations, HelmReleases and ResourceSets in the files of the commit, in the order of the files. It leaves out files that
-// Ignore matches, and patches, which name no source, chart or resources. It fails if a file cannot be read; a file that does not decode has none.
+// Written returns the Kustomizations, HelmReleases and ResourceSets in the files of the commit, in the order of the
+// files. It leaves out files that Ignore matches, and patches, which name no source, chart or resources. It fails if a
+// file cannot be read; a file that does not decode has none.
 func (i *Importer) Written() ([]Declared, error) {
 	var out []Declared
 	for _, name := range i.commit.files {
@@ -59,7 +60,8 @@ func declared(name string, data []byte) (out []Declared) {
 		}
 		for _, field := range []string{"sourceRef", "chart", "chartRef", "resources", "resourcesTemplate", "steps"} {
 			if _, ok := o.Spec[field]; ok {
-				out = append(out, Declared{Kind: o.Kind, Name: o.Metadata.Name, Origin: Origin{File: name, Line: node.Content[0].Line}})
+				out = append(out, Declared{Kind: o.Kind, Name: o.Metadata.Name,
+					Origin: Origin{File: name, Line: node.Content[0].Line}})
 				break
 			}
 		}

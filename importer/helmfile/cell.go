@@ -28,7 +28,8 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 	out := &cell{release: r, file: at.file, namespace: at.namespace, stated: at.namespace}
 	if out.namespace == "" {
 		out.namespace = "default"
-		c.find(at, Changed, "namespace", "the release has none, so it is in the namespace of the kubeContext: default is written (change it if that is another one)")
+		c.find(at, Changed, "namespace",
+			"the release has none, so it is in the namespace of the kubeContext: default is written (change it if that is another one)")
 	}
 	b := c.base(doc)
 	b.note = func(effect, field, reason string) { c.find(at, effect, field, reason) }
@@ -40,7 +41,8 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 		c.find(at, Changed, "version", "the release has none: * is written, and sluice.lock pins the newest version")
 	}
 	out.source.IncludeCRDs = !s.HelmDefaults.SkipCRDs
-	if r.SkipSchemaValidation != nil && *r.SkipSchemaValidation || r.SkipSchemaValidation == nil && s.HelmDefaults.SkipSchemaValidation {
+	if r.SkipSchemaValidation != nil && *r.SkipSchemaValidation ||
+		r.SkipSchemaValidation == nil && s.HelmDefaults.SkipSchemaValidation {
 		out.source.Schema = "skip"
 	}
 	if out.cluster, why = c.clusterOf(at, s, r); why != nil {
@@ -75,13 +77,15 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem) {
 	context := contextOf(s, r)
 	if others := s.otherContexts(r); len(others) > 0 {
-		c.find(at, Changed, "kubeContext", fmt.Sprintf("the helmfile has no environment %s, and those that it has have a kubeContext (%s): the one of the environment is not used (write --state NAME=FILE with helmfile's name)",
-			at.environment, strings.Join(others, ", ")))
+		c.find(at, Changed, "kubeContext",
+			fmt.Sprintf("the helmfile has no environment %s, and those that it has have a kubeContext (%s): the one of the environment is not used (write --state NAME=FILE with helmfile's name)",
+				at.environment, strings.Join(others, ", ")))
 	}
 	name := clusterName(cmp.Or(context, at.environment))
 	if known, ok := c.clusters[name]; ok && known.environment != at.environment {
 		name = at.environment + "-" + name // a cluster of Sluice has one environment
-		c.find(at, Changed, "kubeContext", "two environments use it, and a cluster has one environment: the cluster of this one is "+name)
+		c.find(at, Changed, "kubeContext",
+			"two environments use it, and a cluster has one environment: the cluster of this one is "+name)
 	}
 	if !fleet.ValidName(name) {
 		return nil, problemf("kubeContext", "%q cannot be the name of a cluster (rename it)", context)
@@ -92,12 +96,14 @@ func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem
 		c.clusters[name] = known
 	}
 	if known.context != context {
-		return nil, problemf("kubeContext", "%q and %q would have one name, %s (rename one of them)", known.context, context, name)
+		return nil, problemf("kubeContext", "%q and %q would have one name, %s (rename one of them)", known.context,
+			context, name)
 	}
 	return known, nil
 }
 
-// otherContexts are the environments with a kubeContext, if that of the release's environment would count and the state does not know its name.
+// otherContexts are the environments with a kubeContext, if that of the release's environment would count and the state
+// does not know its name.
 func (s *spec) otherContexts(r *release) []string {
 	if _, known := s.Environments[r.environment]; known || s.KubeContext != "" || r.KubeContext != "" {
 		return nil
@@ -125,7 +131,8 @@ func (k *cluster) conflict(x *cell) *problem {
 	if !x.versioned() || !k.versioned || k.kubeVersion == x.kubeVersion && slices.Equal(k.apiVersions, x.apiVersions) {
 		return nil
 	}
-	return problemf("kubeVersion, apiVersions", "another release on cluster %s has different ones, and Sluice sets them once for each cluster", k.name)
+	return problemf("kubeVersion, apiVersions",
+		"another release on cluster %s has different ones, and Sluice sets them once for each cluster", k.name)
 }
 
 // versioned reports whether the release has kubeVersion or apiVersions.
@@ -142,7 +149,8 @@ func (x *cell) setVersions() {
 func (c *converter) unversioned() {
 	for _, x := range c.cells {
 		if x.cluster.versioned && !x.versioned() {
-			c.find(c.at(x), Changed, "kubeVersion, apiVersions", "the release sets none; it gets those that other releases set for cluster "+x.cluster.name)
+			c.find(c.at(x), Changed, "kubeVersion, apiVersions",
+				"the release sets none; it gets those that other releases set for cluster "+x.cluster.name)
 		}
 	}
 }
@@ -161,8 +169,9 @@ func clusterName(context string) string {
 	return strings.Trim(name, "-.")
 }
 
-// baseDir is the folder of a helmfile in the repository. The state has the path of the machine that built it, so its longest suffix that the
-// repository has counts if it is not below Root. It is "" if the repository does not have the helmfile.
+// baseDir is the folder of a helmfile in the repository. The state has the path of the machine that built it, so its
+// longest suffix that the repository has counts if it is not below Root. It is "" if the repository does not have the
+// helmfile.
 func (c *converter) baseDir(source string) string {
 	source = filepath.ToSlash(source)
 	if rel, err := filepath.Rel(c.Root, source); err == nil && filepath.IsLocal(rel) {
@@ -237,14 +246,17 @@ func (b base) chart(s *spec, r *release) (fleet.HelmSource, *problem) {
 	case strings.HasPrefix(r.Chart, "oci://"):
 		return ociChart(out, r.Chart, r.Version, version)
 	case strings.Contains(r.Chart, "://") || strings.Contains(r.Chart, "::"):
-		return out, problemf("chart", "it is fetched from a URL (add the chart to the repository, or declare the repository that has it)")
+		return out, problemf("chart",
+			"it is fetched from a URL (add the chart to the repository, or declare the repository that has it)")
 	case at >= 0:
 		repo := s.Repositories[at]
 		if !plainURL(repo.URL) {
-			return out, problemf("repositories", "the URL of %s can have credentials, or has a query or a fragment (remove them: credentials come from the files of Helm)", repo.Name)
+			return out, problemf("repositories",
+				"the URL of %s can have credentials, or has a query or a fragment (remove them: credentials come from the files of Helm)", repo.Name)
 		}
 		if repo.OCI {
-			return ociChart(out, "oci://"+strings.TrimRight(strings.TrimPrefix(repo.URL, "oci://"), "/")+"/"+rest, r.Version, version)
+			return ociChart(out, "oci://"+strings.TrimRight(strings.TrimPrefix(repo.URL, "oci://"), "/")+"/"+rest,
+				r.Version, version)
 		}
 		out.Repo, out.Chart, out.Version = strings.TrimRight(repo.URL, "/"), rest, version
 		if !strings.HasPrefix(out.Repo, "https://") && !strings.HasPrefix(out.Repo, "http://") {
@@ -261,9 +273,12 @@ func (b base) chart(s *spec, r *release) (fleet.HelmSource, *problem) {
 	}
 	switch {
 	case !b.exists(name):
-		return out, problemf("chart", "%s is neither a folder of the repository nor a chart of a repository in the state", r.Chart)
+		return out, problemf("chart",
+			"%s is neither a folder of the repository nor a chart of a repository in the state", r.Chart)
 	case !b.exists(path.Join(name, "Chart.yaml")):
-		return out, problemf("chart", "%s has no Chart.yaml: helmfile makes a chart of it (write an app with the source kustomize or manifests)", r.Chart)
+		return out, problemf("chart",
+			"%s has no Chart.yaml: helmfile makes a chart of it (write an app with the source kustomize or manifests)",
+			r.Chart)
 	}
 	out.Path = name
 	return out, nil
@@ -279,7 +294,8 @@ func plainURL(text string) bool {
 func ociChart(out fleet.HelmSource, chart, wanted, version string) (fleet.HelmSource, *problem) {
 	name, digest, _ := strings.Cut(chart, "@")
 	if digest != "" || strings.ContainsAny(name, "?#") {
-		return out, problemf("chart", "it has a digest, a query or credentials (write the version: sluice.lock pins its digest)")
+		return out, problemf("chart",
+			"it has a digest, a query or credentials (write the version: sluice.lock pins its digest)")
 	}
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		if name, digest = name[:i], name[i+1:]; wanted == "" {

@@ -34,8 +34,9 @@ const (
 // releaseFields are the fields of helmfile's ReleaseSpec.
 func releaseFields() map[string]field {
 	out := map[string]field{
-		"labels":       {listed, "only selectors of helmfile use them"},
-		"secrets":      {listed, "Sluice decrypts nothing: let the cluster create the Secret, and refer to it in the values"},
+		"labels": {listed, "only selectors of helmfile use them"},
+		"secrets": {listed,
+			"Sluice decrypts nothing: let the cluster create the Secret, and refer to it in the values"},
 		"env":          {listed, "its values are variables of the environment in which helmfile runs"},
 		"hooks":        {listed, whenRun},
 		"unitTests":    {listed, whenRun},
@@ -45,28 +46,40 @@ func releaseFields() map[string]field {
 		"dependencies": {refused, "helmfile adds them to the chart: add them to Chart.yaml"},
 
 		"forceNamespace": {refused, "helmfile changes the namespace of the rendered objects: use a chart that sets it"},
-		"forceGoGetter":  {refused, "the chart is fetched from a URL: add it to the repository, or declare the repository that has it"},
-		"postRenderer":   {refused, "it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
+		"forceGoGetter": {refused,
+			"the chart is fetched from a URL: add it to the repository, or declare the repository that has it"},
+		"postRenderer": {refused,
+			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
 	}
-	add(out, supported, "name", "namespace", "chart", "version", "values", "set", "setString", "needs", "installed", "kubeContext", "apiVersions",
-		"kubeVersion", "skipSchemaValidation", "missingFileHandler", "valuesPathPrefix", "jsonPatches", "strategicMergePatches", "devel", "condition")
-	add(out, resolved, "inherit", "valuesTemplate", "setTemplate", "verifyTemplate", "waitTemplate", "installedTemplate", "conditionTemplate",
+	add(out, supported, "name", "namespace", "chart", "version", "values", "set", "setString", "needs", "installed",
+		"kubeContext", "apiVersions",
+		"kubeVersion", "skipSchemaValidation", "missingFileHandler", "valuesPathPrefix", "jsonPatches",
+		"strategicMergePatches", "devel", "condition")
+	add(out, resolved, "inherit", "valuesTemplate", "setTemplate", "verifyTemplate", "waitTemplate",
+		"installedTemplate", "conditionTemplate",
 		"missingFileHandlerConfig",
 		"chartPath") // where helmfile has put the chart
-	add(out, applied, "wait", "waitRetries", "waitForJobs", "timeout", "recreatePods", "force", "updateStrategy", "atomic", "rollbackOnFailure",
-		"cleanupOnFail", "forceConflicts", "historyMax", "createNamespace", "disableOpenAPIValidation", "disableValidation", "disableValidationOnInstall",
-		"description", "adopt", "cascade", "suppressOutputLineRegex", "disableAutoDetectedKubeVersionForDiff", "suppressDiff", "deleteWait", "deleteTimeout",
-		"syncReleaseLabels", "takeOwnership", "serverSide", "trackMode", "trackTimeout", "trackLogs", "trackFailedLogs", "helmStuckGrace", "trackKinds",
+	add(out, applied, "wait", "waitRetries", "waitForJobs", "timeout", "recreatePods", "force", "updateStrategy",
+		"atomic", "rollbackOnFailure",
+		"cleanupOnFail", "forceConflicts", "historyMax", "createNamespace", "disableOpenAPIValidation",
+		"disableValidation", "disableValidationOnInstall",
+		"description", "adopt", "cascade", "suppressOutputLineRegex", "disableAutoDetectedKubeVersionForDiff",
+		"suppressDiff", "deleteWait", "deleteTimeout",
+		"syncReleaseLabels", "takeOwnership", "serverSide", "trackMode", "trackTimeout", "trackLogs", "trackFailedLogs",
+		"helmStuckGrace", "trackKinds",
 		"skipKinds", "trackResources", "kubedogQPS", "kubedogBurst", "trackFailOnError", "postRendererArgs")
-	add(out, fetched, "verify", "keyring", "insecureSkipTLSVerify", "plainHttp", "skipDeps", "skipRefresh", "resolveOCIVersions", "directory")
+	add(out, fetched, "verify", "keyring", "insecureSkipTLSVerify", "plainHttp", "skipDeps", "skipRefresh",
+		"resolveOCIVersions", "directory")
 	return out
 }
 
 // stateFields are the fields of helmfile's HelmState. Those of helmDefaults are in defaultFields.
 func stateFields() map[string]field {
 	out := map[string]field{"hooks": {listed, whenRun}}
-	add(out, supported, "kubeContext", "namespace", "repositories", "releases", "helmDefaults", "apiVersions", "kubeVersion", "missingFileHandler")
-	add(out, resolved, "helmBinary", "kustomizeBinary", "values", "environments", "bases", "helmfiles", "commonLabels", "llm", "templates",
+	add(out, supported, "kubeContext", "namespace", "repositories", "releases", "helmDefaults", "apiVersions",
+		"kubeVersion", "missingFileHandler")
+	add(out, resolved, "helmBinary", "kustomizeBinary", "values", "environments", "bases", "helmfiles", "commonLabels",
+		"llm", "templates",
 		"defaultInherit", "missingFileHandlerConfig", "lockFilePath", "filepath", "renderedvalues")
 	out["chart"] = field{refused, "it replaces the charts of all releases"}
 	return out
@@ -81,7 +94,8 @@ func defaultFields() map[string]field {
 		"syncArgs":     {listed, "they are passed to helm upgrade: write what they set as values"},
 		"enableDNS":    {listed, "rendering has no network"},
 		"reuseValues":  {listed, "rendering does not read the values of the release in the cluster"},
-		"postRenderer": {refused, "it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
+		"postRenderer": {refused,
+			"it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
 	}
 	add(out, supported, "kubeContext", "skipCRDs", "skipSchemaValidation", "devel")
 	for name, f := range releaseFields() {

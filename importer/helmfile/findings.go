@@ -15,7 +15,8 @@ type place struct {
 	context           string
 }
 
-// find adds a finding, or an environment to an equal one. Another release of the name in the same environment has a finding of its own.
+// find adds a finding, or an environment to an equal one. Another release of the name in the same environment has a
+// finding of its own.
 func (c *converter) find(at place, effect, field, reason string) {
 	here := Place{at.environment, at.namespace, at.context}
 	for i := range c.result.Findings {
@@ -36,14 +37,16 @@ func (c *converter) find(at place, effect, field, reason string) {
 		}
 		return
 	}
-	f := Finding{Environments: []string{at.environment}, Release: at.release, Effect: effect, Field: field, Reason: reason, File: at.file, Line: at.line}
+	f := Finding{Environments: []string{at.environment}, Release: at.release, Effect: effect, Field: field,
+		Reason: reason, File: at.file, Line: at.line}
 	if at.release != "" {
 		f.Places = []Place{here}
 	}
 	c.result.Findings = append(c.result.Findings, f)
 }
 
-// LeftOutReleases counts the releases that the fleet lacks: those of one name count once for each that an environment has.
+// LeftOutReleases counts the releases that the fleet lacks: those of one name count once for each that an environment
+// has.
 func (r *Result) LeftOutReleases() int {
 	byName := map[string]map[string][]Place{}
 	for _, f := range r.Findings {
@@ -82,7 +85,8 @@ func details(name string, v any) string {
 			if known, ok := item["name"].(string); ok && name != "secrets" {
 				out = append(out, known)
 			} else if name == "secrets" {
-				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(key string) bool { return key == "sops" })
+				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(item)),
+					func(key string) bool { return key == "sops" })
 				out = append(out, "keys "+strings.Join(keys, " "))
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// State is what `helmfile build` printed for an environment. An environment can have two: without --embed-values, which names values files,
-// and with it, which has the values of templates.
+// State is what `helmfile build` printed for an environment. An environment can have two: without --embed-values, which
+// names values files, and with it, which has the values of templates.
 type State struct {
 	Environment string
 	File        string // for messages
@@ -74,7 +74,8 @@ type Result struct {
 	Findings []Finding
 }
 
-// Convert converts states to files of a fleet. An error means that a state cannot be read; a release that cannot be carried over is a Finding.
+// Convert converts states to files of a fleet. An error means that a state cannot be read; a release that cannot be
+// carried over is a Finding.
 func Convert(o Options) (*Result, error) {
 	c := &converter{Options: o, clusters: map[string]*cluster{}, result: Result{Files: map[string][]byte{}}}
 	if err := c.read(); err != nil {
@@ -93,7 +94,8 @@ func Convert(o Options) (*Result, error) {
 	return &c.result, nil
 }
 
-// free refuses a repository whose files the fleet would read as layers of the new apps. Other files below apps/<app> stay unread.
+// free refuses a repository whose files the fleet would read as layers of the new apps. Other files below apps/<app>
+// stay unread.
 func (c *converter) free() error {
 	taken := []string{"layers", noFile}
 	for _, a := range c.apps {
@@ -161,7 +163,8 @@ func (c *converter) read() error {
 			return fmt.Errorf("%s: %q cannot be the name of an environment (write ENVIRONMENT=FILE with lower-case letters, digits, - and .)", s.File, s.Environment)
 		}
 		if len(byName[s.Environment]) == 2 {
-			return fmt.Errorf("%s: the environment %s has three states (give one with and one without --embed-values)", s.File, s.Environment)
+			return fmt.Errorf("%s: the environment %s has three states (give one with and one without --embed-values)",
+				s.File, s.Environment)
 		}
 		if byName[s.Environment] = append(byName[s.Environment], s); len(byName[s.Environment]) == 1 {
 			c.environments = append(c.environments, s.Environment)
@@ -180,7 +183,8 @@ func (c *converter) read() error {
 	}
 	for _, l := range all {
 		if l.inline == nil && embeds(l.docs) && c.secrets.file != "" {
-			return fmt.Errorf("%s: the state has values of files, and %s (give the state without --embed-values too)", l.file, c.secrets.file)
+			return fmt.Errorf("%s: the state has values of files, and %s (give the state without --embed-values too)",
+				l.file, c.secrets.file)
 		}
 		if err := c.environment(l); err != nil {
 			return err
@@ -213,7 +217,8 @@ func load(name string, list []State) (loaded, error) {
 		docs, second, file = second, docs, list[1].File
 	}
 	if namesFiles(second) {
-		return loaded{}, fmt.Errorf("%s: both states of %s name values files (build one of them with --embed-values)", list[1].File, name)
+		return loaded{}, fmt.Errorf("%s: both states of %s name values files (build one of them with --embed-values)",
+			list[1].File, name)
 	}
 	return loaded{name: name, file: file, docs: docs, inline: embeddedValues(second)}, nil
 }
@@ -259,7 +264,8 @@ func identity(s *spec, r *release) string {
 	return contextOf(s, r) + "/" + cmp.Or(s.Namespace, r.Namespace) + "/" + r.Name
 }
 
-// contextOf is the kubeContext of a release. That of the environment counts if helmfile and the fleet have one name for it.
+// contextOf is the kubeContext of a release. That of the environment counts if helmfile and the fleet have one name for
+// it.
 func contextOf(s *spec, r *release) string {
 	return cmp.Or(s.KubeContext, r.KubeContext, s.Environments[r.environment].KubeContext, s.HelmDefaults.KubeContext)
 }
@@ -272,7 +278,8 @@ func (c *converter) environment(l loaded) error {
 		refusal := c.stateFields(name, file, doc)
 		for i := range doc.state.Releases {
 			r := &doc.state.Releases[i]
-			at := place{environment: name, file: file, line: r.line, release: r.Name, namespace: cmp.Or(doc.state.Namespace, r.Namespace), context: contextOf(&doc.state, r)}
+			at := place{environment: name, file: file, line: r.line, release: r.Name,
+				namespace: cmp.Or(doc.state.Namespace, r.Namespace), context: contextOf(&doc.state, r)}
 			if r.Installed != nil && !*r.Installed {
 				c.find(at, Changed, "installed", "installed: false: the release is not placed in the environment")
 				continue
@@ -282,7 +289,9 @@ func (c *converter) environment(l loaded) error {
 				c.find(at, LeftOut, why.field, why.reason)
 				continue
 			case !on:
-				c.find(at, Changed, "condition", fmt.Sprintf("%v is false in the values of the environment: the release is not placed in it", r.Condition))
+				c.find(at, Changed, "condition",
+					fmt.Sprintf("%v is false in the values of the environment: the release is not placed in it",
+						r.Condition))
 				continue
 			}
 			if refusal != nil {
@@ -311,11 +320,13 @@ func (c *converter) environment(l loaded) error {
 
 func (c *converter) known(one *cell) bool {
 	return slices.ContainsFunc(c.cells, func(other *cell) bool {
-		return other.cluster == one.cluster && other.namespace == one.namespace && other.release.Name == one.release.Name
+		return other.cluster == one.cluster && other.namespace == one.namespace &&
+			other.release.Name == one.release.Name
 	})
 }
 
-// stateFields lists what a state says for all releases. It returns the field and the reason if no release can be converted.
+// stateFields lists what a state says for all releases. It returns the field and the reason if no release can be
+// converted.
 func (c *converter) stateFields(environment, file string, doc *document) []string {
 	at := place{environment: environment, file: file, line: doc.line}
 	defaults, _ := doc.fields["helmDefaults"].(map[string]any) // decoded as an object already
@@ -345,11 +356,13 @@ func (c *converter) repositoryFields(at place, item any) {
 		}
 	}
 	if len(names) > 0 {
-		c.find(at, NotCarried, fmt.Sprintf("repositories (%v): %s", fields["name"], strings.Join(names, ", ")), reasons()[fetched])
+		c.find(at, NotCarried, fmt.Sprintf("repositories (%v): %s", fields["name"], strings.Join(names, ", ")),
+			reasons()[fetched])
 	}
 }
 
-// releaseFields lists the fields of a release that are not carried over. It reports whether the release can be converted.
+// releaseFields lists the fields of a release that are not carried over. It reports whether the release can be
+// converted.
 func (c *converter) releaseFields(at place, r *release) bool {
 	if labels, ok := r.fields["labels"].(map[string]any); ok { // helmfile adds these
 		for _, own := range []string{"chart", "name", "namespace"} {

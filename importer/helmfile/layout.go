@@ -65,7 +65,8 @@ func (c writer) write() error {
 		spec["layers"] = []any{layer}
 	}
 	return c.file(fleet.File, map[string]any{
-		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": cmp.Or(c.Name, "fleet")}, "spec": spec,
+		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": cmp.Or(c.Name, "fleet")},
+		"spec": spec,
 	})
 }
 
@@ -83,8 +84,8 @@ func (c writer) stages(used map[string]*cluster) []any {
 	return out
 }
 
-// layer is the layer of the fleet: the conventional folders, and before them the values files that stay where they are. It is nil if no file
-// needs it.
+// layer is the layer of the fleet: the conventional folders, and before them the values files that stay where they are.
+// It is nil if no file needs it.
 func (c writer) layer() any {
 	needed := false
 	for name := range c.result.Files {
@@ -112,8 +113,8 @@ func (c writer) dir(a *app, x *cell) string {
 	return path.Join("apps", a.name, "layers", c.by, c.key(x))
 }
 
-// slots returns the number of values that become files of their own: all up to the last kept file, or all values if one file cannot override
-// the kept ones equally, as with {a: null} and then {a: {x: 1}}.
+// slots returns the number of values that become files of their own: all up to the last kept file, or all values if one
+// file cannot override the kept ones equally, as with {a: null} and then {a: {x: 1}}.
 func (x *cell) slots() int {
 	out := 0
 	for n, e := range x.entries {
@@ -130,7 +131,8 @@ func (x *cell) slots() int {
 // tail merges the values after the first from entries.
 func (x *cell) tail(from int) map[string]any { return merge(merged(x.entries[from:]), x.overlay) }
 
-// noFile is the path of a slot that an app does not use. Missing files of layers are skipped, and no Git tree has this one.
+// noFile is the path of a slot that an app does not use. Missing files of layers are skipped, and no Git tree has this
+// one.
 const noFile = ".git/none"
 
 // slotName names the values files of a release in their order.
@@ -189,7 +191,8 @@ func (c writer) placement(a *app) *fleet.Selector {
 	case whole && len(environments) == len(all):
 		return &fleet.Selector{}
 	case whole:
-		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byEnvironment, Operator: "In", Values: slices.Sorted(maps.Keys(environments))}}}
+		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byEnvironment, Operator: "In",
+			Values: slices.Sorted(maps.Keys(environments))}}}
 	}
 	return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byCluster, Operator: "In", Values: clusters}}}
 }
@@ -217,8 +220,8 @@ func (c writer) sources(a *app, spec *fleet.AppSpec) {
 	}
 }
 
-// values writes the values of an app. Files of the repository that stay where they are, and what is between them, are slots of the layer, in
-// their order. What is above them is in the folders of the app's layers.
+// values writes the values of an app. Files of the repository that stay where they are, and what is between them, are
+// slots of the layer, in their order. What is above them is in the folders of the app's layers.
 func (c writer) values(a *app) (map[string]any, error) {
 	files, tails, global := map[string]any{}, make([]map[string]any, len(a.cells)), true
 	for i, x := range a.cells {
@@ -284,7 +287,8 @@ func (c writer) components(a *app) error {
 			dir = path.Join("apps", a.name, "layers/global")
 		}
 		err := c.file(path.Join(dir, "kustomization.yaml"), map[string]any{
-			"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component", "patches": layered.Escaped(x.patches),
+			"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",
+			"patches": layered.Escaped(x.patches),
 		})
 		if err != nil {
 			return err

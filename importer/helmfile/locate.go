@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// locate finds the file that a helmfile names, which can be a pattern. It returns "" if there is none. A file that exists for helmfile, and not
-// for Sluice, is a problem.
+// locate finds the file that a helmfile names, which can be a pattern. It returns "" if there is none. A file that
+// exists for helmfile, and not for Sluice, is a problem.
 func (b base) locate(at, name string) (string, *problem) {
 	if remote(name) {
 		return "", problemf(at, "%s is fetched from a URL (add the file to the repository)", name)
@@ -26,7 +26,8 @@ func (b base) locate(at, name string) (string, *problem) {
 	}
 	switch {
 	case len(matches) > 1:
-		return "", problemf(at, "%s matches %s, and helmfile accepts one file (name it)", name, strings.Join(matches, ", "))
+		return "", problemf(at, "%s matches %s, and helmfile accepts one file (name it)", name,
+			strings.Join(matches, ", "))
 	case len(matches) == 0:
 		return "", b.linked(at, full)
 	}
@@ -60,7 +61,8 @@ func (b base) one(at, full string) (string, *problem) {
 	}
 	if b.worktree != nil {
 		if _, err = fs.Lstat(b.worktree, full); !errors.Is(err, fs.ErrNotExist) {
-			return "", problemf(at, "Git ignores %s, so the fleet would not have it (add it with git add --force)", full)
+			return "", problemf(at, "Git ignores %s, so the fleet would not have it (add it with git add --force)",
+				full)
 		}
 	}
 	return "", nil
@@ -81,7 +83,8 @@ func (b base) glob(pattern string) ([]string, error) {
 // linked refuses a name that is a symbolic link, or below one.
 func (b base) linked(at, full string) *problem {
 	if link := b.link(full); link != "" {
-		return problemf(at, "%s is a symbolic link, which Sluice does not follow (replace it by what it leads to)", link)
+		return problemf(at, "%s is a symbolic link, which Sluice does not follow (replace it by what it leads to)",
+			link)
 	}
 	return nil
 }

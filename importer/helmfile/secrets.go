@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// secrets records why the output of helmfile may contain secrets: templates and inline values can read any file and the values of the
-// environment.
+// secrets records why the output of helmfile may contain secrets: templates and inline values can read any file and the
+// values of the environment.
 type secrets struct {
 	file   string // a file that has references or functions of a secret store; "" if none has
 	inline string // the reason for values of templates and of the helmfile; "" if there is none
@@ -30,7 +30,8 @@ func secret(data []byte) bool {
 
 // scan looks for what puts secrets into states: in the states, and in all files of the repository.
 func (c *converter) scan(all []loaded) error {
-	plain := map[string]bool{} // values files of releases: their references are not carried over, and no template has their values
+	// values files of releases: their references are not carried over, and no template has their values
+	plain := map[string]bool{}
 	for _, l := range all {
 		for d := range l.docs {
 			c.plainFiles(&l.docs[d], plain)
@@ -102,7 +103,8 @@ func (s *secrets) because(reason string) {
 	}
 }
 
-// scanEnvironments looks at the environments of a state. Their files are values of templates too, so they are not in plain afterwards.
+// scanEnvironments looks at the environments of a state. Their files are values of templates too, so they are not in
+// plain afterwards.
 func (c *converter) scanEnvironments(doc *document, plain map[string]bool) {
 	if hasReference(doc.fields["renderedvalues"]) || hasReference(doc.fields["environments"]) {
 		c.secrets.because("the values of the environment have references that helmfile replaces by secrets")
@@ -130,7 +132,8 @@ func (c *converter) scanEnvironments(doc *document, plain map[string]bool) {
 			for _, one := range found {
 				delete(plain, one)
 				if _, why := b.one("", one); why != nil {
-					c.secrets.because(fmt.Sprintf("Sluice cannot search %s, a file of the environment %s: %s", one, name, why.reason))
+					c.secrets.because(fmt.Sprintf("Sluice cannot search %s, a file of the environment %s: %s", one,
+						name, why.reason))
 				}
 			}
 		}
@@ -174,7 +177,8 @@ func (c *converter) listInline(at place, x *cell) bool {
 	for _, one := range list {
 		field := one.field + " (" + strings.Join(keys(one.values, ""), ", ") + ")"
 		if refused {
-			c.find(at, LeftOut, field, c.secrets.inline+": these values can hold secrets, and would be written (look at them in the state, then pass --with-inline-values)")
+			c.find(at, LeftOut, field, c.secrets.inline+
+				": these values can hold secrets, and would be written (look at them in the state, then pass --with-inline-values)")
 		} else {
 			c.find(at, Changed, field, writtenReason)
 		}

@@ -21,7 +21,8 @@ const (
 	byCluster     = "cluster"
 )
 
-// unite makes apps of the cells: one for each name of a release, or for each name and namespace if a cluster has several of a name.
+// unite makes apps of the cells: one for each name of a release, or for each name and namespace if a cluster has
+// several of a name.
 func (c *converter) unite() {
 	several := c.several()
 	byName := map[string]*app{}
@@ -71,7 +72,8 @@ func excluded(x *cell, name string, a *app) *problem {
 			return problemf("name", "its app would be %s, as that of the release %s in the namespace %s (rename one of them)", name, first.release.Name, first.namespace)
 		}
 		if first := a.in(x.cluster.environment); first != nil && !same(first.source, x.source) {
-			return problemf("chart", "it has another chart or version on %s, which is in the same environment", first.cluster.name)
+			return problemf("chart", "it has another chart or version on %s, which is in the same environment",
+				first.cluster.name)
 		}
 	}
 	return x.cluster.conflict(x)
@@ -95,7 +97,8 @@ func (c *converter) several() map[string]bool {
 }
 
 func (c *converter) at(x *cell) place {
-	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name, namespace: x.stated, context: x.cluster.context}
+	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name,
+		namespace: x.stated, context: x.cluster.context}
 }
 
 // in returns the first cell of an environment.

@@ -64,7 +64,8 @@ func (b base) entries(r *release, embedded []any, both bool) ([]entry, *problem)
 	return out, nil
 }
 
-// over returns the entry with the values that the second state has for it. A file that says the same stays, and secrets are not taken.
+// over returns the entry with the values that the second state has for it. A file that says the same stays, and secrets
+// are not taken.
 func (e entry) over(values map[string]any, at string) entry {
 	if e.secret || e.path != "" && equal(e.values, values) {
 		return e
@@ -72,8 +73,8 @@ func (e entry) over(values map[string]any, at string) entry {
 	return entry{values: values, inline: at}
 }
 
-// file reads a values file. It is skipped if it does not exist and the state permits that. The entry has no path if only helmfile can read it,
-// and the second state has its content.
+// file reads a values file. It is skipped if it does not exist and the state permits that. The entry has no path if
+// only helmfile can read it, and the second state has its content.
 func (b base) file(at, name string, both bool) (entry, bool, *problem) {
 	full, why := b.locate(at, name)
 	switch {
@@ -90,11 +91,13 @@ func (b base) file(at, name string, both bool) (entry, bool, *problem) {
 	case err != nil:
 		return entry{}, false, problemf(at, "%s cannot be read: %v", full, err)
 	case path.Ext(full) == template && secret(data):
-		return entry{}, false, problemf(at, "%s is a template that reads a secret store, so its values would be written (let the cluster create a Secret, and refer to it in the values)", full)
+		return entry{}, false, problemf(at,
+			"%s is a template that reads a secret store, so its values would be written (let the cluster create a Secret, and refer to it in the values)", full)
 	case path.Ext(full) == template && both:
 		return entry{}, false, nil
 	case path.Ext(full) == template:
-		return entry{}, false, problemf(at, "%s is a template of helmfile (give a second state, built with --embed-values)", full)
+		return entry{}, false, problemf(at,
+			"%s is a template of helmfile (give a second state, built with --embed-values)", full)
 	}
 	if err := manifest.Check(data, manifest.DefaultBudget()); err != nil {
 		return entry{}, false, problemf(at, "%s: %v", full, err)
@@ -106,7 +109,8 @@ func (b base) file(at, name string, both bool) (entry, bool, *problem) {
 	if secret(data) { // dropReferences removes them; a state with --embed-values has the secrets
 		return entry{values: values, secret: true}, false, nil
 	}
-	if fleet.Refers(string(data)) || yaml.UnmarshalStrict(data, &map[string]any{}) != nil { // Sluice would replace it, or refuse a key that is set twice
+	// Sluice would replace it, or refuse a key that is set twice
+	if fleet.Refers(string(data)) || yaml.UnmarshalStrict(data, &map[string]any{}) != nil {
 		return entry{values: values}, false, nil
 	}
 	return entry{path: full, values: values}, false, nil
@@ -236,7 +240,8 @@ func copied(values map[string]any) (map[string]any, error) {
 
 const referenceReason = "its value is a reference of vals, which helmfile reads when it runs: let the cluster create a Secret, and refer to it in the values"
 
-// dropReferences removes values that helmfile reads elsewhere when it runs, and lists them. A file with such a value is not kept.
+// dropReferences removes values that helmfile reads elsewhere when it runs, and lists them. A file with such a value is
+// not kept.
 func (c *converter) dropReferences(at place, entries []entry) {
 	for i := range entries {
 		values, err := copied(entries[i].values)
@@ -252,7 +257,8 @@ func (c *converter) dropReferences(at place, entries []entry) {
 	}
 }
 
-// withoutReferences removes references of vals from values, and returns their keys. A list with a reference is removed as a whole.
+// withoutReferences removes references of vals from values, and returns their keys. A list with a reference is removed
+// as a whole.
 func withoutReferences(values map[string]any, at string) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -288,7 +294,8 @@ func hasReference(v any) bool {
 func (b base) patches(r *release) ([]any, *problem) {
 	var out []any
 	if len(r.SetString) > 0 && len(r.JSONPatches)+len(r.StrategicMergePatches) > 0 {
-		return nil, problemf("setString", "helmfile does not pass it to the chart of a release with patches (write it as set)")
+		return nil, problemf("setString",
+			"helmfile does not pass it to the chart of a release with patches (write it as set)")
 	}
 	for i, item := range r.JSONPatches {
 		at := fmt.Sprintf("jsonPatches[%d]", i)
@@ -337,7 +344,8 @@ func (b base) patch(at string, item any) (map[string]any, *problem) {
 	case !ok || len(patch) == 0:
 		return nil, problemf(at, "it is no object")
 	case hasReference(patch):
-		return nil, problemf(at, "it has a reference of vals, which helmfile reads when it runs (let the cluster create a Secret, and refer to it)")
+		return nil, problemf(at,
+			"it has a reference of vals, which helmfile reads when it runs (let the cluster create a Secret, and refer to it)")
 	}
 	return patch, nil
 }

@@ -11,7 +11,8 @@ import (
 
 // Run runs a script with node and returns its output. The script starts Chromium with the module tools/browser, whose
 // folder is in BROWSER_TOOLS, and opens pages with pages.js, whose path is in BROWSER_PAGES. If the script fails, the
-// test ends. If `make browser` has not installed the module, the test is skipped; with SLUICE_BROWSER=required it fails.
+// test ends. If `make browser` has not installed the module, the test is skipped; with SLUICE_BROWSER=required it
+// fails.
 func Run(tb testing.TB, script string, args ...string) []byte {
 	tb.Helper()
 	module := root(tb)
@@ -27,7 +28,8 @@ func Run(tb testing.TB, script string, args ...string) []byte {
 		tb.Fatal(err)
 	}
 	cmd := exec.CommandContext(tb.Context(), "node", append([]string{path}, args...)...) //nolint:gosec // a script of the test
-	cmd.Env = append(os.Environ(), "BROWSER_TOOLS="+tools, "BROWSER_PAGES="+filepath.Join(module, "internal", "browsertest", "pages.js"))
+	cmd.Env = append(os.Environ(), "BROWSER_TOOLS="+tools, "BROWSER_PAGES="+
+		filepath.Join(module, "internal", "browsertest", "pages.js"))
 	out, err := cmd.Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		tb.Fatalf("%s: %v: %s", script, err, exit.Stderr)

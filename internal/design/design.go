@@ -1,6 +1,6 @@
-// Package design holds the parts that all pages of Sluice share, so that reports and the pages of a fleet look alike: the
-// base style sheet (colours in light and dark, type, header, panels, badges), the script behind the buttons of the header, and
-// the mark. The package is a leaf and knows no page.
+// Package design holds the parts that all pages of Sluice share, so that reports and the pages of a fleet look alike:
+// the base style sheet (colours in light and dark, type, header, panels, badges), the script behind the buttons of the
+// header, and the mark. The package is a leaf and knows no page.
 package design
 
 import (
@@ -21,9 +21,9 @@ var mark string
 // CSS returns the base style sheet. A page appends its own rules.
 func CSS() string { return base }
 
-// Script returns the script of a page: the shared part, which chooses the colours and opens the list of keys, and then the
-// page's own modules. All share one scope, apart from that of the browser. The page needs elements with the ids theme, help,
-// keys and said.
+// Script returns the script of a page: the shared part, which chooses the colours and opens the list of keys, and then
+// the page's own modules. All share one scope, apart from that of the browser. The page needs elements with the ids
+// theme, help, keys and said.
 func Script(modules ...string) string {
 	return "\"use strict\";\n(() => {\n" + script + strings.Join(modules, "") + "})();\n"
 }

@@ -34,9 +34,9 @@ func Plain(address string) string {
 	return strings.TrimSuffix(plain, ".git")
 }
 
-// WebHost returns the host of a forge's pages and API for a host of its Git addresses, without port. On port 443, forges accept SSH at
-// hosts of their own, which serve nothing else, for networks without port 22.
-// Sources: https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port and
+// WebHost returns the host of a forge's pages and API for a host of its Git addresses, without port. On port 443,
+// forges accept SSH at hosts of their own, which serve nothing else, for networks without port 22. Sources:
+// https://docs.github.com/en/authentication/troubleshooting-ssh/using-ssh-over-the-https-port and
 // https://about.gitlab.com/blog/gitlab-dot-com-now-supports-an-alternate-git-plus-ssh-port/
 func WebHost(host string) string {
 	switch strings.ToLower(host) {
@@ -69,8 +69,8 @@ func withoutPort(scheme, host string) string {
 // Key returns Plain in lower case, which is equal for all addresses of one repository.
 func Key(address string) string { return strings.ToLower(Plain(address)) }
 
-// Below returns the path of a repository below the address of a server; false if it is not below it. The comparison ignores case. The path
-// has no empty elements, and no elements "." and "..".
+// Below returns the path of a repository below the address of a server; false if it is not below it. The comparison
+// ignores case. The path has no empty elements, and no elements "." and "..".
 func Below(server, address string) (string, bool) {
 	root, plain := Plain(server)+"/", Plain(address)
 	if len(plain) <= len(root) || !strings.EqualFold(plain[:len(root)], root) {

@@ -70,8 +70,8 @@ type Row struct {
 	Rest    map[string]any `yaml:",inline"`
 }
 
-// Rows reads all tables of a folder. A case without a name, a class of Classes and exactly one outcome is an error, and so
-// is a name that two cases of one table share.
+// Rows reads all tables of a folder. A case without a name, a class of Classes and exactly one outcome is an error, and
+// so is a name that two cases of one table share.
 func Rows(dir string) ([]Row, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -99,7 +99,8 @@ func Rows(dir string) ([]Row, error) {
 				}
 			}
 			if r.Name == "" || !known[r.Class] || len(outcomes) != 1 || names[r.Name] {
-				problems = append(problems, fmt.Errorf("%s: case %q: class %q, outcomes %q, name used before: %t", file, r.Name, r.Class, outcomes, names[r.Name]))
+				problems = append(problems, fmt.Errorf("%s: case %q: class %q, outcomes %q, name used before: %t", file,
+					r.Name, r.Class, outcomes, names[r.Name]))
 				continue
 			}
 			names[r.Name] = true
@@ -200,7 +201,8 @@ func bomb(n int) string {
 func doubling(n int) string {
 	var parts []string
 	for i := range n {
-		parts = append(parts, fmt.Sprintf(`"d%d": {"allOf": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}`, i, i+1, i+1))
+		parts = append(parts, fmt.Sprintf(`"d%d": {"allOf": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}`, i,
+			i+1, i+1))
 	}
 	return strings.Join(append(parts, fmt.Sprintf(`"d%d": {}`, n)), ", ")
 }

@@ -17,7 +17,8 @@ const (
 	end    = "<!-- end of the table of hostile cases -->\n"
 )
 
-// TestTable holds the table in docs/hostile-cases.md to the cases: every class has some, and all together are 200 or more.
+// TestTable holds the table in docs/hostile-cases.md to the cases: every class has some, and all together are 200 or
+// more.
 func TestTable(t *testing.T) {
 	rows, err := Rows(tables)
 	if err != nil {
@@ -50,7 +51,8 @@ func TestTable(t *testing.T) {
 func table(t *testing.T, rows []Row) string {
 	t.Helper()
 	runs := map[string]string{
-		"changes": "command line and service", "commands": "parser of comments", "fetch": "fetcher", "render": "worker", "talk": "service", "webhooks": "service",
+		"changes": "command line and service", "commands": "parser of comments", "fetch": "fetcher", "render": "worker",
+		"talk": "service", "webhooks": "service",
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d cases.\n", len(rows))
@@ -69,7 +71,8 @@ func table(t *testing.T, rows []Row) string {
 			case only == "service":
 				where = "service"
 			}
-			lines = append(lines, fmt.Sprintf("| %s | %s | %s |\n", strings.ReplaceAll(r.Name, "|", `\|`), where, r.Outcome))
+			lines = append(lines, fmt.Sprintf("| %s | %s | %s |\n", strings.ReplaceAll(r.Name, "|", `\|`), where,
+				r.Outcome))
 		}
 		if len(lines) == 0 {
 			t.Errorf("the class %s has no case", c.Name)

@@ -9,8 +9,8 @@ type Cache[V any] = golanglru.Cache[string, V]
 // New returns an empty cache for up to most values. It panics if most is not positive.
 func New[V any](most int) *Cache[V] { return NewWithEvict[V](most, nil) }
 
-// NewWithEvict returns a cache that calls gone, if it is not nil, with each value that it evicts or removes, before the method that does so
-// returns. It does not call gone for a value that Add replaces.
+// NewWithEvict returns a cache that calls gone, if it is not nil, with each value that it evicts or removes, before the
+// method that does so returns. It does not call gone for a value that Add replaces.
 func NewWithEvict[V any](most int, gone func(V)) *Cache[V] {
 	var evicted func(string, V)
 	if gone != nil {

@@ -1,5 +1,5 @@
-// Package nearest finds the known name that a user probably meant. It decides what counts as similar, for files of the fleet, the
-// command line and comments alike.
+// Package nearest finds the known name that a user probably meant. It decides what counts as similar, for files of the
+// fleet, the command line and comments alike.
 package nearest
 
 import (
@@ -12,13 +12,14 @@ const (
 	mostEdits     = 3 // of a long name
 	mostEditsElse = 2
 	longName      = 9
-	// mostBytes bounds the work for a name of a merge request or a comment: comparing takes the product of both lengths.
+	// mostBytes bounds the work for a name of a merge request or a comment: comparing takes the product of both
+	// lengths.
 	mostBytes = 256
 )
 
-// Name returns the known name that is most similar to a wrong one, whatever the case, and the first of several. It returns "" if none is
-// similar: if more than 2 characters differ (3 of a long name), or more than half of a short one. Dashes at the beginning do not count as
-// characters.
+// Name returns the known name that is most similar to a wrong one, whatever the case, and the first of several. It
+// returns "" if none is similar: if more than 2 characters differ (3 of a long name), or more than half of a short one.
+// Dashes at the beginning do not count as characters.
 func Name(wrong string, known []string) string {
 	if len(wrong) > mostBytes {
 		return ""

@@ -37,7 +37,8 @@ func TestEach(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := parallel.Each(ctx, 10, func(context.Context, int) error { panic("called") }); !errors.Is(err, context.Canceled) {
+	if err := parallel.Each(ctx, 10, func(context.Context, int) error { panic("called") }); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,8 @@ type Error struct{ Host string }
 
 // Error returns the host and the two possible next steps.
 func (e *Error) Error() string {
-	return fmt.Sprintf("credentials are not sent to %s over unencrypted HTTP: use https, or name the host in %s", e.Host, Variable)
+	return fmt.Sprintf("credentials are not sent to %s over unencrypted HTTP: use https, or name the host in %s",
+		e.Host, Variable)
 }
 
 // Check returns an *Error for an http address whose host is neither this machine nor in allowed. The entries of
@@ -31,7 +32,8 @@ func Check(u *url.URL, allowed []string) error {
 		return nil
 	}
 	for _, pattern := range allowed {
-		if ok, err := path.Match(strings.ToLower(pattern), host); ok && err == nil { // a malformed pattern allows nothing
+		// a malformed pattern allows nothing
+		if ok, err := path.Match(strings.ToLower(pattern), host); ok && err == nil {
 			return nil
 		}
 	}

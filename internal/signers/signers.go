@@ -1,5 +1,5 @@
-// Package signers reads Git's allowed-signers lines and verifies SSH signatures against them. It knows neither Git's objects
-// nor any file: callers give it lines and bytes.
+// Package signers reads Git's allowed-signers lines and verifies SSH signatures against them. It knows neither Git's
+// objects nor any file: callers give it lines and bytes.
 package signers
 
 import (
@@ -149,7 +149,8 @@ func (l List) Verify(payload []byte, armoured string, at time.Time) (string, err
 			reason = "the key is not valid at " + at.UTC().Format(time.DateTime) + " UTC"
 			continue
 		}
-		if err := sshsig.Verify(bytes.NewReader(payload), signature, s.key, signature.HashAlgorithm, Namespace); err != nil {
+		if err := sshsig.Verify(bytes.NewReader(payload), signature, s.key, signature.HashAlgorithm,
+			Namespace); err != nil {
 			return "", fmt.Errorf("%w: the signature by %s does not fit the content", ErrUntrusted, fingerprint)
 		}
 		return s.principal, nil

@@ -68,7 +68,8 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, armoured := range []string{"", "-----BEGIN PGP SIGNATURE-----\n", "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"} {
+	for _, armoured := range []string{"", "-----BEGIN PGP SIGNATURE-----\n",
+		"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"} {
 		if _, err := list.Verify([]byte("x"), armoured, now); !errors.Is(err, ErrUntrusted) {
 			t.Errorf("%q: the error is %v", armoured, err)
 		}
@@ -78,7 +79,8 @@ func TestVerify(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	_, key := newSigner(t)
 	for _, line := range []string{
-		"ana@example.com", key, "ana@example.com ssh-ed25519 AAAA", `ana@example.com cert-authority ` + key, `ana@example.com valid-after="soon" ` + key,
+		"ana@example.com", key, "ana@example.com ssh-ed25519 AAAA", `ana@example.com cert-authority ` + key,
+		`ana@example.com valid-after="soon" ` + key,
 		`ana@example.com permitopen="x" ` + key, `"ana ` + key, "ana@example.com " + key + "\n" + key,
 	} {
 		_, err := Parse([]string{"# comment", line})

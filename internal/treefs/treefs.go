@@ -1,5 +1,5 @@
-// Package treefs has decorators of read-only trees of files, such as the snapshot of a commit: Overlay, Edit and Record. Paths are
-// slash-separated and relative to the root, which is `.`.
+// Package treefs has decorators of read-only trees of files, such as the snapshot of a commit: Overlay, Edit and
+// Record. Paths are slash-separated and relative to the root, which is `.`.
 //
 // A decorator is as safe for concurrent use as the tree and the function that it wraps.
 package treefs
@@ -37,7 +37,8 @@ func (o *Overlay) ReadFile(name string) ([]byte, error) {
 	return o.tree.ReadFile(name)
 }
 
-// Stat describes a file. The description of a file of the overlay has no Sys, because an id in it would be that of another content.
+// Stat describes a file. The description of a file of the overlay has no Sys, because an id in it would be that of
+// another content.
 func (o *Overlay) Stat(name string) (fs.FileInfo, error) {
 	if data, ok := o.files[name]; ok {
 		return File(name, len(data)), nil
@@ -75,7 +76,8 @@ type FS interface {
 type Record struct {
 	FS
 
-	// Asked gets the path and the result of each question, and returns the error that the caller gets; nil only for nil.
+	// Asked gets the path and the result of each question, and returns the error that the caller gets; nil only for
+	// nil.
 	Asked func(name string, err error) error
 }
 

@@ -24,7 +24,8 @@ func TestFlowsNameFunctions(t *testing.T) {
 	steps := regexp.MustCompile("(?m)^\\| \\d+ \\| .* \\| `([a-z/]+)` \\| `([A-Za-z.]+)` \\|$").FindAllStringSubmatch(section, -1)
 	rows := regexp.MustCompile(`(?m)^\| \d+ \| .* \|$`).FindAllString(section, -1)
 	if len(steps) == 0 || len(rows) != len(steps) {
-		t.Fatalf("%d rows name a folder and a function, %d rows have a number: each row must name both", len(steps), len(rows))
+		t.Fatalf("%d rows name a folder and a function, %d rows have a number: each row must name both", len(steps),
+			len(rows))
 	}
 	declared := map[string]map[string]bool{}
 	for _, step := range steps {
@@ -82,7 +83,8 @@ func packageComments(t *testing.T, root string) map[string]string {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			if name != root && (base == "internal" || base == "testdata" || base == "node_modules" || base == "tools" || base == "cmd" || strings.HasPrefix(base, ".")) {
+			if name != root && (base == "internal" || base == "testdata" || base == "node_modules" || base == "tools" ||
+				base == "cmd" || strings.HasPrefix(base, ".")) {
 				return fs.SkipDir
 			}
 			return nil

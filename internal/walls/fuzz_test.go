@@ -10,7 +10,8 @@ import (
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// Every fuzz target has inputs in the repository, with which each run begins, and none belongs to a target that is gone.
+// Every fuzz target has inputs in the repository, with which each run begins, and none belongs to a target that is
+// gone.
 func TestFuzzTargetsHaveInputs(t *testing.T) {
 	t.Parallel()
 	targets := map[string]bool{}

@@ -26,7 +26,8 @@ func TestLicenses(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, system := range []string{"linux", "darwin"} {
-		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", module+"cmd/sluice")
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", module+"cmd/sluice")
 		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
 		out, err := cmd.Output()
 		if err != nil {
@@ -52,6 +53,7 @@ func TestLicenses(t *testing.T) {
 	slices.Sort(missing)
 	slices.Sort(extra)
 	if len(used) < 50 || len(missing)+len(extra) > 0 {
-		t.Errorf("LICENSES.md is out of date (run make licenses): %d modules; missing %q, not used %q", len(used), missing, extra)
+		t.Errorf("LICENSES.md is out of date (run make licenses): %d modules; missing %q, not used %q", len(used),
+			missing, extra)
 	}
 }

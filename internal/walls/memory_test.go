@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTemporaryFilesAreInMemory fails when tools/in-memory has set TMPDIR but tests write elsewhere. The make targets then take twice the
-// time.
+// TestTemporaryFilesAreInMemory fails when tools/in-memory has set TMPDIR but tests write elsewhere. The make targets
+// then take twice the time.
 func TestTemporaryFilesAreInMemory(t *testing.T) {
 	t.Parallel()
 	memory := os.Getenv("TMPDIR")

@@ -54,8 +54,8 @@ func TestRegularExpressionsAreCompiledOnce(t *testing.T) {
 	})
 }
 
-// compiledInFunctions finds calls of regexp.MustCompile, and of regexp.Compile with a constant, inside functions. A call
-// inside sync.OnceValue is compiled once.
+// compiledInFunctions finds calls of regexp.MustCompile, and of regexp.Compile with a constant, inside functions. A
+// call inside sync.OnceValue is compiled once.
 func compiledInFunctions(t *testing.T, name string, text []byte) []string {
 	t.Helper()
 	set := token.NewFileSet()
@@ -77,7 +77,8 @@ func compiledInFunctions(t *testing.T, name string, text []byte) []string {
 		if constant {
 			_, constant = call.Args[0].(*ast.BasicLit)
 		}
-		if pkg == "regexp" && (strings.HasPrefix(function, "MustCompile") || slices.Contains([]string{"Compile", "MatchString"}, function) && constant) {
+		if pkg == "regexp" && (strings.HasPrefix(function, "MustCompile") ||
+			slices.Contains([]string{"Compile", "MatchString"}, function) && constant) {
 			out = append(out, set.Position(call.Pos()).String())
 		}
 		return true

@@ -100,7 +100,8 @@ func TestImportsGoDown(t *testing.T) {
 // forbidden lists the packages that a package must not reach, directly or through others. A key names one package; a
 // key that ends with /... names a package and those below it.
 func forbidden() map[string][]string {
-	const goGit, helm, actions, actions4 = "github.com/go-git/", "helm.sh/", "helm.sh/helm/v3/pkg/action", "helm.sh/helm/v4/pkg/action"
+	const goGit, helm, actions, actions4 = "github.com/go-git/", "helm.sh/", "helm.sh/helm/v3/pkg/action",
+		"helm.sh/helm/v4/pkg/action"
 	own := func(names ...string) []string {
 		for i := range names {
 			names[i] = module + names[i]
@@ -108,17 +109,21 @@ func forbidden() map[string][]string {
 		return names
 	}
 	return map[string][]string{
-		"internal/...": own("renderer", "gitstore", "fleet", "diff", "policy", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"),
+		"internal/...": own("renderer", "gitstore", "fleet", "diff", "policy", "importer", "rollout", "report",
+			"hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"),
 
-		"renderer/...":       append(own("gitstore", "fleet", "diff", "policy", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"), goGit),
-		"renderer":           {actions, actions4},
-		"renderer/manifest":  append(own("renderer/helm", "renderer/kustomize", "renderer/fetch", "internal/retry"), helm, "net/http", "os/exec"),
+		"renderer/...": append(own("gitstore", "fleet", "diff", "policy", "importer", "rollout", "report",
+			"hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"), goGit),
+		"renderer": {actions, actions4},
+		"renderer/manifest": append(own("renderer/helm", "renderer/kustomize", "renderer/fetch", "internal/retry"),
+			helm, "net/http", "os/exec"),
 		"renderer/helm":      append(own("renderer/fetch"), actions, actions4),
 		"renderer/kustomize": append(own("renderer/fetch"), helm),
 		"renderer/fetch":     append(own("renderer/manifest"), actions, actions4),
 		"renderer/worker":    append(own("renderer/manifest", "renderer/fetch"), helm, "net/http"),
 
-		"policy/...":     append(own("gitstore", "fleet", "importer", "rollout", "report", "hydrate", "promote", "review", "bot", "webhook", "site", "service", "cmd"), goGit),
+		"policy/...": append(own("gitstore", "fleet", "importer", "rollout", "report", "hydrate", "promote",
+			"review", "bot", "webhook", "site", "service", "cmd"), goGit),
 		"policy":         own("renderer/helm", "renderer/kustomize"),
 		"policy/schemas": own("renderer/helm", "renderer/kustomize", "renderer/worker"),
 
@@ -136,15 +141,18 @@ func forbidden() map[string][]string {
 		"hydrate/hydratetest": own("policy", "promote"),
 		"importer":            append(own("gitstore", "policy"), goGit),
 		"importer/argocd":     append(own("fleet", "gitstore", "renderer/worker", "renderer/fetch"), goGit),
-		"importer/eject":      append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, helm, "net/http", "os/exec"),
-		"importer/flux":       append(own("fleet", "gitstore", "renderer/worker", "renderer/fetch"), goGit),
+		"importer/eject": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"),
+			goGit, helm, "net/http", "os/exec"),
+		"importer/flux": append(own("fleet", "gitstore", "renderer/worker", "renderer/fetch"), goGit),
 
-		"importer/helmfile": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, "os/exec"),
+		"importer/helmfile": append(own("gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"),
+			goGit, "os/exec"),
 
 		"importer/internal/layered":   append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/reach":     append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 		"importer/internal/templates": append(own("fleet", "gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
-		"importer/internal/wire":      append(own("fleet", "gitstore", "hydrate", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"importer/internal/wire": append(own("fleet", "gitstore", "hydrate", "renderer"), goGit, helm, "net/http",
+			"os/exec"),
 
 		"service/notify":    append(own("fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),
@@ -157,25 +165,29 @@ func forbidden() map[string][]string {
 		"hydrate/source":    own("hydrate/branch", "rollout", "policy"),
 		"hydrate/verify":    own("policy", "hydrate/compare"),
 
-		"bot/...":          own("service", "webhook", "cmd", "gitstore/worktree"),
-		"bot":              own("bot/forge/github", "bot/forge/gitlab"),
-		"bot/ci":           append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge"), goGit, "net/http"),
-		"bot/command":      append(own("gitstore", "renderer/helm"), goGit),
-		"bot/companions":   append(own("hydrate", "policy", "promote", "review", "bot/publish", "bot/queue", "renderer/helm"), helm, "net/http/httptest"),
+		"bot/...": own("service", "webhook", "cmd", "gitstore/worktree"),
+		"bot":     own("bot/forge/github", "bot/forge/gitlab"),
+		"bot/ci": append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge"), goGit,
+			"net/http"),
+		"bot/command": append(own("gitstore", "renderer/helm"), goGit),
+		"bot/companions": append(own("hydrate", "policy", "promote", "review", "bot/publish", "bot/queue",
+			"renderer/helm"), helm, "net/http/httptest"),
 		"bot/forge/github": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/gitlab"),
 		"bot/forge/gitlab": own("fleet", "gitstore", "hydrate", "renderer", "policy", "bot/forge/github"),
 		"bot/hint":         own("fleet", "gitstore", "hydrate", "renderer", "policy"),
 		"bot/publish":      append(own("gitstore", "policy", "renderer/helm"), goGit),
 		"bot/queue":        append(own("fleet", "gitstore", "hydrate", "renderer", "policy"), goGit, helm),
-		"report":           append(own("gitstore", "policy", "renderer/helm"), goGit), // the types of Kubernetes, which diff reads, import net/http
-		"review":           own("bot", "promote", "service"),
+		// the types of Kubernetes, which diff reads, import net/http
+		"report": append(own("gitstore", "policy", "renderer/helm"), goGit),
+		"review": own("bot", "promote", "service"),
 
 		"site/...":     append(own("service", "webhook", "cmd", "bot/forge"), "net/http/httptest"),
 		"site":         own("bot/queue"),
 		"site/conform": own("site/server", "bot", "policy"),
 		"site/index":   own("policy", "promote"),
 
-		"webhook":          append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "site", "service", "cmd"), goGit, helm),
+		"webhook": append(own("fleet", "gitstore", "hydrate", "renderer", "policy", "site", "service", "cmd"),
+			goGit, helm),
 		"service/...":      own("cmd", "gitstore/worktree"),
 		"service":          own("bot/forge/github", "bot/forge/gitlab"),
 		"service/check":    append(own("gitstore", "bot", "policy"), goGit, helm),
@@ -190,7 +202,10 @@ func forbidden() map[string][]string {
 // reached returns the first package of deps that the list forbids; empty if there is none.
 func reached(deps, list []string) string {
 	for _, d := range deps {
-		if slices.ContainsFunc(list, func(f string) bool { return d == f || strings.HasPrefix(d, strings.TrimSuffix(f, "/")+"/") }) {
+		if slices.ContainsFunc(list, func(f string) bool {
+			return d == f ||
+				strings.HasPrefix(d, strings.TrimSuffix(f, "/")+"/")
+		}) {
 			return d
 		}
 	}
@@ -225,7 +240,8 @@ func TestEveryPackageHasAnEntry(t *testing.T) {
 	for _, name := range withoutEntry(slices.Collect(maps.Keys(packages(t)))) {
 		t.Errorf("%s has no entry in forbidden: say what it may not reach", name)
 	}
-	if got := withoutEntry([]string{"newpackage", "hydrate/new", "bot/deep/new", "fleet"}); !slices.Equal(got, []string{"hydrate/new", "newpackage"}) {
+	if got := withoutEntry([]string{"newpackage", "hydrate/new", "bot/deep/new", "fleet"}); !slices.Equal(got,
+		[]string{"hydrate/new", "newpackage"}) {
 		t.Errorf("packages without an entry: %q", got)
 	}
 }

@@ -1,7 +1,8 @@
 // Package confine holds the rendered objects of a workspace to the bounds that the trunk of the fleet sets for it.
 //
-// It is pure: callers hand in an object and the bounds, and get what the object violates. It judges what was rendered, never what a file
-// asks for, so that a chart, a component or a patch cannot get around it. An unknown kind is outside of the bounds unless they name its group.
+// It is pure: callers hand in an object and the bounds, and get what the object violates. It judges what was rendered,
+// never what a file asks for, so that a chart, a component or a patch cannot get around it. An unknown kind is outside
+// of the bounds unless they name its group.
 //
 // The package is not API: it can change in every release.
 package confine
@@ -73,7 +74,10 @@ func (b *Bounds) Check(o Object) []Breach {
 			c.walk(v, key, 0)
 		}
 	}
-	slices.SortStableFunc(c.out, func(x, y Breach) int { return strings.Compare(x.Rule+x.Path+x.Message, y.Rule+y.Path+y.Message) })
+	slices.SortStableFunc(c.out, func(x, y Breach) int {
+		return strings.Compare(x.Rule+x.Path+x.Message,
+			y.Rule+y.Path+y.Message)
+	})
 	return slices.Compact(c.out)
 }
 
@@ -89,7 +93,8 @@ func (c *check) add(rule, at, hint, format string, args ...any) {
 	c.out = append(c.out, Breach{Rule: rule, Path: at, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// admits reports whether a pattern, Kind or Kind.group with *, admits a kind. A custom kind needs a pattern with its group.
+// admits reports whether a pattern, Kind or Kind.group with *, admits a kind. A custom kind needs a pattern with its
+// group.
 func admits(pattern string, k manifest.GroupKind) bool {
 	if !strings.Contains(pattern, ".") && manifest.BuiltinScope(k) == manifest.ScopeUnknown {
 		return false
@@ -108,34 +113,41 @@ func denies(pattern string, k manifest.GroupKind) bool {
 	return err != nil || ok
 }
 
-// checkKind refuses kinds that the workspace may not contain. A kind whose scope nobody knows could be cluster-scoped: it needs an entry
-// that names its group.
+// checkKind refuses kinds that the workspace may not contain. A kind whose scope nobody knows could be cluster-scoped:
+// it needs an entry that names its group.
 func (c *check) checkKind() {
 	b, name := c.bounds, c.kind.String()
 	listed := func(list []string) bool {
-		return slices.ContainsFunc(list, func(p string) bool { return admits(p, c.kind) && (!redirects(c.kind) || p == name) })
+		return slices.ContainsFunc(list, func(p string) bool {
+			return admits(p, c.kind) &&
+				(!redirects(c.kind) || p == name)
+		})
 	}
 	hint := "ask the administrators of the fleet to change spec.kinds in " + b.File
 	// Flux, Argo CD and kubectl apply the items of any object that has them, whatever its kind.
 	items, hasItems := c.object.Object["items"]
 	if _, array := items.([]any); array || hasItems && strings.HasSuffix(c.kind.Kind, "List") {
-		c.add(RuleKind, "items", "write each object as a document of its own", "workspace %s may not hide objects in a list of kind %s", b.Name, name)
+		c.add(RuleKind, "items", "write each object as a document of its own",
+			"workspace %s may not hide objects in a list of kind %s", b.Name, name)
 	}
 	switch {
 	case slices.ContainsFunc(b.Deny, func(p string) bool { return denies(p, c.kind) }):
 		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s: spec.kinds.deny", b.Name, name)
 	case c.object.Scope == manifest.ScopeCluster:
 		if !listed(b.ClusterScoped) {
-			c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of the cluster-scoped kind %s", b.Name, name)
+			c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of the cluster-scoped kind %s", b.Name,
+				name)
 		}
 	case c.object.Scope == manifest.ScopeUnknown:
 		if !listed(b.Allow) && !listed(b.ClusterScoped) {
-			c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of the custom kind %s, whose scope is not known", b.Name, name)
+			c.add(RuleKind, "kind", hint,
+				"workspace %s may not contain objects of the custom kind %s, whose scope is not known", b.Name, name)
 		}
 	case len(b.Allow) > 0 && !listed(b.Allow):
 		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s: spec.kinds.allow", b.Name, name)
 	case len(b.Allow) == 0 && !builtIn(c.kind):
-		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s, which is not built into Kubernetes, sends traffic anywhere or places pods", b.Name, name)
+		c.add(RuleKind, "kind", hint,
+			"workspace %s may not contain objects of kind %s, which is not built into Kubernetes, sends traffic anywhere or places pods", b.Name, name)
 	}
 }
 
@@ -144,11 +156,13 @@ func builtIn(k manifest.GroupKind) bool {
 	return manifest.BuiltinScope(k) == manifest.ScopeNamespaced && !redirects(k)
 }
 
-// redirects reports whether objects of a kind can lead the traffic of a Service to the pods of others (Endpoints, EndpointSlice) or put a pod
-// on any node (Binding). An entry admits such a kind only by its whole name, without a wildcard.
+// redirects reports whether objects of a kind can lead the traffic of a Service to the pods of others (Endpoints,
+// EndpointSlice) or put a pod on any node (Binding). An entry admits such a kind only by its whole name, without a
+// wildcard.
 func redirects(k manifest.GroupKind) bool {
 	switch k {
-	case manifest.GroupKind{Kind: "Endpoints"}, manifest.GroupKind{Kind: "Binding"}, manifest.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+	case manifest.GroupKind{Kind: "Endpoints"}, manifest.GroupKind{Kind: "Binding"},
+		manifest.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		return true
 	}
 	return false
@@ -158,20 +172,23 @@ func (c *check) checkNamespace() {
 	hint := "move the object, or ask for the namespace in spec.namespaces in " + c.bounds.File
 	if c.object.Scope == manifest.ScopeCluster {
 		if c.kind == (manifest.GroupKind{Kind: "Namespace"}) && !c.owns(c.object.Name()) {
-			c.add(RuleNamespace, "metadata.name", hint, "the namespace %s is outside of workspace %s", c.object.Name(), c.bounds.Name)
+			c.add(RuleNamespace, "metadata.name", hint, "the namespace %s is outside of workspace %s", c.object.Name(),
+				c.bounds.Name)
 		}
 		return
 	}
 	namespace := c.object.Object.Namespace()
 	if namespace == "" && c.bounds.AsRendered {
-		c.add(RuleNamespace, "metadata.namespace", "set metadata.namespace", "the object names no namespace, and spec.output.namespaces: asRendered adds none: whatever applies it chooses the namespace")
+		c.add(RuleNamespace, "metadata.namespace", "set metadata.namespace",
+			"the object names no namespace, and spec.output.namespaces: asRendered adds none: whatever applies it chooses the namespace")
 		return
 	}
 	if namespace == "" {
 		namespace = c.object.Namespace
 	}
 	if !c.owns(namespace) {
-		c.add(RuleNamespace, "metadata.namespace", hint, "the object is in the namespace %q, which is outside of workspace %s", namespace, c.bounds.Name)
+		c.add(RuleNamespace, "metadata.namespace", hint,
+			"the object is in the namespace %q, which is outside of workspace %s", namespace, c.bounds.Name)
 	}
 }
 
@@ -196,7 +213,8 @@ func matchAny(patterns []string, s string) bool {
 // managed are labels and annotations by which tools decide whose an object is.
 func managed(key string) bool {
 	switch key {
-	case "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace", "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace",
+	case "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace", "helm.toolkit.fluxcd.io/name",
+		"helm.toolkit.fluxcd.io/namespace",
 		"argocd.argoproj.io/instance", "argocd.argoproj.io/tracking-id":
 		return true
 	}
@@ -206,16 +224,20 @@ func managed(key string) bool {
 // metadata checks owners, and labels that give an object to somebody else or change what a namespace allows.
 func (c *check) metadata(m map[string]any) {
 	if owners, ok := m["ownerReferences"]; ok && owners != nil {
-		c.add(RuleReference, "metadata.ownerReferences", "remove them", "the object names owners: their deletion would delete it, and nothing rendered can know their identity")
+		c.add(RuleReference, "metadata.ownerReferences", "remove them",
+			"the object names owners: their deletion would delete it, and nothing rendered can know their identity")
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		for key := range child(m, field) {
 			at := "metadata." + field + "." + key
 			switch {
 			case managed(key):
-				c.add(RuleReference, at, "remove it", "%s gives the object to another tool's or another workspace's inventory", key)
-			case c.kind == (manifest.GroupKind{Kind: "Namespace"}) && strings.HasPrefix(key, "pod-security.kubernetes.io/") && !c.bounds.HostAccess:
-				c.add(RuleHost, at, "let the administrators of the fleet set it", "%s decides what pods of the namespace may do", key)
+				c.add(RuleReference, at, "remove it",
+					"%s gives the object to another tool's or another workspace's inventory", key)
+			case c.kind == (manifest.GroupKind{Kind: "Namespace"}) &&
+				strings.HasPrefix(key, "pod-security.kubernetes.io/") && !c.bounds.HostAccess:
+				c.add(RuleHost, at, "let the administrators of the fleet set it",
+					"%s decides what pods of the namespace may do", key)
 			case c.kind.Kind == "ClusterRole" && strings.Contains(key, "/aggregate-to-"):
 				c.add(RuleRBAC, at, "remove the label", "%s adds the rules to a role of the whole cluster", key)
 			}
@@ -227,7 +249,8 @@ func (c *check) metadata(m map[string]any) {
 // refersTo are annotations whose value is NAMESPACE/NAME.
 func refersTo(key string) bool {
 	switch key {
-	case "nginx.ingress.kubernetes.io/auth-secret", "nginx.ingress.kubernetes.io/auth-tls-secret", "nginx.ingress.kubernetes.io/proxy-ssl-secret",
+	case "nginx.ingress.kubernetes.io/auth-secret", "nginx.ingress.kubernetes.io/auth-tls-secret",
+		"nginx.ingress.kubernetes.io/proxy-ssl-secret",
 		"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret":
 		return true
 	}
@@ -242,7 +265,8 @@ func (c *check) annotations(m map[string]any, at string) {
 			c.host(at+"."+key, "the container runs without AppArmor")
 		}
 		if namespace, _, ok := strings.Cut(value, "/"); ok && refersTo(key) && !c.mayName(namespace) {
-			c.add(RuleReference, at+"."+key, "refer to the workspace's own namespaces, or ask for spec.references in "+c.bounds.File,
+			c.add(RuleReference, at+"."+key, "refer to the workspace's own namespaces, or ask for spec.references in "+
+				c.bounds.File,
 				"the annotation refers to the namespace %s, which is outside of workspace %s", namespace, c.bounds.Name)
 		}
 	}
@@ -264,7 +288,8 @@ func (c *check) image(image, at string) {
 	}
 	name := repositoryOf(image)
 	if !slices.ContainsFunc(c.bounds.Images, func(p string) bool { return doublestar.MatchUnvalidated(p, name) }) {
-		c.add(RuleImage, at, "use an image of spec.sources.images in "+c.bounds.File, "the image %s is outside of what workspace %s may run", name, c.bounds.Name)
+		c.add(RuleImage, at, "use an image of spec.sources.images in "+c.bounds.File,
+			"the image %s is outside of what workspace %s may run", name, c.bounds.Name)
 	}
 }
 

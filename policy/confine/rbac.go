@@ -26,10 +26,12 @@ func (c *check) rbac() {
 
 func (c *check) role() {
 	if builtInRole(c.object.Name()) && c.kind.Kind == "ClusterRole" {
-		c.add(RuleRBAC, "metadata.name", "choose another name", "the ClusterRole %s belongs to Kubernetes", c.object.Name())
+		c.add(RuleRBAC, "metadata.name", "choose another name", "the ClusterRole %s belongs to Kubernetes",
+			c.object.Name())
 	}
 	if c.object.Object["aggregationRule"] != nil {
-		c.add(RuleRBAC, "aggregationRule", "list the rules", "the role takes its rules from every ClusterRole with a label")
+		c.add(RuleRBAC, "aggregationRule", "list the rules",
+			"the role takes its rules from every ClusterRole with a label")
 	}
 	for i, v := range list(c.object.Object, "rules") {
 		rule, _ := v.(map[string]any)
@@ -37,17 +39,20 @@ func (c *check) role() {
 		verbs, groups, resources := texts(rule, "verbs"), texts(rule, "apiGroups"), texts(rule, "resources")
 		for field, values := range map[string][]string{"verbs": verbs, "apiGroups": groups, "resources": resources} {
 			if slices.ContainsFunc(values, func(s string) bool { return strings.Contains(s, "*") }) {
-				c.add(RuleRBAC, at+"."+field, "list what is needed", "the role allows everything (%s: *), also what workspace %s may not do", field, c.bounds.Name)
+				c.add(RuleRBAC, at+"."+field, "list what is needed",
+					"the role allows everything (%s: *), also what workspace %s may not do", field, c.bounds.Name)
 			}
 		}
 		for _, verb := range verbs {
 			if verb == "bind" || verb == "escalate" || verb == "impersonate" {
-				c.add(RuleRBAC, at+".verbs", "remove the verb", "the verb %s gives rights that workspace %s does not have", verb, c.bounds.Name)
+				c.add(RuleRBAC, at+".verbs", "remove the verb",
+					"the verb %s gives rights that workspace %s does not have", verb, c.bounds.Name)
 			}
 		}
 		writes := slices.ContainsFunc(verbs, func(v string) bool { return v != "get" && v != "list" && v != "watch" })
 		if writes && slices.Contains(groups, rbacGroup) {
-			c.add(RuleRBAC, at+".apiGroups", "let Sluice write roles and bindings", "the role may change roles or bindings, which nobody reviews")
+			c.add(RuleRBAC, at+".apiGroups", "let Sluice write roles and bindings",
+				"the role may change roles or bindings, which nobody reviews")
 		}
 		if len(texts(rule, "nonResourceURLs")) > 0 {
 			c.add(RuleRBAC, at+".nonResourceURLs", "remove them", "the role reaches paths of the API server")
@@ -57,7 +62,8 @@ func (c *check) role() {
 
 // builtInRole reports whether a ClusterRole belongs to Kubernetes.
 func builtInRole(name string) bool {
-	return strings.HasPrefix(name, "system:") || slices.Contains([]string{"cluster-admin", "admin", "edit", "view"}, name)
+	return strings.HasPrefix(name, "system:") || slices.Contains([]string{"cluster-admin", "admin", "edit", "view"},
+		name)
 }
 
 func (c *check) binding() {
@@ -77,7 +83,8 @@ func (c *check) binding() {
 		if whole {
 			hint = "use a RoleBinding, or ask for the role in spec.roles in " + c.bounds.File
 		}
-		c.add(RuleRBAC, "roleRef", hint, "the %s gives the %s %s, and workspace %s may bind with it: %s", c.kind.Kind, cmp.Or(text(ref, "kind"), "ClusterRole"), name, c.bounds.Name, may)
+		c.add(RuleRBAC, "roleRef", hint, "the %s gives the %s %s, and workspace %s may bind with it: %s", c.kind.Kind,
+			cmp.Or(text(ref, "kind"), "ClusterRole"), name, c.bounds.Name, may)
 	}
 	for i, v := range list(c.object.Object, "subjects") {
 		subject, _ := v.(map[string]any)
@@ -85,52 +92,66 @@ func (c *check) binding() {
 		switch who := text(subject, "name"); {
 		case text(subject, "kind") == "ServiceAccount":
 			if namespace := text(subject, "namespace"); namespace != "" && !c.owns(namespace) {
-				c.add(RuleRBAC, at+".namespace", "bind accounts of the workspace", "the binding gives rights to the ServiceAccount %s/%s of somebody else", namespace, who)
+				c.add(RuleRBAC, at+".namespace", "bind accounts of the workspace",
+					"the binding gives rights to the ServiceAccount %s/%s of somebody else", namespace, who)
 			}
 		case strings.HasPrefix(who, "system:"):
-			c.add(RuleRBAC, at+".name", "name people or groups of your own", "the binding gives rights to %s %s", text(subject, "kind"), who)
+			c.add(RuleRBAC, at+".name", "name people or groups of your own", "the binding gives rights to %s %s",
+				text(subject, "kind"), who)
 		}
 	}
 }
 
-// webhooks refuses webhooks that see objects of others, and API services and conversions that somebody else's Service answers.
+// webhooks refuses webhooks that see objects of others, and API services and conversions that somebody else's Service
+// answers.
 func (c *check) webhooks() {
 	o := c.object.Object
 	switch c.kind.String() {
-	case "ValidatingWebhookConfiguration.admissionregistration.k8s.io", "MutatingWebhookConfiguration.admissionregistration.k8s.io":
+	case "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
+		"MutatingWebhookConfiguration.admissionregistration.k8s.io":
 		for i, v := range list(o, "webhooks") {
 			hook, _ := v.(map[string]any)
 			at := fmt.Sprintf("webhooks[%d]", i)
 			if !c.selectsOwn(child(hook, "namespaceSelector")) {
-				c.add(RuleReference, at+".namespaceSelector", "select kubernetes.io/metadata.name In the workspace's namespaces", "the webhook sees objects outside of workspace %s", c.bounds.Name)
+				c.add(RuleReference, at+".namespaceSelector",
+					"select kubernetes.io/metadata.name In the workspace's namespaces",
+					"the webhook sees objects outside of workspace %s", c.bounds.Name)
 			}
 			c.namespacedRules(hook, "rules", at)
 			if text(child(hook, "clientConfig"), "url") != "" {
-				c.add(RuleReference, at+".clientConfig.url", "name a Service", "the webhook sends objects out of the cluster")
+				c.add(RuleReference, at+".clientConfig.url", "name a Service",
+					"the webhook sends objects out of the cluster")
 			}
 		}
-	case "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":
+	case "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+		"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":
 		match := child(child(o, "spec"), "matchResources")
 		if len(list(match, "resourceRules")) == 0 {
-			c.add(RuleReference, "spec.matchResources.resourceRules", "list rules with scope: Namespaced", "the policy applies to cluster-scoped objects, to which no selector of namespaces applies")
+			c.add(RuleReference, "spec.matchResources.resourceRules", "list rules with scope: Namespaced",
+				"the policy applies to cluster-scoped objects, to which no selector of namespaces applies")
 		}
 		c.namespacedRules(match, "resourceRules", "spec.matchResources")
 		if !c.selectsOwn(child(match, "namespaceSelector")) {
-			c.add(RuleReference, "spec.matchResources.namespaceSelector", "select kubernetes.io/metadata.name In the workspace's namespaces", "the policy applies to objects outside of workspace %s", c.bounds.Name)
+			c.add(RuleReference, "spec.matchResources.namespaceSelector",
+				"select kubernetes.io/metadata.name In the workspace's namespaces",
+				"the policy applies to objects outside of workspace %s", c.bounds.Name)
 		}
 	case "CustomResourceDefinition.apiextensions.k8s.io":
 		if text(child(child(child(child(o, "spec"), "conversion"), "webhook"), "clientConfig"), "url") != "" {
-			c.add(RuleReference, "spec.conversion.webhook.clientConfig.url", "name a Service", "the webhook sends objects out of the cluster")
+			c.add(RuleReference, "spec.conversion.webhook.clientConfig.url", "name a Service",
+				"the webhook sends objects out of the cluster")
 		}
 	}
 }
 
-// namespacedRules refuses rules of a webhook or policy that match cluster-scoped objects: a selector of namespaces does not keep those out.
+// namespacedRules refuses rules of a webhook or policy that match cluster-scoped objects: a selector of namespaces does
+// not keep those out.
 func (c *check) namespacedRules(m map[string]any, field, at string) {
 	for i, v := range list(m, field) {
 		rule, _ := v.(map[string]any)
 		if text(rule, "scope") != "Namespaced" {
-			c.add(RuleReference, fmt.Sprintf("%s.%s[%d].scope", at, field, i), "set scope: Namespaced", "the rule matches cluster-scoped objects, to which no selector of namespaces applies")
+			c.add(RuleReference, fmt.Sprintf("%s.%s[%d].scope", at, field, i), "set scope: Namespaced",
+				"the rule matches cluster-scoped objects, to which no selector of namespaces applies")
 		}
 	}
 }
@@ -144,7 +165,8 @@ func (c *check) selectsOwn(selector map[string]any) bool {
 	for _, v := range list(selector, "matchExpressions") {
 		e, _ := v.(map[string]any)
 		values := texts(e, "values")
-		if text(e, "key") == key && text(e, "operator") == "In" && len(values) > 0 && !slices.ContainsFunc(values, func(n string) bool { return !c.owns(n) }) {
+		if text(e, "key") == key && text(e, "operator") == "In" && len(values) > 0 &&
+			!slices.ContainsFunc(values, func(n string) bool { return !c.owns(n) }) {
 			return true
 		}
 	}
@@ -158,7 +180,8 @@ func (c *check) service() {
 	}
 	spec := child(c.object.Object, "spec")
 	if len(list(spec, "externalIPs")) > 0 {
-		c.add(RuleReference, "spec.externalIPs", "remove them", "the Service takes over traffic to any address that it lists")
+		c.add(RuleReference, "spec.externalIPs", "remove them",
+			"the Service takes over traffic to any address that it lists")
 	}
 	name := strings.ToLower(strings.TrimSuffix(text(spec, "externalName"), "."))
 	if name == "" {
@@ -170,7 +193,8 @@ func (c *check) service() {
 		i--
 	}
 	if i > 0 && !c.mayName(labels[i-1]) {
-		c.add(RuleReference, "spec.externalName", "let its owners expose the Service", "the Service leads to the namespace %s, which is outside of workspace %s", labels[i-1], c.bounds.Name)
+		c.add(RuleReference, "spec.externalName", "let its owners expose the Service",
+			"the Service leads to the namespace %s, which is outside of workspace %s", labels[i-1], c.bounds.Name)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 // deepest is how deep Check looks; a deeper object is refused.
 const deepest = 100
 
-// walk looks for references to other namespaces, and for pods, anywhere in an object: custom resources have them under many names.
+// walk looks for references to other namespaces, and for pods, anywhere in an object: custom resources have them under
+// many names.
 func (c *check) walk(v any, at string, depth int) {
 	if depth > deepest {
-		c.add(RuleReference, at, "make it flatter", "the object is nested deeper than %d levels, and cannot be checked", deepest)
+		c.add(RuleReference, at, "make it flatter", "the object is nested deeper than %d levels, and cannot be checked",
+			deepest)
 		return
 	}
 	switch v := v.(type) {
@@ -35,7 +37,8 @@ func (c *check) walk(v any, at string, depth int) {
 func (c *check) namespaceFields(m map[string]any, at string) {
 	refuse := func(field, name string) {
 		if name != "" && !c.mayName(name) && !c.rbacSubject(at) {
-			c.add(RuleReference, at+"."+field, "refer to the workspace's own namespaces, or ask for spec.references in "+c.bounds.File,
+			c.add(RuleReference, at+"."+field,
+				"refer to the workspace's own namespaces, or ask for spec.references in "+c.bounds.File,
 				"the object refers to the namespace %s, which is outside of workspace %s", name, c.bounds.Name)
 		}
 	}
@@ -48,12 +51,14 @@ func (c *check) namespaceFields(m map[string]any, at string) {
 		}
 	}
 	selector, ok := m["namespaceSelector"].(map[string]any)
-	if !ok || c.kind.Kind == "NetworkPolicy" || c.kind.Group == "admissionregistration.k8s.io" { // peers of a policy are not its subjects
+	// peers of a policy are not its subjects
+	if !ok || c.kind.Kind == "NetworkPolicy" || c.kind.Group == "admissionregistration.k8s.io" {
 		return
 	}
 	names := texts(selector, "matchNames")
 	if anyNamespace, _ := selector["any"].(bool); anyNamespace || len(names) == 0 && !c.selectsOwn(selector) {
-		c.add(RuleReference, at+".namespaceSelector", "select kubernetes.io/metadata.name In the workspace's namespaces",
+		c.add(RuleReference, at+".namespaceSelector",
+			"select kubernetes.io/metadata.name In the workspace's namespaces",
 			"the object selects pods or objects outside of workspace %s", c.bounds.Name)
 	}
 }
@@ -135,7 +140,8 @@ func (c *check) security(m map[string]any, at string) {
 		}
 	}
 	options := child(m, "seLinuxOptions")
-	if kind := text(options, "type"); !slices.Contains([]string{"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"}, kind) {
+	if kind := text(options, "type"); !slices.Contains([]string{"", "container_t", "container_init_t",
+		"container_kvm_t", "container_engine_t"}, kind) {
 		c.host(at+".seLinuxOptions.type", "the container has the SELinux type "+kind)
 	}
 	for _, field := range []string{"user", "role"} {
@@ -148,8 +154,10 @@ func (c *check) security(m map[string]any, at string) {
 // safeSysctls are the sysctls that the Pod Security Standard baseline allows.
 func safeSysctls() []string {
 	return []string{
-		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start",
-		"net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+		"net.ipv4.ip_unprivileged_port_start",
+		"net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+		"net.ipv4.tcp_keepalive_probes",
 		"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_syncookies",
 	}
 }
@@ -157,12 +165,14 @@ func safeSysctls() []string {
 // baseline are the capabilities that the Pod Security Standard of this name allows.
 func baseline() []string {
 	return []string{
-		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+		"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 	}
 }
 
 func (c *check) host(at, message string) {
 	if !c.bounds.HostAccess {
-		c.add(RuleHost, at, "remove it, or ask for spec.hostAccess in "+c.bounds.File, "%s: workspace %s has no access to hosts", message, c.bounds.Name)
+		c.add(RuleHost, at, "remove it, or ask for spec.hostAccess in "+c.bounds.File,
+			"%s: workspace %s has no access to hosts", message, c.bounds.Name)
 	}
 }

@@ -1,5 +1,5 @@
-// Package schemas provides the JSON schemas of Kubernetes' built-in kinds, from URLs or from a folder. It caches them by digest. It
-// decides nothing about objects: a schema that cannot be downloaded is an error, not a finding.
+// Package schemas provides the JSON schemas of Kubernetes' built-in kinds, from URLs or from a folder. It caches them
+// by digest. It decides nothing about objects: a schema that cannot be downloaded is an error, not a finding.
 //
 // The package is not API: it can change in every release.
 package schemas
@@ -66,7 +66,8 @@ func New(c Config) (*Source, error) {
 	}
 	for i, l := range c.Locations {
 		if !strings.HasSuffix(l, "json") {
-			c.Locations[i] = strings.TrimSuffix(l, "/") + "/{{ .NormalizedKubernetesVersion }}-standalone{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
+			c.Locations[i] = strings.TrimSuffix(l, "/") +
+				"/{{ .NormalizedKubernetesVersion }}-standalone{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 		}
 		if _, err := expand(c.Locations[i], "1.30.0", "v1", "Pod", true); err != nil {
 			return nil, fmt.Errorf("schema location %q: %w", l, err)
@@ -75,7 +76,8 @@ func New(c Config) (*Source, error) {
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout}, known: map[string]*outcome{}}, nil
+	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout},
+		known: map[string]*outcome{}}, nil
 }
 
 // words are the fields of kubeconform's templates.
@@ -95,7 +97,8 @@ func expand(location, kubeVersion, apiVersion, kind string, strict bool) (string
 	} else {
 		version = group
 	}
-	w := words{NormalizedKubernetesVersion: "v" + kubeVersion, ResourceKind: strings.ToLower(kind), ResourceAPIVersion: version, Group: group, KindSuffix: suffix}
+	w := words{NormalizedKubernetesVersion: "v" + kubeVersion, ResourceKind: strings.ToLower(kind),
+		ResourceAPIVersion: version, Group: group, KindSuffix: suffix}
 	if strict {
 		w.StrictSuffix = "-strict"
 	}
@@ -168,7 +171,9 @@ func (s *Source) locations(strict bool) string {
 }
 
 func plainWord(s string) bool {
-	return s != "" && len(s) < 200 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == "" && !strings.Contains(s, "..")
+	return s != "" && len(s) < 200 &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") == "" &&
+		!strings.Contains(s, "..")
 }
 
 func (s *Source) read(ctx context.Context, at string) ([]byte, error) {
@@ -198,8 +203,8 @@ func (s *Source) read(ctx context.Context, at string) ([]byte, error) {
 	return data, s.keep(at, data)
 }
 
-// The cache stores contents by digest, and for each URL a file with the digest of its content. A content that does not match its
-// digest is downloaded again.
+// The cache stores contents by digest, and for each URL a file with the digest of its content. A content that does not
+// match its digest is downloaded again.
 func (s *Source) pointer(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return filepath.Join(s.config.Cache, "urls", hex.EncodeToString(sum[:]))
@@ -254,7 +259,8 @@ func write(name string, data []byte) error {
 	return nil
 }
 
-// fetch downloads a schema. It returns ErrNoSchema if the server says that it has none, and ErrSchemasOffline for any other failure.
+// fetch downloads a schema. It returns ErrNoSchema if the server says that it has none, and ErrSchemasOffline for any
+// other failure.
 func (s *Source) fetch(ctx context.Context, url string) ([]byte, error) {
 	var last error
 	for range attempts {

@@ -61,7 +61,8 @@ func findings(t *testing.T, s policy.Schemas, text string) *policy.Result {
 		t.Fatal(err)
 	}
 	r, err := e.Check(t.Context(), policy.Input{Subjects: policy.Listed(policy.Subject{
-		Cluster: &policy.Cluster{Name: "a", Environment: "prod", KubeVersion: "1.33.2"}, App: &policy.App{Name: "web", Namespace: "shop"},
+		Cluster: &policy.Cluster{Name: "a", Environment: "prod", KubeVersion: "1.33.2"},
+		App:     &policy.App{Name: "web", Namespace: "shop"},
 		Objects: []policy.Object{{Key: text, Object: objects[0]}},
 	})})
 	if err != nil {
@@ -80,7 +81,8 @@ func TestValidation(t *testing.T) {
 	cache := t.TempDir()
 	s := source(t, schemas.Config{Locations: []string{server.URL}, Cache: cache})
 	r := findings(t, s, bad)
-	if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RuleSchema || r.Findings[0].Path != "data.a" || r.Findings[0].Severity != policy.SeverityError {
+	if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RuleSchema || r.Findings[0].Path != "data.a" ||
+		r.Findings[0].Severity != policy.SeverityError {
 		t.Fatalf("findings %+v, notes %q", r.Findings, r.Notes)
 	}
 	if r := findings(t, s, strings.Replace(bad, "a: 1", `a: "1"`, 1)); len(r.Findings) != 0 || len(r.Notes) != 0 {
@@ -95,7 +97,8 @@ func TestValidation(t *testing.T) {
 
 	t.Run("offline, from the cache", func(t *testing.T) {
 		server.Close()
-		if r := findings(t, source(t, schemas.Config{Locations: []string{server.URL}, Cache: cache, Offline: true}), unknown); len(r.Findings) != 1 {
+		if r := findings(t, source(t, schemas.Config{Locations: []string{server.URL}, Cache: cache, Offline: true}),
+			unknown); len(r.Findings) != 1 {
 			t.Errorf("findings %+v, notes %q", r.Findings, r.Notes)
 		}
 	})
@@ -109,8 +112,10 @@ func TestValidation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := findings(t, source(t, schemas.Config{Locations: []string{server.URL}, Cache: cache, Offline: true}), unknown)
-		if len(r.Findings) != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "could not be downloaded: v1 ConfigMap") {
+		r := findings(t, source(t, schemas.Config{Locations: []string{server.URL}, Cache: cache, Offline: true}),
+			unknown)
+		if len(r.Findings) != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0],
+			"could not be downloaded: v1 ConfigMap") {
 			t.Errorf("findings %+v, notes %q", r.Findings, r.Notes)
 		}
 	})

@@ -123,9 +123,11 @@ func (c *Credentials) fromEnv(host string) (secret, error) {
 	s := secret{c.getenv(name + "_USERNAME"), c.getenv(name + "_PASSWORD"), c.getenv(name + "_TOKEN")}
 	switch {
 	case s.token != "" && (s.username != "" || s.password != ""):
-		return secret{}, fail(ErrInvalid, "both %[1]s_TOKEN and %[1]s_USERNAME or _PASSWORD are set: unset one of the two", name)
+		return secret{}, fail(ErrInvalid,
+			"both %[1]s_TOKEN and %[1]s_USERNAME or _PASSWORD are set: unset one of the two", name)
 	case (s.username == "") != (s.password == ""):
-		return secret{}, fail(ErrInvalid, "%[1]s_USERNAME and %[1]s_PASSWORD belong together, but one of them is empty", name)
+		return secret{}, fail(ErrInvalid, "%[1]s_USERNAME and %[1]s_PASSWORD belong together, but one of them is empty",
+			name)
 	}
 	return s, nil
 }

@@ -34,7 +34,8 @@ const aliceYAML = "  username: alice\n  password: " + password + "\n"
 
 func dockerJSON(tb testing.TB, host string) string {
 	tb.Helper()
-	return writeFile(tb, "config.json", `{"auths":{"`+host+`":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("alice:"+password))+`"}}}`)
+	return writeFile(tb, "config.json",
+		`{"auths":{"`+host+`":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("alice:"+password))+`"}}}`)
 }
 
 func TestBasicAuthOfChartRepositories(t *testing.T) {
@@ -44,9 +45,11 @@ func TestBasicAuthOfChartRepositories(t *testing.T) {
 	repo.before = demandBasic
 	name := EnvName(hostOf(repo.Server))
 	for what, creds := range map[string]*Credentials{
-		"environment":            NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), CredentialFiles{}),
-		"repositories.yaml":      NewCredentials(nil, repositoriesYAML(t, repo.repo()+"/", aliceYAML)),
-		"environment goes first": NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), repositoriesYAML(t, repo.repo(), "  username: bob\n  password: x\n")),
+		"environment": NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password),
+			CredentialFiles{}),
+		"repositories.yaml": NewCredentials(nil, repositoriesYAML(t, repo.repo()+"/", aliceYAML)),
+		"environment goes first": NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password),
+			repositoriesYAML(t, repo.repo(), "  username: bob\n  password: x\n")),
 	} {
 		f := newFetcher(t, withCredentials(creds))
 		ref := Ref{repo.repo(), "web", "*"}
@@ -63,7 +66,8 @@ func TestBasicAuthOfChartRepositories(t *testing.T) {
 	if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), name+"_USERNAME") {
 		t.Errorf("without: %v", err)
 	}
-	_, err = newFetcher(t, withCredentials(NewCredentials(nil, repositoriesYAML(t, repo.URL+"/other", aliceYAML)))).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
+	_, err = newFetcher(t, withCredentials(NewCredentials(nil,
+		repositoriesYAML(t, repo.URL+"/other", aliceYAML)))).Resolve(t.Context(), Ref{repo.repo(), "web", "*"})
 	if !errors.Is(err, ErrDenied) {
 		t.Errorf("an entry for another path must not count: %v", err)
 	}
@@ -95,7 +99,8 @@ func TestContradictoryEnvironmentIsRefused(t *testing.T) {
 	} {
 		for _, ref := range []Ref{{"https://charts.example.com", "web", "*"}} {
 			_, err := newFetcher(t, withCredentials(NewCredentials(get, CredentialFiles{}))).Resolve(t.Context(), ref)
-			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "SLUICE_REPO_CHARTS_EXAMPLE_COM_USERNAME") || strings.Contains(err.Error(), password) {
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(),
+				"SLUICE_REPO_CHARTS_EXAMPLE_COM_USERNAME") || strings.Contains(err.Error(), password) {
 				t.Error(err)
 			}
 		}
@@ -105,8 +110,10 @@ func TestContradictoryEnvironmentIsRefused(t *testing.T) {
 func TestEnvName(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
-		"charts.example.com": "SLUICE_REPO_CHARTS_EXAMPLE_COM", "charts-example.com": "SLUICE_REPO_CHARTS__EXAMPLE_COM", "r.lan:5000": "SLUICE_REPO_R_LAN_5000",
-		"10.0.0.1": "SLUICE_REPO_10_0_0_1", "": "", "a..b": "", "-a.b": "", "a-.b": "", "a_b.c": "", "[::1]:80": "", "é.com": "", "a.b.": "",
+		"charts.example.com": "SLUICE_REPO_CHARTS_EXAMPLE_COM", "charts-example.com": "SLUICE_REPO_CHARTS__EXAMPLE_COM",
+		"r.lan:5000": "SLUICE_REPO_R_LAN_5000",
+		"10.0.0.1":   "SLUICE_REPO_10_0_0_1", "": "", "a..b": "", "-a.b": "", "a-.b": "", "a_b.c": "", "[::1]:80": "",
+		"é.com": "", "a.b.": "",
 	} {
 		if got := EnvName(host); got != want {
 			t.Errorf("%q: the result of EnvName is %q, want %q", host, got, want)
@@ -117,15 +124,19 @@ func TestEnvName(t *testing.T) {
 func TestDefaultCredentialFiles(t *testing.T) {
 	t.Parallel()
 	got := DefaultCredentialFiles(env("HELM_CONFIG_HOME", "/h", "DOCKER_CONFIG", "/d"), "/home/u")
-	want := CredentialFiles{filepath.Join("/h", "repositories.yaml"), filepath.Join("/h", "registry", "config.json"), filepath.Join("/d", "config.json")}
+	want := CredentialFiles{filepath.Join("/h", "repositories.yaml"), filepath.Join("/h", "registry", "config.json"),
+		filepath.Join("/d", "config.json")}
 	if got != want {
 		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
-	got = DefaultCredentialFiles(env("HELM_REPOSITORY_CONFIG", "/r", "HELM_REGISTRY_CONFIG", "/g", "XDG_CONFIG_HOME", "/x"), "/home/u")
-	if got.Repositories != "/r" || got.Registry != "/g" || got.Docker != filepath.Join("/home/u", ".docker", "config.json") {
+	got = DefaultCredentialFiles(env("HELM_REPOSITORY_CONFIG", "/r", "HELM_REGISTRY_CONFIG", "/g", "XDG_CONFIG_HOME",
+		"/x"), "/home/u")
+	if got.Repositories != "/r" || got.Registry != "/g" || got.Docker != filepath.Join("/home/u", ".docker",
+		"config.json") {
 		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
-	if got = DefaultCredentialFiles(env("XDG_CONFIG_HOME", "/x"), "/home/u"); got.Repositories != filepath.Join("/x", "helm", "repositories.yaml") {
+	if got = DefaultCredentialFiles(env("XDG_CONFIG_HOME", "/x"), "/home/u"); got.Repositories != filepath.Join("/x",
+		"helm", "repositories.yaml") {
 		t.Errorf("the result of DefaultCredentialFiles is %v", got)
 	}
 	if got = DefaultCredentialFiles(env(), "/home/u"); !strings.HasSuffix(got.Repositories, "repositories.yaml") {
@@ -138,7 +149,8 @@ func TestTLSSettingsOfRepositories(t *testing.T) {
 	repo := newChartRepo(t, quietTLS)
 	repo.offer(t, false, "1.2.3")
 	repo.before = demandBasic
-	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: repo.Certificate().Raw})))
+	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: repo.Certificate().Raw})))
 	bad := writeFile(t, "bad.pem", "no certificate")
 	for extra, text := range map[string]string{
 		"  caFile: " + ca + "\n":                           "",
@@ -188,7 +200,8 @@ func TestCredentialsStayAtTheirOrigin(t *testing.T) {
 			} else {
 				repo.index = strings.Replace(repo.index, "web-1.2.3.tgz", target, 1)
 			}
-			creds := NewCredentials(nil, repositoriesYAML(t, repo.repo(), aliceYAML+fmt.Sprintf("  pass_credentials_all: %v\n", passAll)))
+			creds := NewCredentials(nil, repositoriesYAML(t, repo.repo(),
+				aliceYAML+fmt.Sprintf("  pass_credentials_all: %v\n", passAll)))
 			f := newFetcher(t, withCredentials(creds), func(o *Options) { o.Transport = trusting(repo.Server) })
 			if _, err := f.Resolve(t.Context(), Ref{repo.repo(), "web", "*"}); err != nil {
 				t.Errorf("%s: the error is %v", way, err)
@@ -214,10 +227,14 @@ func TestRegistryCredentials(t *testing.T) {
 	name := EnvName(host)
 	// All ways to the credential, against basic and token authentication.
 	ways := map[string]*Credentials{
-		"environment":     NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), CredentialFiles{}),
-		"Helm's file":     NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, host), Docker: filepath.Join(helper, "none.json")}),
-		"Docker's file":   NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, "elsewhere.example.com"), Docker: dockerJSON(t, host)}),
-		"Docker's helper": NewCredentials(nil, CredentialFiles{Docker: writeFile(t, "config.json", `{"credHelpers":{"`+host+`":"sluicetest"}}`)}),
+		"environment": NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password),
+			CredentialFiles{}),
+		"Helm's file": NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, host),
+			Docker: filepath.Join(helper, "none.json")}),
+		"Docker's file": NewCredentials(nil, CredentialFiles{Registry: dockerJSON(t, "elsewhere.example.com"),
+			Docker: dockerJSON(t, host)}),
+		"Docker's helper": NewCredentials(nil, CredentialFiles{Docker: writeFile(t, "config.json",
+			`{"credHelpers":{"`+host+`":"sluicetest"}}`)}),
 	}
 	token := false
 	guard := func(w http.ResponseWriter, r *http.Request) bool {
@@ -245,7 +262,8 @@ func TestRegistryCredentials(t *testing.T) {
 				t.Errorf("%s, token %v: %v", what, token, err)
 			}
 		}
-		if _, err := newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "helm registry login") && !strings.Contains(err.Error(), "registry login") {
+		if _, err := newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrDenied) ||
+			!strings.Contains(err.Error(), "helm registry login") && !strings.Contains(err.Error(), "registry login") {
 			t.Errorf("none, token %v: %v", token, err)
 		}
 	}
@@ -255,7 +273,8 @@ func TestRegistryCredentials(t *testing.T) {
 		t.Errorf("token from the environment: %v", err)
 	}
 	token = false
-	if _, err := newFetcher(t, withCredentials(creds)).Resolve(t.Context(), ref); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "not a token") {
+	if _, err := newFetcher(t, withCredentials(creds)).Resolve(t.Context(), ref); !errors.Is(err, ErrDenied) ||
+		!strings.Contains(err.Error(), "not a token") {
 		t.Errorf("token where basic is wanted: %v", err)
 	}
 }

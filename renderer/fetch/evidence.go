@@ -61,11 +61,13 @@ const (
 	PayloadType           = "application/vnd.dev.cosign.simplesigning.v1+json"
 )
 
-// BundleType is the media type of a Sigstore bundle, of the layer that has it, and the artifact type of the layer's manifest.
+// BundleType is the media type of a Sigstore bundle, of the layer that has it, and the artifact type of the layer's
+// manifest.
 const BundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-// Evidence reads the signatures of a locked archive: its provenance file, cosign's signatures, or both. What a server does not have is empty.
-// With an error, the result has what was read before: one signature is enough, and many registries have no bundles.
+// Evidence reads the signatures of a locked archive: its provenance file, cosign's signatures, or both. What a server
+// does not have is empty. With an error, the result has what was read before: one signature is enough, and many
+// registries have no bundles.
 func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cosign bool) (Evidence, error) {
 	where, err := r.place()
 	if err != nil {
@@ -87,7 +89,8 @@ func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cos
 // KnownEvidence returns the signatures of an archive that KeepEvidence put into the cache, or nil.
 func KnownEvidence(f *Fetcher, l Locked) *Evidence { return f.cache.evidence(l.Digest) }
 
-// KeepEvidence puts the signatures of an archive into the cache. They prove nothing until they are checked, even if they come from the cache.
+// KeepEvidence puts the signatures of an archive into the cache. They prove nothing until they are checked, even if
+// they come from the cache.
 func KeepEvidence(f *Fetcher, l Locked, e Evidence) { f.cache.putEvidence(l.Digest, e) }
 
 // prover reads signatures from repositories and registries.
@@ -128,7 +131,8 @@ func (p prover) evidenceHTTP(ctx context.Context, where place, l Locked, provena
 		}
 		return out, err
 	}
-	return Evidence{}, fail(ErrNotFound, "the locked version %s is no longer in the repository's index", safetext.Brief(l.Version, 60))
+	return Evidence{}, fail(ErrNotFound, "the locked version %s is no longer in the repository's index",
+		safetext.Brief(l.Version, 60))
 }
 
 // provenanceURL is where Helm looks for the provenance of an archive.
@@ -142,7 +146,8 @@ func provenanceURL(archive *url.URL) *url.URL {
 }
 
 // evidenceAt reads the signatures of the chart behind a tag, which must still be the locked one.
-func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag string, l Locked, provenance, cosign bool) (Evidence, error) {
+func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag string, l Locked, provenance,
+	cosign bool) (Evidence, error) {
 	name.Reference = ""
 	manifest, data, err := chartManifest(ctx, p.fetcher, name, tag)
 	if err != nil {
@@ -153,7 +158,8 @@ func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag str
 		return Evidence{}, err
 	}
 	if layer != l.Digest {
-		return Evidence{}, fail(ErrDigest, "%s:%s has the archive %s now, not the locked %s, so its signatures are about another one: run `sluice deps lock` if the change is wanted",
+		return Evidence{}, fail(ErrDigest,
+			"%s:%s has the archive %s now, not the locked %s, so its signatures are about another one: run `sluice deps lock` if the change is wanted",
 			displayOCI(name), safetext.Brief(tag, maxTag), layer, l.Digest)
 	}
 	out := Evidence{File: path.Base(name.Repository) + "-" + l.Version + ".tgz", Manifest: data}
@@ -172,7 +178,8 @@ func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag str
 	return out, err
 }
 
-func (p prover) provenanceLayer(ctx context.Context, name registry.Reference, manifest ocispec.Manifest) ([]byte, error) {
+func (p prover) provenanceLayer(ctx context.Context, name registry.Reference, manifest ocispec.Manifest) ([]byte,
+	error) {
 	for _, layer := range manifest.Layers {
 		if layer.MediaType == provenanceLayerType {
 			return p.small(ctx, name, layer, MaxProvenance)
@@ -181,7 +188,8 @@ func (p prover) provenanceLayer(ctx context.Context, name registry.Reference, ma
 	return nil, nil
 }
 
-// cosign reads the signatures that cosign attached to a manifest: the layers of an image whose tag is the manifest's digest.
+// cosign reads the signatures that cosign attached to a manifest: the layers of an image whose tag is the manifest's
+// digest.
 func (p prover) cosign(ctx context.Context, name registry.Reference, digest string) ([]Cosign, error) {
 	manifest, _, err := readManifest(ctx, p.fetcher, name, strings.Replace(digest, ":", "-", 1)+".sig")
 	if errors.Is(err, ErrNotFound) {
@@ -209,7 +217,8 @@ func (p prover) cosign(ctx context.Context, name registry.Reference, digest stri
 }
 
 // bundles reads the bundles that cosign 3 attached to a manifest: manifests that refer to it as their subject.
-func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType string, manifest []byte) ([][]byte, error) {
+func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType string, manifest []byte) ([][]byte,
+	error) {
 	repo, u := p.fetcher.repository(name)
 	subject := content.NewDescriptorFromBytes(mediaType, manifest)
 	var referrers []ocispec.Descriptor
@@ -257,24 +266,28 @@ func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType 
 	return out, nil
 }
 
-// mayBeBundle reports whether a referrer can be a bundle that can be read. cosign listed its bundles with the type of their empty
-// configuration where a registry keeps the list as a tag (https://github.com/sigstore/cosign/issues/4422).
+// mayBeBundle reports whether a referrer can be a bundle that can be read. cosign listed its bundles with the type of
+// their empty configuration where a registry keeps the list as a tag (https://github.com/sigstore/cosign/issues/4422).
 func mayBeBundle(r ocispec.Descriptor) bool {
 	_, named := hexDigest(r.Digest.String())
-	return named && (r.ArtifactType == BundleType || r.ArtifactType == ocispec.MediaTypeEmptyJSON || r.ArtifactType == "")
+	return named && (r.ArtifactType == BundleType || r.ArtifactType == ocispec.MediaTypeEmptyJSON ||
+		r.ArtifactType == "")
 }
 
-// lacksReferrers reports whether a registry refuses a list of referrers because it has no such list. The specification wants 404, which
-// the library handles.
+// lacksReferrers reports whether a registry refuses a list of referrers because it has no such list. The specification
+// wants 404, which the library handles.
 func lacksReferrers(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusNotAcceptable || status == http.StatusNotImplemented
+	return status == http.StatusBadRequest || status == http.StatusMethodNotAllowed ||
+		status == http.StatusNotAcceptable || status == http.StatusNotImplemented
 }
 
 // small downloads a layer of at most limit bytes and checks its digest.
-func (p prover) small(ctx context.Context, name registry.Reference, layer ocispec.Descriptor, limit int64) ([]byte, error) {
+func (p prover) small(ctx context.Context, name registry.Reference, layer ocispec.Descriptor, limit int64) ([]byte,
+	error) {
 	digest := layer.Digest.String()
 	if _, ok := hexDigest(digest); !ok || layer.Size > limit {
-		return nil, fail(ErrInvalid, "%s has a signature that is larger than %s, or is not named by a SHA-256 digest", displayOCI(name), byteSize(limit))
+		return nil, fail(ErrInvalid, "%s has a signature that is larger than %s, or is not named by a SHA-256 digest",
+			displayOCI(name), byteSize(limit))
 	}
 	data, err := p.fetcher.blob(ctx, name, digest)
 	if err == nil && digestOf(data) != digest {

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// Exact reports whether the reference pins one whole version, with or without the digest of its manifest. A range needs the lock file.
+// Exact reports whether the reference pins one whole version, with or without the digest of its manifest. A range needs
+// the lock file.
 func (r Ref) Exact() bool {
 	w, err := parseWanted(r.Version)
 	return err == nil && w.exact
 }
 
-// Server returns the scheme, host and port that the chart comes from, with the scheme oci for a registry. It is "" for a reference that names
-// no place.
+// Server returns the scheme, host and port that the chart comes from, with the scheme oci for a registry. It is "" for
+// a reference that names no place.
 func (r Ref) Server() string {
 	where, err := r.place()
 	switch {
@@ -25,8 +26,9 @@ func (r Ref) Server() string {
 	return origin(where.repo)
 }
 
-// Exact resolves exact versions of charts that the lock file lacks, each once. A server that cannot be reached is not asked again. Nothing
-// is written to a lock file, so a caller that writes branches must not use it. It is safe for concurrent use.
+// Exact resolves exact versions of charts that the lock file lacks, each once. A server that cannot be reached is not
+// asked again. Nothing is written to a lock file, so a caller that writes branches must not use it. It is safe for
+// concurrent use.
 type Exact struct {
 	fetcher *Fetcher
 
@@ -46,7 +48,8 @@ func NewExact(f *Fetcher) *Exact {
 	return &Exact{fetcher: f, known: map[Ref]*pinned{}, down: map[string]error{}}
 }
 
-// Pin returns what the lock file would say. A reference that is not exact is an *UnlockedError; other errors are those of Fetcher.Resolve.
+// Pin returns what the lock file would say. A reference that is not exact is an *UnlockedError; other errors are those
+// of Fetcher.Resolve.
 func (e *Exact) Pin(ctx context.Context, r Ref) (Locked, error) {
 	if !r.Exact() {
 		return Locked{}, &UnlockedError{Ref: r}

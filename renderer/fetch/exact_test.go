@@ -14,7 +14,9 @@ func TestExactReferences(t *testing.T) {
 	digest := "sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for version, want := range map[string]bool{
 		"1.2.3": true, "v1.2.3": true, "1.2.3-rc.1": true, "1.2.3+build": true, "1.2.3@" + digest: true,
-		"1.2": false, "1": false, "^1.2.3": false, "~1.2.3": false, "1.x": false, "*": false, ">=1.2.3": false, "=1.2.3": false, "": false, "latest": false, "1.2.3 || 2.0.0": false, "1.2.3@sha256:00": false,
+		"1.2": false, "1": false, "^1.2.3": false, "~1.2.3": false, "1.x": false, "*": false,
+		">=1.2.3": false, "=1.2.3": false, "": false, "latest": false, "1.2.3 || 2.0.0": false,
+		"1.2.3@sha256:00": false,
 	} {
 		if got := (Ref{Repo: "https://charts.example.com", Chart: "web", Version: version}).Exact(); got != want {
 			t.Errorf("version %q is exact: got %t, want %t", version, got, want)
@@ -47,7 +49,8 @@ func TestExactPinsOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if got, err := e.Pin(t.Context(), ref); err != nil || got.Version != "1.2.0" || got.Digest != digestOf(archive) {
+			if got, err := e.Pin(t.Context(), ref); err != nil || got.Version != "1.2.0" ||
+				got.Digest != digestOf(archive) {
 				t.Errorf("pin: got %+v, %v, want version 1.2.0 with the digest of the archive", got, err)
 			}
 		})
@@ -57,13 +60,15 @@ func TestExactPinsOnce(t *testing.T) {
 		t.Errorf("requests for the index: got %d, want 1", n)
 	}
 	var unlocked *UnlockedError
-	if _, err := e.Pin(t.Context(), Ref{Repo: repo.repo(), Chart: "web", Version: "^1.0.0"}); !errors.As(err, &unlocked) {
+	if _, err := e.Pin(t.Context(), Ref{Repo: repo.repo(), Chart: "web", Version: "^1.0.0"}); !errors.As(err,
+		&unlocked) {
 		t.Errorf("a range: got %v, want an UnlockedError", err)
 	}
 	dead := httptest.NewServer(nil)
 	dead.Close()
 	for _, version := range []string{"1.0.0", "2.0.0"} {
-		if _, err := e.Pin(t.Context(), Ref{Repo: dead.URL, Chart: "web", Version: version}); !errors.Is(err, ErrUnavailable) {
+		if _, err := e.Pin(t.Context(), Ref{Repo: dead.URL, Chart: "web", Version: version}); !errors.Is(err,
+			ErrUnavailable) {
 			t.Errorf("a server that does not answer: got %v, want ErrUnavailable", err)
 		}
 	}

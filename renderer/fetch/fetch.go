@@ -24,16 +24,18 @@ const transfers = 4
 
 // Options of a Fetcher; the zero value works, without cache and credentials.
 type Options struct {
-	CacheDir    string            // archives by digest; empty: no cache
-	Transport   http.RoundTripper // nil: one with the usual proxy variables
-	Guard       *Guard            // nil: every address may be asked; it replaces the dialer and proxy of an *http.Transport
-	Credentials *Credentials      // nil: none
-	MaxArchive  int64             // bytes
-	MaxIndex    int64             // bytes, after content decoding
+	CacheDir  string            // archives by digest; empty: no cache
+	Transport http.RoundTripper // nil: one with the usual proxy variables
+	// nil: every address may be asked; it replaces the dialer and proxy of an *http.Transport
+	Guard       *Guard
+	Credentials *Credentials // nil: none
+	MaxArchive  int64        // bytes
+	MaxIndex    int64        // bytes, after content decoding
 	UserAgent   string
-	PlainHTTP   []string                                   // hosts, with or without port, that may be asked over plain HTTP; loopback always may
-	Timeout     time.Duration                              // of one attempt, from the request to the last byte
-	Sleep       func(context.Context, time.Duration) error // between attempts; nil: that of internal/retry
+	// hosts, with or without port, that may be asked over plain HTTP; loopback always may
+	PlainHTTP []string
+	Timeout   time.Duration                              // of one attempt, from the request to the last byte
+	Sleep     func(context.Context, time.Duration) error // between attempts; nil: that of internal/retry
 }
 
 // Fetcher resolves and downloads charts. It keeps the indexes it has read, so one Fetcher is for one run.
@@ -134,7 +136,8 @@ func (f *Fetcher) Archive(ctx context.Context, r Ref, l Locked) ([]byte, error) 
 func wrap(r Ref, err error) error { return fmt.Errorf("chart %s: %w", r, err) }
 
 // byDigest returns the bytes with this digest. load's result is verified here and nowhere else.
-func (f *Fetcher) byDigest(ctx context.Context, digest string, load func(context.Context) ([]byte, error)) ([]byte, error) {
+func (f *Fetcher) byDigest(ctx context.Context, digest string, load func(context.Context) ([]byte, error)) ([]byte,
+	error) {
 	if data := f.cache.get(digest); data != nil {
 		return data, nil
 	}

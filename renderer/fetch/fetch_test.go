@@ -22,8 +22,10 @@ func TestResolveChoosesAsHelmDoes(t *testing.T) {
 		archives := repo.offer(t, digests, offered...)
 		f := newFetcher(t)
 		for want, version := range map[string]string{
-			"1.2.3": "1.2.3", "v1.2.3": "1.2.3+build.7", "1.4.0": "v1.4.0", "v1.4.0": "v1.4.0", "*": "1.10.0", "^1.0.0": "1.10.0", "~1.2": "1.2.3+build.7",
-			">=1.0.0 <1.5.0": "v1.4.0", "2.0.0-rc.1": "2.0.0-rc.1", "^2.0.0-0": "2.0.0-rc.1", ">0-0": "3.0.0-beta.2", "0.9.x": "0.9.0",
+			"1.2.3": "1.2.3", "v1.2.3": "1.2.3+build.7", "1.4.0": "v1.4.0", "v1.4.0": "v1.4.0", "*": "1.10.0",
+			"^1.0.0": "1.10.0", "~1.2": "1.2.3+build.7",
+			">=1.0.0 <1.5.0": "v1.4.0", "2.0.0-rc.1": "2.0.0-rc.1", "^2.0.0-0": "2.0.0-rc.1", ">0-0": "3.0.0-beta.2",
+			"0.9.x": "0.9.0",
 		} {
 			ref := Ref{Repo: repo.repo() + "/", Chart: "web", Version: want}
 			locked, err := f.Resolve(t.Context(), ref)
@@ -64,14 +66,16 @@ func TestResolveErrorsNameTheNextStep(t *testing.T) {
 		{Ref{"@stable", "web", "*"}, ErrInvalid, "write its URL"},
 		{Ref{"file://../web", "web", "*"}, ErrInvalid, `scheme "file" is not supported`},
 		{Ref{"ftp://example.com/", "web", "*"}, ErrInvalid, `scheme "ftp" is not supported`},
-		{Ref{"http://charts.example.com", "web", "*"}, ErrInvalid, "allow plain HTTP for this host by --plain-http charts.example.com"},
+		{Ref{"http://charts.example.com", "web", "*"}, ErrInvalid,
+			"allow plain HTTP for this host by --plain-http charts.example.com"},
 		{Ref{"", "oci://registry.example.com/web:1.2.3", "*"}, ErrInvalid, "belongs into `version`"},
 		{Ref{"", "oci://registry.example.com", "*"}, ErrInvalid, "oci://REGISTRY/PATH"},
 		{Ref{"https://charts.example.com?token=abc", "web", "*"}, ErrInvalid, "must have no query"},
 		{Ref{strings.Repeat("h", 2000), "web", "*"}, ErrInvalid, "longer than"},
 	} {
 		_, err := f.Resolve(t.Context(), c.ref)
-		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), "chart ") {
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) ||
+			!strings.Contains(err.Error(), "chart ") {
 			t.Errorf("%v: the error is %v; want %q", c.ref, err, c.text)
 		}
 	}
@@ -162,16 +166,19 @@ func TestTamperedArchiveIsRefused(t *testing.T) {
 	f := newFetcher(t)
 	for range 2 { // the second time, nothing must have been cached
 		_, err = f.Archive(t.Context(), ref, locked)
-		if !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), locked.Digest) || !strings.Contains(err.Error(), digestOf(evil)) ||
+		if !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), locked.Digest) ||
+			!strings.Contains(err.Error(), digestOf(evil)) ||
 			!strings.Contains(err.Error(), "sluice deps lock") {
 			t.Errorf("archive: %v", err)
 		}
 	}
-	if _, err = newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), digestOf(evil)) {
+	if _, err = newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrDigest) ||
+		!strings.Contains(err.Error(), digestOf(evil)) {
 		t.Errorf("resolve with an index that lies: %v", err)
 	}
 	repo.files["web-1.2.3.tgz"] = []byte("<html>please log in</html>")
-	if _, err = newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "not a chart archive") {
+	if _, err = newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "not a chart archive") {
 		t.Errorf("login page: %v", err)
 	}
 }
@@ -249,7 +256,8 @@ func TestSharedCacheDirectory(t *testing.T) {
 			f := New(Options{CacheDir: dir})
 			for _, v := range versions {
 				locked := Locked{v, digestOf(archives[v])}
-				if data, err := f.Archive(t.Context(), Ref{repo.repo(), "web", v}, locked); err != nil || !bytes.Equal(data, archives[v]) {
+				if data, err := f.Archive(t.Context(), Ref{repo.repo(), "web", v}, locked); err != nil ||
+					!bytes.Equal(data, archives[v]) {
 					t.Error(err)
 				}
 			}
@@ -304,17 +312,21 @@ func TestVendorPath(t *testing.T) {
 		l    Locked
 		want string
 	}{
-		{Ref{"https://charts.example.com", "web", "^1"}, Locked{"1.2.3", digest}, "vendor/charts/web-1.2.3-2d711642b726.tgz"},
-		{Ref{"", "oci://r.example.com/charts/web/", "^1"}, Locked{"1.2.3+a", digest}, "vendor/charts/web-1.2.3+a-2d711642b726.tgz"},
+		{Ref{"https://charts.example.com", "web", "^1"}, Locked{"1.2.3", digest},
+			"vendor/charts/web-1.2.3-2d711642b726.tgz"},
+		{Ref{"", "oci://r.example.com/charts/web/", "^1"}, Locked{"1.2.3+a", digest},
+			"vendor/charts/web-1.2.3+a-2d711642b726.tgz"},
 		{Ref{"oci://r.example.com/charts", "web", "^1"}, Locked{"v1", digest}, "vendor/charts/web-v1-2d711642b726.tgz"},
-		{Ref{"https://h", "a b\\c:d*é", "^1"}, Locked{"1/../2", digest}, "vendor/charts/a_b_c_d__-1_.._2-2d711642b726.tgz"},
+		{Ref{"https://h", "a b\\c:d*é", "^1"}, Locked{"1/../2", digest},
+			"vendor/charts/a_b_c_d__-1_.._2-2d711642b726.tgz"},
 		{Ref{"https://h", "..", "^1"}, Locked{"", "nonsense"}, "vendor/charts/..--000000000000.tgz"},
 	} {
 		if got := VendorPath(c.ref, c.l); got != c.want {
 			t.Errorf("%v: the result of VendorPath is %s, want %s", c.ref, got, c.want)
 		}
 	}
-	if long := VendorPath(Ref{"https://h", strings.Repeat("n", 5000), ""}, Locked{strings.Repeat("1", 5000), digest}); len(long) > 220 {
+	if long := VendorPath(Ref{"https://h", strings.Repeat("n", 5000), ""},
+		Locked{strings.Repeat("1", 5000), digest}); len(long) > 220 {
 		t.Errorf("%d bytes", len(long))
 	}
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Guard refuses connections into networks that the public cannot reach: loopback, private, link-local (where clouds serve
-// metadata and credentials) and the other special addresses. A server that fetches addresses from untrusted input
-// needs a Guard; otherwise a stranger can use it to reach internal services. The Guard checks the address after DNS, when the
-// connection is made, so neither a redirect nor a name that changes its address bypasses it. Safe for concurrent use.
+// Guard refuses connections into networks that the public cannot reach: loopback, private, link-local (where clouds
+// serve metadata and credentials) and the other special addresses. A server that fetches addresses from untrusted input
+// needs a Guard; otherwise a stranger can use it to reach internal services. The Guard checks the address after DNS,
+// when the connection is made, so neither a redirect nor a name that changes its address bypasses it. Safe for
+// concurrent use.
 type Guard struct {
 	hosts    []string // lower case, with or without port
 	prefixes []netip.Prefix
@@ -36,14 +37,17 @@ type Guard struct {
 // NewGuard returns a guard that allows the given hosts: names, names with a port, addresses, or networks such as
 // 10.20.0.0/16.
 func NewGuard(allow ...string) (*Guard, error) {
-	g := &Guard{special: special(), resolver: net.DefaultResolver, system: http.ProxyFromEnvironment, proxies: map[string]bool{}}
+	g := &Guard{special: special(), resolver: net.DefaultResolver, system: http.ProxyFromEnvironment,
+		proxies: map[string]bool{}}
 	for _, entry := range allow {
 		entry = strings.ToLower(strings.TrimSpace(entry))
 		switch prefix, err := netip.ParsePrefix(entry); {
 		case err == nil:
 			g.prefixes = append(g.prefixes, prefix.Masked())
 		case entry == "" || strings.ContainsAny(entry, "/*@ "):
-			return nil, fail(ErrInvalid, "%q is not a host to allow: name a host, a host with a port, or a network such as 10.20.0.0/16", safetext.Brief(entry, 100))
+			return nil, fail(ErrInvalid,
+				"%q is not a host to allow: name a host, a host with a port, or a network such as 10.20.0.0/16",
+				safetext.Brief(entry, 100))
 		default:
 			g.hosts = append(g.hosts, entry)
 		}
@@ -67,8 +71,8 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	return dialer.DialContext(ctx, network, address)
 }
 
-// Transport returns the transport that connects within the guard, always the same one; nil, which stands for the default
-// transport, if there is no guard.
+// Transport returns the transport that connects within the guard, always the same one; nil, which stands for the
+// default transport, if there is no guard.
 func (g *Guard) Transport() http.RoundTripper {
 	if g == nil {
 		return nil
@@ -109,9 +113,9 @@ func (g *Guard) checkAddress(host string, ip netip.Addr) error {
 	return fail(ErrInvalid, "the host %s is in an internal network, which this service does not ask: use a public address, or have the operator allow the host", safetext.Brief(host, 100))
 }
 
-// Proxy is a http.Transport.Proxy that takes the proxy from the environment. A proxy connects on our behalf and resolves
-// the name again, so the guard resolves it first: it refuses a host that has an internal address, and a name that does not
-// resolve here, unless it is allowed by name.
+// Proxy is a http.Transport.Proxy that takes the proxy from the environment. A proxy connects on our behalf and
+// resolves the name again, so the guard resolves it first: it refuses a host that has an internal address, and a name
+// that does not resolve here, unless it is allowed by name.
 func (g *Guard) Proxy(r *http.Request) (*url.URL, error) {
 	u, err := g.system(r)
 	if err != nil {
@@ -120,7 +124,9 @@ func (g *Guard) Proxy(r *http.Request) (*url.URL, error) {
 	host := r.URL.Hostname()
 	if u == nil {
 		if target := canonicalAddress(r.URL); g.proxy(target) && !g.named(host, target) { // DialContext lets it pass
-			return nil, fail(ErrInvalid, "the host %s is this service's proxy, which serves no charts: use the repository's own address", safetext.Brief(host, 100))
+			return nil, fail(ErrInvalid,
+				"the host %s is this service's proxy, which serves no charts: use the repository's own address",
+				safetext.Brief(host, 100))
 		}
 		return nil, nil
 	}
@@ -138,7 +144,8 @@ func (g *Guard) Proxy(r *http.Request) (*url.URL, error) {
 		if r.Context().Err() != nil {
 			return nil, r.Context().Err()
 		}
-		return nil, fail(ErrInvalid, "the name %s does not resolve here, so that nobody can check where the proxy would connect: have the operator allow the host", safetext.Brief(host, 100))
+		return nil, fail(ErrInvalid,
+			"the name %s does not resolve here, so that nobody can check where the proxy would connect: have the operator allow the host", safetext.Brief(host, 100))
 	}
 	for _, ip := range addresses {
 		if err := g.checkAddress(host, ip); err != nil {
@@ -177,7 +184,8 @@ func embedded(ip netip.Addr) netip.Addr {
 func special() []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4",
 		"::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "5f00::/16", "fec0::/10",
 	} {
 		out = append(out, netip.MustParsePrefix(s))

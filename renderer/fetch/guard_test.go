@@ -22,8 +22,10 @@ func TestGuardKnowsInternalAddresses(t *testing.T) {
 		"8.8.8.8": true, "2606:4700::1111": true, "10.20.1.2": true, "::ffff:10.20.1.2": true,
 		"127.0.0.1": false, "127.8.8.8": false, "::1": false, "0.0.0.0": false, "::": false,
 		"10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "fd00:ec2::254": false,
-		"169.254.169.254": false, "fe80::1": false, "100.100.100.200": false, "224.0.0.1": false, "ff02::1": false, "255.255.255.255": false,
-		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "2002:7f00:1::": false, "::127.0.0.1": false,
+		"169.254.169.254": false, "fe80::1": false, "100.100.100.200": false, "224.0.0.1": false, "ff02::1": false,
+		"255.255.255.255":  false,
+		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "64:ff9b::7f00:1": false,
+		"64:ff9b::a9fe:a9fe": false, "2002:7f00:1::": false, "::127.0.0.1": false,
 		"192.0.0.192": false, "198.18.0.1": false, "fec0::1": false,
 	} {
 		if err := g.checkAddress("host.example.com", netip.MustParseAddr(ip)); (err == nil) != allowed {
@@ -63,7 +65,9 @@ func TestGuardRefusesInternalServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		asked.Store(0)
-		_, err = New(Options{Guard: g, Sleep: (&instant{}).sleep, PlainHTTP: []string{"127.0.0.1", "localhost"}}).Resolve(t.Context(), Ref{Repo: c.url, Chart: "x", Version: "1.0.0"})
+		_, err = New(Options{Guard: g, Sleep: (&instant{}).sleep,
+			PlainHTTP: []string{"127.0.0.1", "localhost"}}).Resolve(t.Context(),
+			Ref{Repo: c.url, Chart: "x", Version: "1.0.0"})
 		if (asked.Load() > 0) != c.asks {
 			t.Errorf("%s: asked %d times: %v", name, asked.Load(), err)
 		}
@@ -92,7 +96,8 @@ func TestGuardChecksRedirects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Options{Guard: g, Sleep: (&instant{}).sleep}).Resolve(t.Context(), Ref{Repo: outer.URL, Chart: "x", Version: "1.0.0"})
+	_, err = New(Options{Guard: g, Sleep: (&instant{}).sleep}).Resolve(t.Context(),
+		Ref{Repo: outer.URL, Chart: "x", Version: "1.0.0"})
 	if asked.Load() > 0 || err == nil || !strings.Contains(err.Error(), "internal network") {
 		t.Errorf("asked %d times: %v", asked.Load(), err)
 	}
@@ -104,11 +109,16 @@ func TestGuardRefusesToSendAProxyIntoTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.system = func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.internal:3128") }
-	g.resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no name server") }}
+	g.resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn,
+		error) {
+		return nil, errors.New("no name server")
+	}}
 	g.hosts = []string{"charts.known.invalid", "charts.port.invalid:8443"}
 	for target, allowed := range map[string]bool{
-		"https://10.1.2.3/index.yaml": false, "http://localhost/": false, "https://8.8.8.8/": true, "http://[::ffff:169.254.169.254]/": false,
-		"https://charts.unknown.invalid/": false, "https://charts.known.invalid/": true, "https://charts.port.invalid/": false, "https://charts.port.invalid:8443/": true,
+		"https://10.1.2.3/index.yaml": false, "http://localhost/": false, "https://8.8.8.8/": true,
+		"http://[::ffff:169.254.169.254]/": false,
+		"https://charts.unknown.invalid/":  false, "https://charts.known.invalid/": true,
+		"https://charts.port.invalid/": false, "https://charts.port.invalid:8443/": true,
 	} {
 		u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 		if (err == nil) != allowed || allowed && (u == nil || !g.proxy("proxy.internal:3128")) {
@@ -129,13 +139,16 @@ func TestGuardRefusesTheProxyAsATarget(t *testing.T) {
 		}
 		return url.Parse("http://10.0.0.1:3128")
 	}
-	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://8.8.8.8/", nil)); err != nil {
+	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://8.8.8.8/",
+		nil)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:3128/metrics", nil)); !errors.Is(err, ErrInvalid) {
+	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:3128/metrics",
+		nil)); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
-	if u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:80/", nil)); u != nil || err != nil {
+	if u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:80/",
+		nil)); u != nil || err != nil {
 		t.Errorf("another port is for DialContext to check: %v, %v", u, err)
 	}
 }

@@ -134,7 +134,8 @@ func (s *instant) sleep(ctx context.Context, d time.Duration) error {
 
 func newFetcher(tb testing.TB, change ...func(*Options)) *Fetcher {
 	tb.Helper()
-	o := Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 5 * time.Minute} // for machines that stand still
+	// for machines that stand still
+	o := Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 5 * time.Minute}
 	for _, f := range change {
 		f(&o)
 	}

@@ -110,8 +110,9 @@ func byteSize(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// client follows redirects within bounds and uses a repository's own TLS settings at that repository only. It checks each
-// request, also those that a library makes by itself, such as that for a token at the address that a registry names.
+// client follows redirects within bounds and uses a repository's own TLS settings at that repository only. It checks
+// each request, also those that a library makes by itself, such as that for a token at the address that a registry
+// names.
 func (f *Fetcher) client(a access) *http.Client {
 	base, own := f.hinting(f.base), http.RoundTripper(nil)
 	if a.transport != nil {
@@ -141,7 +142,8 @@ func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 		return fail(ErrInvalid, "the server redirects to a URL with credentials in it, which is refused")
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fail(ErrInvalid, "the server redirects from https to %s://%s, which is refused", safetext.Brief(req.URL.Scheme, 20), safetext.Brief(req.URL.Host, 100))
+		return fail(ErrInvalid, "the server redirects from https to %s://%s, which is refused",
+			safetext.Brief(req.URL.Scheme, 20), safetext.Brief(req.URL.Host, 100))
 	}
 	if origin(req.URL) != origin(via[0].URL) {
 		req.Header.Del("Authorization")
@@ -158,10 +160,12 @@ func (f *Fetcher) permitted(u *url.URL) error {
 	if u.Scheme == "http" {
 		return fail(ErrInvalid, "http://%s is not encrypted: use https://, or allow plain HTTP for this host by --plain-http %[1]s", safetext.Brief(u.Host, 100))
 	}
-	return fail(ErrInvalid, "the scheme %q is refused: charts come over https:// or oci:// only", safetext.Brief(u.Scheme, 20))
+	return fail(ErrInvalid, "the scheme %q is refused: charts come over https:// or oci:// only",
+		safetext.Brief(u.Scheme, 20))
 }
 
-// plain reports whether requests to a host, with or without its port, may use plain HTTP: to this machine, and to hosts of Options.PlainHTTP.
+// plain reports whether requests to a host, with or without its port, may use plain HTTP: to this machine, and to hosts
+// of Options.PlainHTTP.
 func (f *Fetcher) plain(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
 	return loopback(name) || slices.Contains(f.opts.PlainHTTP, host) || slices.Contains(f.opts.PlainHTTP, name)
@@ -238,7 +242,8 @@ func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
 	out := *own
 	out.text = display(u.Scheme+"://"+u.Host+u.Path) + ": " + own.text
 	if errors.Is(own.kind, ErrDenied) {
-		out.text += ": give credentials for " + host + " by " + envHint(u.Host) + ", Helm's repositories.yaml or registry login, or Docker's config.json"
+		out.text += ": give credentials for " + host + " by " + envHint(u.Host) +
+			", Helm's repositories.yaml or registry login, or Docker's config.json"
 	}
 	return &out
 }
@@ -249,9 +254,11 @@ func statusFailure(code int) *failure {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return fail(ErrDenied, "%s", text)
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return fail(ErrNotFound, "%s: check the name and the URL; some servers say this too when credentials are missing", text)
+		return fail(ErrNotFound,
+			"%s: check the name and the URL; some servers say this too when credentials are missing", text)
 	case code == http.StatusTooManyRequests || code >= 500:
-		e := fail(ErrUnavailable, "%s, also after retries: try later, or run `sluice deps vendor` once when it works, which stores the archives in the repository", text)
+		e := fail(ErrUnavailable,
+			"%s, also after retries: try later, or run `sluice deps vendor` once when it works, which stores the archives in the repository", text)
 		e.temporary = true
 		return e
 	}

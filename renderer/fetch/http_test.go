@@ -48,7 +48,8 @@ func TestRetryPassingFailures(t *testing.T) {
 		{"503 twice", code(503), 2, 3, nil, []time.Duration{500 * ms, 1000 * ms}},
 		{"502 always", code(502), 99, 4, ErrUnavailable, []time.Duration{500 * ms, 1000 * ms, 2000 * ms}},
 		{"429 with Retry-After", code(429, "Retry-After", "7"), 1, 2, nil, []time.Duration{7000 * ms}},
-		{"429 with an absurd Retry-After", code(429, "Retry-After", "99999999"), 1, 2, nil, []time.Duration{30000 * ms}},
+		{"429 with an absurd Retry-After", code(429, "Retry-After", "99999999"), 1, 2, nil,
+			[]time.Duration{30000 * ms}},
 		{"429 with a bad Retry-After", code(429, "Retry-After", "-5"), 1, 2, nil, []time.Duration{500 * ms}},
 		{"connection closed", hijack, 1, 2, nil, nil},
 		{"body cut off", truncate, 1, 2, nil, []time.Duration{500 * ms}},
@@ -214,11 +215,13 @@ func TestRedirects(t *testing.T) {
 	}
 	ref := Ref{repo.repo(), "web", "*"}
 	hop(maxRedirects)
-	if locked, err := newFetcher(t).Resolve(t.Context(), ref); err != nil || locked.Digest != digestOf(archives["1.2.3"]) {
+	if locked, err := newFetcher(t).Resolve(t.Context(), ref); err != nil ||
+		locked.Digest != digestOf(archives["1.2.3"]) {
 		t.Errorf("%d redirects: %v", maxRedirects, err)
 	}
 	hop(maxRedirects + 1)
-	if _, err := newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "more than 5 redirects") {
+	if _, err := newFetcher(t).Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "more than 5 redirects") {
 		t.Errorf("%d redirects: %v", maxRedirects+1, err)
 	}
 	for target, text := range map[string]string{
@@ -233,7 +236,8 @@ func TestRedirects(t *testing.T) {
 			return true
 		})
 		_, err := newFetcher(t).Resolve(t.Context(), ref)
-		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the error is %v", target, err)
 		}
 	}
@@ -249,7 +253,8 @@ func TestTokensComeOverTLS(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	})
-	creds := NewCredentials(env(EnvName(hostOf(oci.Server))+"_USERNAME", "alice", EnvName(hostOf(oci.Server))+"_PASSWORD", password), CredentialFiles{})
+	creds := NewCredentials(env(EnvName(hostOf(oci.Server))+"_USERNAME", "alice", EnvName(hostOf(oci.Server))+
+		"_PASSWORD", password), CredentialFiles{})
 	var seen []string
 	f := newFetcher(t, withCredentials(creds), func(o *Options) {
 		o.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -258,14 +263,16 @@ func TestTokensComeOverTLS(t *testing.T) {
 		})
 	})
 	_, err := f.Resolve(t.Context(), Ref{"", oci.chart(), "1.2.3"})
-	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "tokens.example.com is not encrypted") || slices.Contains(seen, "tokens.example.com") {
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "tokens.example.com is not encrypted") ||
+		slices.Contains(seen, "tokens.example.com") {
 		t.Errorf("asked %q: %v", seen, err)
 	}
 }
 
 func trusting(s *httptest.Server) *http.Transport {
 	t := newTransport()
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12,
+		RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	return t
 }
 
@@ -331,9 +338,12 @@ func TestPlainHTTPHosts(t *testing.T) {
 	t.Parallel()
 	f := newFetcher(t, func(o *Options) { o.PlainHTTP = []string{"charts.lan", "other.lan:8080"} })
 	for text, want := range map[string]bool{
-		"http://charts.lan/x": true, "http://charts.lan:99/x": true, "http://other.lan:8080/": true, "http://other.lan/": false, "http://x.charts.lan/": false,
-		"http://localhost:5000/": true, "http://127.0.0.1/": true, "http://[::1]:80/": true, "http://a.localhost/": true, "http://localhost.example.com/": false,
-		"http://127.0.0.1.example.com/": false, "http://10.0.0.1/": false, "https://anything.example.com/": true, "gopher://localhost/": false,
+		"http://charts.lan/x": true, "http://charts.lan:99/x": true, "http://other.lan:8080/": true,
+		"http://other.lan/": false, "http://x.charts.lan/": false,
+		"http://localhost:5000/": true, "http://127.0.0.1/": true, "http://[::1]:80/": true,
+		"http://a.localhost/": true, "http://localhost.example.com/": false,
+		"http://127.0.0.1.example.com/": false, "http://10.0.0.1/": false, "https://anything.example.com/": true,
+		"gopher://localhost/": false,
 	} {
 		u, err := url.Parse(text)
 		if err != nil {

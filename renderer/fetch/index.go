@@ -26,10 +26,13 @@ type indexEntry struct {
 }
 
 var (
-	errNotBlock   = errors.New("not in block style")
-	errBadIndex   = fail(ErrInvalid, "index.yaml is neither valid YAML nor JSON: is the URL that of a chart repository?")
+	errNotBlock = errors.New("not in block style")
+	errBadIndex = fail(ErrInvalid,
+		"index.yaml is neither valid YAML nor JSON: is the URL that of a chart repository?")
 	errTwiceIndex = fail(ErrInvalid, "index.yaml has the chart twice; the repository must be repaired")
-	errHugeIndex  = fail(ErrInvalid, "index.yaml is too complex to read: the chart's part of it has more than %d MiB or %d values", maxYAML>>20, maxYAMLNodes)
+	errHugeIndex  = fail(ErrInvalid,
+		"index.yaml is too complex to read: the chart's part of it has more than %d MiB or %d values", maxYAML>>20,
+		maxYAMLNodes)
 )
 
 // findChart returns the versions of one chart, nil if the index does not have it.

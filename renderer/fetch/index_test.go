@@ -77,8 +77,10 @@ func TestBadIndexes(t *testing.T) {
 			t.Errorf("%.60q: the error is %v, want %v", text, err, want)
 		}
 	}
-	for _, text := range []string{"apiVersion: v1\n", "<html>\n<body>Sign in</body></html>", "- entries:\n  - web: []\n"} {
-		if _, err := findChart([]byte(text), "web"); err == nil || !strings.Contains(err.Error(), "no `entries`: is the URL that of a chart repository?") {
+	for _, text := range []string{"apiVersion: v1\n", "<html>\n<body>Sign in</body></html>",
+		"- entries:\n  - web: []\n"} {
+		if _, err := findChart([]byte(text), "web"); err == nil ||
+			!strings.Contains(err.Error(), "no `entries`: is the URL that of a chart repository?") {
 			t.Errorf("%q: the error is %v", text, err)
 		}
 	}
@@ -112,12 +114,16 @@ func bigIndex(tb testing.TB, charts, versions int, asJSON bool) []byte {
 		name := fmt.Sprintf("chart-%03d", c)
 		for v := range versions {
 			md := &chart.Metadata{
-				APIVersion: "v2", Name: name, Version: fmt.Sprintf("1.%d.0", v), AppVersion: "1.2.3", KubeVersion: ">= 1.23.0-0",
+				APIVersion: "v2", Name: name, Version: fmt.Sprintf("1.%d.0", v), AppVersion: "1.2.3",
+				KubeVersion: ">= 1.23.0-0",
 				Description: strings.Repeat("What this chart installs, in a sentence: with punctuation. ", 3),
-				Keywords:    []string{"one", "two", "three"}, Home: "https://example.com/" + name, Sources: []string{"https://example.com/src", "https://example.com/img"},
-				Maintainers: []*chart.Maintainer{{Name: "Somebody", Email: "somebody@example.com"}}, Annotations: map[string]string{"images": "- name: a\n  image: b:1.2.3\n- name: c\n  image: d:1.2.3\n"},
+				Keywords:    []string{"one", "two", "three"}, Home: "https://example.com/" + name,
+				Sources:     []string{"https://example.com/src", "https://example.com/img"},
+				Maintainers: []*chart.Maintainer{{Name: "Somebody", Email: "somebody@example.com"}},
+				Annotations: map[string]string{"images": "- name: a\n  image: b:1.2.3\n- name: c\n  image: d:1.2.3\n"},
 			}
-			if err := index.MustAdd(md, fmt.Sprintf("%s-1.%d.0.tgz", name, v), "https://charts.example.com", strings.Repeat("0", 64)); err != nil {
+			if err := index.MustAdd(md, fmt.Sprintf("%s-1.%d.0.tgz", name, v), "https://charts.example.com",
+				strings.Repeat("0", 64)); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -141,7 +147,8 @@ func TestIndexAsHelmWritesIt(t *testing.T) {
 		data := bigIndex(t, 5, 7, asJSON)
 		for _, name := range []string{"chart-000", "chart-002", "chart-004"} {
 			got, err := findChart(data, name)
-			if err != nil || len(got) != 7 || got[6].Version != "1.6.0" || got[6].URLs[0] != "https://charts.example.com/"+name+"-1.6.0.tgz" || indexDigest(got[6].Digest) == "" {
+			if err != nil || len(got) != 7 || got[6].Version != "1.6.0" ||
+				got[6].URLs[0] != "https://charts.example.com/"+name+"-1.6.0.tgz" || indexDigest(got[6].Digest) == "" {
 				t.Errorf("%s: versionsOf is %s, the error is %v", name, versionsOf(got), err)
 			}
 		}
@@ -156,7 +163,8 @@ func BenchmarkResolveBigIndex(b *testing.B) {
 			archive := packChart(b, "chart-100", "1.149.0", "")
 			r.files["a.tgz"] = archive
 			text := strings.ReplaceAll(string(data), "https://charts.example.com/chart-100-1.149.0.tgz", "a.tgz")
-			r.index = strings.ReplaceAll(text, strings.Repeat("0", 64), strings.TrimPrefix(digestOf(archive), digestPrefix))
+			r.index = strings.ReplaceAll(text, strings.Repeat("0", 64),
+				strings.TrimPrefix(digestOf(archive), digestPrefix))
 			b.ReportAllocs()
 			for b.Loop() {
 				locked, err := newFetcher(b).Resolve(b.Context(), Ref{r.repo(), "chart-100", "^1"})

@@ -21,8 +21,8 @@ const (
 `
 )
 
-// Lock is the content of the lock file: which version and archive each remote chart means, and which commit each other repository.
-// The zero value is an empty lock. It is not safe for concurrent writing.
+// Lock is the content of the lock file: which version and archive each remote chart means, and which commit each other
+// repository. The zero value is an empty lock. It is not safe for concurrent writing.
 type Lock struct {
 	entries map[Ref]Locked
 	pins    map[string]Pin // by name of the repository
@@ -84,8 +84,9 @@ func (l *Lock) Prune(keep []Ref) []Ref {
 	return dropped
 }
 
-// Bytes returns the content of the file. Equal locks give equal bytes, with one sorted entry per chart, so that Git merges them well. Comments
-// of entries in the file that was read stay with their entries. If YAML cannot keep a comment where it is, Bytes leaves out all.
+// Bytes returns the content of the file. Equal locks give equal bytes, with one sorted entry per chart, so that Git
+// merges them well. Comments of entries in the file that was read stay with their entries. If YAML cannot keep a
+// comment where it is, Bytes leaves out all.
 func (l *Lock) Bytes() ([]byte, error) {
 	out, err := l.encode(l.remarks)
 	if err != nil || len(l.remarks) == 0 {
@@ -104,7 +105,8 @@ func (l *Lock) encode(r remarks) ([]byte, error) {
 	charts := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, ref := range l.Refs() {
 		locked := l.entries[ref]
-		if err := r.add(charts, ref, lockEntry{ref.Chart, ref.Repo, ref.Version, locked.Version, locked.Digest}); err != nil {
+		if err := r.add(charts, ref, lockEntry{ref.Chart, ref.Repo, ref.Version, locked.Version,
+			locked.Digest}); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +138,8 @@ func (l *Lock) encode(r remarks) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// remarks are the entries with comments of the file that was read, by Ref or by name of a repository. They do not change after that.
+// remarks are the entries with comments of the file that was read, by Ref or by name of a repository. They do not
+// change after that.
 type remarks map[any]*yaml.Node
 
 // remark keeps the comments of an entry.

@@ -22,7 +22,8 @@ const (
 // lock.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > maxLock {
-		return nil, fmt.Errorf("%s: larger than %d MiB: run `sluice deps lock` to write it again", LockFile, maxLock>>20)
+		return nil, fmt.Errorf("%s: larger than %d MiB: run `sluice deps lock` to write it again", LockFile,
+			maxLock>>20)
 	}
 	if yamlWeight(data) > maxLockNodes {
 		return nil, fmt.Errorf("%s: too many entries: run `sluice deps lock` to write it again", LockFile)
@@ -34,9 +35,11 @@ func ParseLock(data []byte) (*Lock, error) {
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s:1: the file has only comments: run `sluice deps lock` to write it again", LockFile)
+			return nil, fmt.Errorf("%s:1: the file has only comments: run `sluice deps lock` to write it again",
+				LockFile)
 		}
-		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile, safetext.Brief(err.Error(), 200))
+		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile,
+			safetext.Brief(err.Error(), 200))
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: more than one document, or something after it that is not YAML: run `sluice deps lock` to write it again", LockFile)
@@ -123,7 +126,8 @@ func (p *lockParser) entry(n *yaml.Node) {
 	}
 	key := ref.normal()
 	if first, twice := p.lines[key]; twice {
-		p.errorf(n, "chart %s is already locked in line %d: keep one of the two entries, or run `sluice deps lock`", ref, first)
+		p.errorf(n, "chart %s is already locked in line %d: keep one of the two entries, or run `sluice deps lock`",
+			ref, first)
 		return
 	}
 	p.lines[key] = n.Line
@@ -167,7 +171,8 @@ func (l Locked) check() error {
 		return fail(ErrInvalid, "the locked version %q is not a version", safetext.Brief(l.Version, 60))
 	}
 	if _, ok := hexDigest(l.Digest); !ok {
-		return fail(ErrInvalid, "the locked digest %q is not of the form sha256: and 64 lower-case hex digits", safetext.Brief(l.Digest, 80))
+		return fail(ErrInvalid, "the locked digest %q is not of the form sha256: and 64 lower-case hex digits",
+			safetext.Brief(l.Digest, 80))
 	}
 	return nil
 }

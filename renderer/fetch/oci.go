@@ -24,7 +24,8 @@ const (
 	maxManifest = 4 << 20
 	maxTagPages = 1000
 	maxTags     = 200_000
-	// Pages of a list of signatures. A registry that does not filter the list by type shows the other referrers of the chart too.
+	// Pages of a list of signatures. A registry that does not filter the list by type shows the other referrers of the
+	// chart too.
 	maxReferrerPages = 100
 	maxTag           = 128 // the distribution specification's limit
 )
@@ -131,16 +132,19 @@ func layerOf(ctx context.Context, f *Fetcher, name registry.Reference, tag strin
 }
 
 // chartManifest reads the manifest of a chart behind a tag (or digest), with its bytes.
-func chartManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (ocispec.Manifest, []byte, error) {
+func chartManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (ocispec.Manifest, []byte,
+	error) {
 	manifest, data, err := readManifest(ctx, f, name, tag)
 	if err == nil && manifest.Config.MediaType != chartConfigType {
-		err = fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", displayOCI(name), safetext.Brief(tag, maxTag), safetext.Brief(manifest.Config.MediaType, 100))
+		err = fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", displayOCI(name),
+			safetext.Brief(tag, maxTag), safetext.Brief(manifest.Config.MediaType, 100))
 	}
 	return manifest, data, err
 }
 
 // readManifest reads a manifest and its bytes, whose digest has been checked.
-func readManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (manifest ocispec.Manifest, data []byte, err error) {
+func readManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (manifest ocispec.Manifest,
+	data []byte, err error) {
 	repo, u := f.repository(name)
 	err = f.retry(ctx, u, func(ctx context.Context) error {
 		desc, body, err := repo.Manifests().FetchReference(ctx, tag)
@@ -172,10 +176,12 @@ func chartLayer(manifest ocispec.Manifest, name registry.Reference, tag string) 
 		}
 	}
 	if len(digests) != 1 {
-		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", displayOCI(name), safetext.Brief(tag, maxTag), len(digests))
+		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again",
+			displayOCI(name), safetext.Brief(tag, maxTag), len(digests))
 	}
 	if _, ok := hexDigest(digests[0]); !ok {
-		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", displayOCI(name), safetext.Brief(tag, maxTag))
+		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", displayOCI(name),
+			safetext.Brief(tag, maxTag))
 	}
 	return digests[0], nil
 }

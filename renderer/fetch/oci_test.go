@@ -89,8 +89,10 @@ func TestOCIResolve(t *testing.T) {
 		retag(t, s, "1.0.0", tag)
 	}
 	for want, version := range map[string]string{
-		"1.2.3": "1.2.3", "v1.2.3": "1.2.3", "*": "1.10.0", "^1.0.0": "1.10.0", "~1.2.0": "1.2.4+build.1", "1.2.4+build.1": "1.2.4+build.1",
-		"2.0.0-rc.1": "2.0.0-rc.1", "^2.0.0-0": "2.0.0-rc.1", "1.11.0": "v1.11.0", "v1.11.0": "v1.11.0", "^1.11": "v1.11.0", "1.2.4": "1.2.4+build.1",
+		"1.2.3": "1.2.3", "v1.2.3": "1.2.3", "*": "1.10.0", "^1.0.0": "1.10.0", "~1.2.0": "1.2.4+build.1",
+		"1.2.4+build.1": "1.2.4+build.1",
+		"2.0.0-rc.1":    "2.0.0-rc.1", "^2.0.0-0": "2.0.0-rc.1", "1.11.0": "v1.11.0", "v1.11.0": "v1.11.0",
+		"^1.11": "v1.11.0", "1.2.4": "1.2.4+build.1",
 	} {
 		f := newFetcher(t)
 		for _, ref := range []Ref{{"", s.chart(), want}, {strings.TrimSuffix(s.chart(), "/web"), "web", want}} {
@@ -105,7 +107,8 @@ func TestOCIResolve(t *testing.T) {
 		}
 	}
 	s.set(nil)
-	if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "1.2.3"}); err != nil || s.asked("tags/list") > 0 {
+	if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "1.2.3"}); err != nil ||
+		s.asked("tags/list") > 0 {
 		t.Errorf("an exact version needs no list of tags: %v", err)
 	}
 	for _, c := range []struct{ chart, version, text string }{
@@ -180,7 +183,8 @@ func TestOCITagsArePaged(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"tags":[%s"1.0.0"]}`, strings.Repeat(`"1.0.0",`, 5000))
 		return true
 	})
-	if _, err = newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "^1"}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "more than 200000 tags") {
+	if _, err = newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "^1"}); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "more than 200000 tags") {
 		t.Error(err)
 	}
 }
@@ -206,7 +210,8 @@ func TestOCIMovedTagAndTampering(t *testing.T) {
 		return false
 	})
 	_, err = newFetcher(t).Archive(t.Context(), ref, locked)
-	if !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), locked.Digest) || !strings.Contains(err.Error(), digestOf(evil)) {
+	if !errors.Is(err, ErrDigest) || !strings.Contains(err.Error(), locked.Digest) ||
+		!strings.Contains(err.Error(), digestOf(evil)) {
 		t.Errorf("tampered blob: %v", err)
 	}
 	s.set(func(w http.ResponseWriter, r *http.Request) bool {
@@ -250,13 +255,16 @@ func TestOCIVersionWithDigest(t *testing.T) {
 	}
 	missing := "sha256:" + strings.Repeat("0", 64)
 	for version, want := range map[string]string{
-		"1.2.3@sha256:00": "after @ there is no digest", "1.2.3@": "after @ there is no digest", "^1.2.0@" + missing: "no exact version", "1.2.3@" + missing: "404 Not Found",
+		"1.2.3@sha256:00": "after @ there is no digest", "1.2.3@": "after @ there is no digest",
+		"^1.2.0@" + missing: "no exact version", "1.2.3@" + missing: "404 Not Found",
 	} {
-		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), version}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), version}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want %s", version, err, want)
 		}
 	}
-	if err := (Ref{"https://charts.example.com", "web", "1.2.3@" + missing}).Check(); err == nil || !strings.Contains(err.Error(), "is one of an OCI registry") {
+	if err := (Ref{"https://charts.example.com", "web", "1.2.3@" + missing}).Check(); err == nil ||
+		!strings.Contains(err.Error(), "is one of an OCI registry") {
 		t.Errorf("a chart repository: %v", err)
 	}
 }
@@ -268,10 +276,13 @@ func TestOCIRefusesWhatIsNoChart(t *testing.T) {
 	digest := digestOf(nil)
 	layer := object{"mediaType": chartLayerType, "digest": digest, "size": 1}
 	for text, manifest := range map[string]any{
-		"is not a Helm chart but":  object{"config": object{"mediaType": "application/vnd.oci.image.config.v1+json"}, "layers": []any{layer}},
-		"has 0 chart layers":       object{"config": object{"mediaType": chartConfigType}, "layers": []any{}},
-		"has 2 chart layers":       object{"config": object{"mediaType": chartConfigType}, "layers": []any{layer, layer}},
-		"else than a SHA-256":      object{"config": object{"mediaType": chartConfigType}, "layers": []any{object{"mediaType": chartLayerType, "digest": "../../etc"}}},
+		"is not a Helm chart but": object{"config": object{"mediaType": "application/vnd.oci.image.config.v1+json"},
+			"layers": []any{layer}},
+		"has 0 chart layers": object{"config": object{"mediaType": chartConfigType}, "layers": []any{}},
+		"has 2 chart layers": object{"config": object{"mediaType": chartConfigType},
+			"layers": []any{layer, layer}},
+		"else than a SHA-256": object{"config": object{"mediaType": chartConfigType},
+			"layers": []any{object{"mediaType": chartLayerType, "digest": "../../etc"}}},
 		"the manifest is not one":  []any{},
 		"manifest is larger than ": strings.Repeat("x", maxManifest+1),
 	} {
@@ -285,7 +296,8 @@ func TestOCIRefusesWhatIsNoChart(t *testing.T) {
 			_, _ = w.Write(data)
 			return true
 		})
-		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "1.2.3"}); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := newFetcher(t).Resolve(t.Context(), Ref{"", s.chart(), "1.2.3"}); err == nil ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("the error is %v; want %q", err, text)
 		}
 	}
@@ -297,7 +309,8 @@ func TestOCIBoundsAndRetries(t *testing.T) {
 	s.push(t, "1.2.3", "")
 	ref := Ref{"", s.chart(), "1.2.3"}
 	f := newFetcher(t, func(o *Options) { o.MaxArchive = 10 })
-	if _, err := f.Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "larger than the limit of 10 bytes") {
+	if _, err := f.Resolve(t.Context(), ref); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(), "larger than the limit of 10 bytes") {
 		t.Errorf("limit: %v", err)
 	}
 	left := 2
@@ -310,7 +323,8 @@ func TestOCIBoundsAndRetries(t *testing.T) {
 		return left >= 0
 	})
 	pauses := &instant{}
-	if _, err := newFetcher(t, func(o *Options) { o.Sleep = pauses.sleep }).Resolve(t.Context(), ref); err != nil || fmt.Sprint(pauses.pauses) != "[3s 3s]" {
+	if _, err := newFetcher(t, func(o *Options) { o.Sleep = pauses.sleep }).Resolve(t.Context(), ref); err != nil ||
+		fmt.Sprint(pauses.pauses) != "[3s 3s]" {
 		t.Errorf("retry: %v, %v", err, pauses.pauses)
 	}
 }

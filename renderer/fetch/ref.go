@@ -16,8 +16,8 @@ import (
 //
 // Repo is the URL of a chart repository (`https://charts.example.com`) and Chart the name there; or Repo is empty and
 // Chart is `oci://registry/path/name`; or Repo is `oci://registry/path` and Chart the last part, as in Chart.yaml.
-// Version is exact or a semver range, `*` being the newest stable one. In an OCI registry it can be an exact one with the digest of the
-// manifest, VERSION@sha256:DIGEST: then it does not matter what the tag means.
+// Version is exact or a semver range, `*` being the newest stable one. In an OCI registry it can be an exact one with
+// the digest of the manifest, VERSION@sha256:DIGEST: then it does not matter what the tag means.
 type Ref struct{ Repo, Chart, Version string }
 
 // Locked is one version of a chart and the digest (`sha256:` and 64 hex digits) of its archive's bytes. For OCI that is
@@ -83,7 +83,8 @@ func (r Ref) place() (place, error) {
 	n := r.normal()
 	if n.Repo == "" {
 		if !strings.HasPrefix(n.Chart, ociScheme+"://") {
-			return place{}, fail(ErrInvalid, "no `repo` is given: name the chart repository's URL, or write the chart as oci://REGISTRY/PATH")
+			return place{}, fail(ErrInvalid,
+				"no `repo` is given: name the chart repository's URL, or write the chart as oci://REGISTRY/PATH")
 		}
 		name, err := parseOCI(n.Chart)
 		if err != nil {
@@ -102,10 +103,12 @@ func (r Ref) place() (place, error) {
 		return place{}, err
 	}
 	if repo.RawQuery != "" || repo.ForceQuery {
-		return place{}, fail(ErrInvalid, "a repository's URL must have no query: it would be committed, and it often holds a secret")
+		return place{}, fail(ErrInvalid,
+			"a repository's URL must have no query: it would be committed, and it often holds a secret")
 	}
 	if !plainName(n.Chart) {
-		return place{}, fail(ErrInvalid, "the chart's name has characters that no chart has: use the name that the repository's index shows")
+		return place{}, fail(ErrInvalid,
+			"the chart's name has characters that no chart has: use the name that the repository's index shows")
 	}
 	return place{repo: repo, chart: n.Chart}, nil
 }
@@ -118,13 +121,16 @@ func parseURL(text string) (*url.URL, error) {
 	case err != nil || u.Opaque != "":
 		return nil, fail(ErrInvalid, "the repository is not a URL: write it as https://HOST/PATH")
 	case u.User != nil:
-		return nil, fail(ErrInvalid, "credentials in a URL are refused: take them out, and give them by %s, Helm's repositories.yaml or Docker's config.json",
+		return nil, fail(ErrInvalid,
+			"credentials in a URL are refused: take them out, and give them by %s, Helm's repositories.yaml or Docker's config.json",
 			envHint(u.Host))
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fail(ErrInvalid, "the scheme %q is not supported: use https:// or oci://, or put the chart into this repository and name its path",
+		return nil, fail(ErrInvalid,
+			"the scheme %q is not supported: use https:// or oci://, or put the chart into this repository and name its path",
 			safetext.Brief(u.Scheme, 20))
 	case u.Hostname() == "" || u.Fragment != "" || strings.ContainsAny(text, " \t\r\n"):
-		return nil, fail(ErrInvalid, "the URL needs a host and must have neither spaces nor a fragment: write it as https://HOST/PATH")
+		return nil, fail(ErrInvalid,
+			"the URL needs a host and must have neither spaces nor a fragment: write it as https://HOST/PATH")
 	}
 	u.Host = strings.ToLower(u.Host)
 	return u, nil
@@ -135,15 +141,17 @@ func parseOCI(text string) (registry.Reference, error) {
 	rest := strings.TrimPrefix(text, ociScheme+"://")
 	host, repository, _ := strings.Cut(rest, "/")
 	if strings.Contains(host, "@") {
-		return registry.Reference{}, fail(ErrInvalid, "credentials in a URL are refused: take them out, and give them by `helm registry login`, `docker login` or %s",
-			envHint(host[strings.LastIndex(host, "@")+1:]))
+		return registry.Reference{},
+			fail(ErrInvalid, "credentials in a URL are refused: take them out, and give them by `helm registry login`, `docker login` or %s",
+				envHint(host[strings.LastIndex(host, "@")+1:]))
 	}
 	if i := strings.LastIndex(repository, ":"); i >= 0 {
 		repository = repository[:i] + strings.ReplaceAll(repository[i:], "+", "_")
 	}
 	ref, err := registry.ParseReference(strings.ToLower(host) + "/" + repository)
 	if err != nil || ref.Repository == "" {
-		return registry.Reference{}, fail(ErrInvalid, "the name is not that of a registry and repository: write it as oci://REGISTRY/PATH, in lower case")
+		return registry.Reference{},
+			fail(ErrInvalid, "the name is not that of a registry and repository: write it as oci://REGISTRY/PATH, in lower case")
 	}
 	return ref, nil
 }

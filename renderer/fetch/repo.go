@@ -67,7 +67,8 @@ func (f *Fetcher) versions(ctx context.Context, where place, a access) ([]*index
 		}
 	}
 	if len(entries) == 0 {
-		return nil, fail(ErrNotFound, "the repository's index does not have this chart: check the name by `helm search repo`")
+		return nil, fail(ErrNotFound,
+			"the repository's index does not have this chart: check the name by `helm search repo`")
 	}
 	return entries, nil
 }
@@ -100,8 +101,10 @@ func (f *Fetcher) resolveHTTP(ctx context.Context, where place, want wanted) (Lo
 	}
 	locked := Locked{Version: e.Version, Digest: digestOf(data)}
 	if claimed != "" && claimed != locked.Digest {
-		return Locked{}, fail(ErrDigest, "the repository's index gives version %s the digest %s, but the archive there has %s: "+
-			"the repository is damaged or was tampered with; ask whoever runs it", safetext.Brief(e.Version, 60), claimed, locked.Digest)
+		return Locked{}, fail(ErrDigest,
+			"the repository's index gives version %s the digest %s, but the archive there has %s: "+
+				"the repository is damaged or was tampered with; ask whoever runs it", safetext.Brief(e.Version, 60),
+			claimed, locked.Digest)
 	}
 	if err := locked.check(); err != nil {
 		return Locked{}, err
@@ -127,7 +130,8 @@ func (f *Fetcher) lockedHTTP(ctx context.Context, where place, l Locked) ([]byte
 		data, err := f.download(ctx, where, a, e)
 		return data, err
 	}
-	return nil, fail(ErrNotFound, "the locked version %s is no longer in the repository's index: ask for it to be put back, or remove the entry from %s and run `sluice deps lock`",
+	return nil, fail(ErrNotFound,
+		"the locked version %s is no longer in the repository's index: ask for it to be put back, or remove the entry from %s and run `sluice deps lock`",
 		safetext.Brief(l.Version, 60), LockFile)
 }
 
@@ -139,7 +143,8 @@ func (f *Fetcher) download(ctx context.Context, where place, a access, e *indexE
 	if strings.HasPrefix(e.URLs[0], ociScheme+"://") {
 		name, err := parseOCI(e.URLs[0])
 		if err != nil {
-			return nil, fail(ErrInvalid, "the index has a malformed oci:// URL for version %s", safetext.Brief(e.Version, 60))
+			return nil, fail(ErrInvalid, "the index has a malformed oci:// URL for version %s",
+				safetext.Brief(e.Version, 60))
 		}
 		return f.tagged(ctx, name)
 	}
@@ -198,5 +203,6 @@ func archiveLike(data []byte, from string) error {
 	if len(data) > 2 && data[0] == 0x1f && data[1] == 0x8b {
 		return nil
 	}
-	return fail(ErrInvalid, "%s is not a chart archive (.tgz), it may be an error or login page: open it in a browser", from)
+	return fail(ErrInvalid, "%s is not a chart archive (.tgz), it may be an error or login page: open it in a browser",
+		from)
 }

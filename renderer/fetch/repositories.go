@@ -36,7 +36,8 @@ func loadRepositories(name string) ([]repoEntry, error) {
 		return nil, nil
 	}
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxConfig {
-		return nil, fail(ErrInvalid, "%s cannot be read as Helm's repositories.yaml: check HELM_REPOSITORY_CONFIG and the file", name)
+		return nil, fail(ErrInvalid,
+			"%s cannot be read as Helm's repositories.yaml: check HELM_REPOSITORY_CONFIG and the file", name)
 	}
 	data, err := os.ReadFile(name) //nolint:gosec // the user's own configuration
 	if err != nil {
@@ -75,13 +76,17 @@ func (c *Credentials) tlsTransport(e repoEntry, base http.RoundTripper) (http.Ro
 		pem, err := os.ReadFile(e.CAFile)
 		conf.RootCAs = x509.NewCertPool()
 		if err != nil || !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fail(ErrInvalid, "the caFile %s of Helm's repositories.yaml cannot be read, or holds no certificate in PEM form", e.CAFile)
+			return nil, fail(ErrInvalid,
+				"the caFile %s of Helm's repositories.yaml cannot be read, or holds no certificate in PEM form",
+				e.CAFile)
 		}
 	}
 	if e.CertFile != "" || e.KeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
 		if err != nil {
-			return nil, fail(ErrInvalid, "the certFile %q and keyFile %q of Helm's repositories.yaml are not a readable pair in PEM form", e.CertFile, e.KeyFile)
+			return nil, fail(ErrInvalid,
+				"the certFile %q and keyFile %q of Helm's repositories.yaml are not a readable pair in PEM form",
+				e.CertFile, e.KeyFile)
 		}
 		conf.Certificates = []tls.Certificate{pair}
 	}

@@ -18,7 +18,8 @@ import (
 // leaks lists the forms in which the password must not be seen.
 func leaks(text string) bool {
 	for _, form := range []string{
-		password, base64.StdEncoding.EncodeToString([]byte("alice:" + password)), base64.StdEncoding.EncodeToString([]byte(password)), "X-Amz-Signature",
+		password, base64.StdEncoding.EncodeToString([]byte("alice:" + password)),
+		base64.StdEncoding.EncodeToString([]byte(password)), "X-Amz-Signature",
 	} {
 		if strings.Contains(text, form) {
 			return true
@@ -59,7 +60,8 @@ type hostileAnswer struct {
 // serve gives the answer of the case.
 func (c *hostileAnswer) serve(other string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		expand := strings.NewReplacer("@PASSWORD@", password, "@SENT@", r.Header.Get("Authorization"), "@HOST@", r.Host, "@OTHER@", other).Replace
+		expand := strings.NewReplacer("@PASSWORD@", password, "@SENT@", r.Header.Get("Authorization"), "@HOST@", r.Host,
+			"@OTHER@", other).Replace
 		if c.Raw != "" {
 			conn, buf, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -78,7 +80,8 @@ func (c *hostileAnswer) serve(other string) http.HandlerFunc {
 	}
 }
 
-// TestHostileServers reads from servers that repeat the credential which they were sent, in every part of an answer, or send it elsewhere.
+// TestHostileServers reads from servers that repeat the credential which they were sent, in every part of an answer, or
+// send it elsewhere.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	var cases []hostileAnswer
@@ -114,7 +117,8 @@ func TestHostileServers(t *testing.T) {
 					hostOf(repo.Server): {repo.repo(), "web", "^1"}, hostOf(oci.Server): {"", oci.chart(), "^1"},
 				} {
 					name := EnvName(host)
-					creds := NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), CredentialFiles{})
+					creds := NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password),
+						CredentialFiles{})
 					_, err := newFetcher(t, withCredentials(creds)).Resolve(t.Context(), ref)
 					if leaks(chain(err)) {
 						t.Errorf("%s leaks: %v", ref, chain(err))
@@ -123,7 +127,8 @@ func TestHostileServers(t *testing.T) {
 						t.Errorf("%s: %v, want an error with %q", ref, err, *c.Refused)
 					}
 				}
-				if from == 0 && c.Status/100 == 3 && strings.Contains(c.Headers["Location"], "@OTHER@") && asked.Load() == 0 {
+				if from == 0 && c.Status/100 == 3 && strings.Contains(c.Headers["Location"], "@OTHER@") &&
+					asked.Load() == 0 {
 					t.Error("no redirect reached the other server, so the case shows nothing")
 				}
 			})
@@ -131,7 +136,8 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// hostileEvidence reads signatures from a registry: its requests are for the chart's manifest, cosign's tag, and the list of referrers.
+// hostileEvidence reads signatures from a registry: its requests are for the chart's manifest, cosign's tag, and the
+// list of referrers.
 func hostileEvidence(t *testing.T, from int, failure http.HandlerFunc) {
 	t.Helper()
 	s := newOCI(t)
@@ -139,7 +145,8 @@ func hostileEvidence(t *testing.T, from int, failure http.HandlerFunc) {
 	s.set(failingFrom(from, failure))
 	name := EnvName(hostOf(s.Server))
 	creds := NewCredentials(env(name+"_USERNAME", "alice", name+"_PASSWORD", password), CredentialFiles{})
-	got, err := newFetcher(t, withCredentials(creds)).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, true, true)
+	got, err := newFetcher(t, withCredentials(creds)).Evidence(t.Context(), Ref{"", s.chart(), "1.2.3"}, locked, true,
+		true)
 	if leaks(chain(err)) {
 		t.Errorf("signatures: %v", chain(err))
 	}
@@ -243,18 +250,24 @@ func TestBrokenCredentialFilesAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestBundlesWithoutReferrers: cosign keeps the list of referrers as a tag, whatever a registry without such lists answers.
+// TestBundlesWithoutReferrers: cosign keeps the list of referrers as a tag, whatever a registry without such lists
+// answers.
 func TestBundlesWithoutReferrers(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest, http.StatusNotAcceptable, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest, http.StatusNotAcceptable,
+		http.StatusMethodNotAllowed, http.StatusNotImplemented} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			s := newOCI(t)
 			locked := Locked{"1.2.3", digestOf(s.push(t, "1.2.3", ""))}
 			const kind = "application/vnd.oci.image.manifest.v1+json"
 			bundle := []byte("a bundle")
-			manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"layers":[{"mediaType":%q,"size":%d,"digest":%q}]}`, kind, BundleType, len(bundle), digestOf(bundle))
-			index := fmt.Appendf(nil, `{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":%d,"digest":%q,"artifactType":%q}]}`, kind, len(manifest), digestOf(manifest), BundleType)
+			manifest := fmt.Appendf(nil,
+				`{"schemaVersion":2,"mediaType":%q,"layers":[{"mediaType":%q,"size":%d,"digest":%q}]}`, kind,
+				BundleType, len(bundle), digestOf(bundle))
+			index := fmt.Appendf(nil,
+				`{"schemaVersion":2,"manifests":[{"mediaType":%q,"size":%d,"digest":%q,"artifactType":%q}]}`, kind,
+				len(manifest), digestOf(manifest), BundleType)
 			serve := func(w http.ResponseWriter, kind string, data []byte) bool {
 				w.Header().Set("Content-Type", kind)
 				w.Header().Set("Docker-Content-Digest", digestOf(data))
@@ -284,13 +297,15 @@ func TestBundlesWithoutReferrers(t *testing.T) {
 	}
 }
 
-// TestRegistriesWithoutReferrers: a registry that knows no list of referrers, and has no tag for one, has no bundles. Any other failure is an
-// error, because a bundle can be there.
+// TestRegistriesWithoutReferrers: a registry that knows no list of referrers, and has no tag for one, has no bundles.
+// Any other failure is an error, because a bundle can be there.
 func TestRegistriesWithoutReferrers(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]error{
-		http.StatusNotFound: nil, http.StatusMethodNotAllowed: nil, http.StatusBadRequest: nil, http.StatusNotImplemented: nil,
-		http.StatusForbidden: ErrDenied, http.StatusInternalServerError: ErrUnavailable, http.StatusTeapot: ErrUnavailable,
+		http.StatusNotFound: nil, http.StatusMethodNotAllowed: nil, http.StatusBadRequest: nil,
+		http.StatusNotImplemented: nil,
+		http.StatusForbidden:      ErrDenied, http.StatusInternalServerError: ErrUnavailable,
+		http.StatusTeapot: ErrUnavailable,
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()

@@ -13,29 +13,34 @@ type wanted struct {
 	text  string
 	rng   *semver.Constraints
 	exact bool // a whole version, with or without `v`, and not a range
-	// manifest is the digest of a chart's manifest in an OCI registry. If there is one, it decides, and the version is only a name.
+	// manifest is the digest of a chart's manifest in an OCI registry. If there is one, it decides, and the version is
+	// only a name.
 	manifest string
 }
 
 func parseWanted(text string) (wanted, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
-		return wanted{}, fail(ErrInvalid, "no version is given: write one, a range such as ^1.2.0, or \"*\" for the newest stable one")
+		return wanted{}, fail(ErrInvalid,
+			"no version is given: write one, a range such as ^1.2.0, or \"*\" for the newest stable one")
 	}
 	if len(text) > maxVersion {
 		return wanted{}, fail(ErrInvalid, "the version is longer than %d bytes", maxVersion)
 	}
 	text, manifest, has := strings.Cut(text, "@")
 	if _, ok := hexDigest(manifest); has && !ok {
-		return wanted{}, fail(ErrInvalid, "after @ there is no digest: write VERSION@sha256: and 64 hex digits, or the version alone")
+		return wanted{}, fail(ErrInvalid,
+			"after @ there is no digest: write VERSION@sha256: and 64 hex digits, or the version alone")
 	}
 	rng, err := semver.NewConstraint(text)
 	if err != nil {
-		return wanted{}, fail(ErrInvalid, "%q is neither a version nor a range: write for example 1.2.3 or ^1.2.0", safetext.Brief(text, 60))
+		return wanted{}, fail(ErrInvalid, "%q is neither a version nor a range: write for example 1.2.3 or ^1.2.0",
+			safetext.Brief(text, 60))
 	}
 	_, err = semver.StrictNewVersion(strings.TrimPrefix(text, "v"))
 	if has && err != nil {
-		return wanted{}, fail(ErrInvalid, "%q is no exact version: a digest needs one before it", safetext.Brief(text, 60))
+		return wanted{}, fail(ErrInvalid, "%q is no exact version: a digest needs one before it",
+			safetext.Brief(text, 60))
 	}
 	return wanted{text: text, rng: rng, exact: err == nil, manifest: manifest}, nil
 }
@@ -93,7 +98,8 @@ func (w wanted) none(versions []string) error {
 	}
 	if pre, err := semver.NewConstraint(w.text + "-0"); err == nil && !w.exact {
 		if i, ok := (wanted{text: w.text + "-0", rng: pre}).pick(versions); ok {
-			hint = "only pre-releases such as " + safetext.Brief(versions[i], 60) + " are; write " + w.text + "-0 to include them"
+			hint = "only pre-releases such as " + safetext.Brief(versions[i], 60) + " are; write " + w.text +
+				"-0 to include them"
 		}
 	}
 	return fail(ErrNotFound, "no version in the range %q is offered; %s", safetext.Brief(w.text, 60), hint)

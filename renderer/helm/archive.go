@@ -67,7 +67,8 @@ func (u *unpacking) inspect(files []File, depth int) error {
 		if depth+strings.Count("/"+dir, "/charts/") > maxNesting {
 			return fmt.Errorf("%s: subcharts are nested more than %d deep", f.Path, maxNesting)
 		}
-		if ofSubcharts(dir) && path.Ext(base) == ".tgz" && !strings.HasPrefix(base, "_") && !strings.HasPrefix(base, ".") {
+		if ofSubcharts(dir) && path.Ext(base) == ".tgz" && !strings.HasPrefix(base, "_") &&
+			!strings.HasPrefix(base, ".") {
 			inner, err := u.open(f.Data)
 			if err == nil {
 				err = u.inspect(inner, depth+1)
@@ -139,7 +140,8 @@ func checkEntry(header *tar.Header) error {
 	switch header.Typeflag {
 	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
 	default:
-		return fmt.Errorf("the packed chart holds %q, which is a link or a device: a chart may only have files", header.Name)
+		return fmt.Errorf("the packed chart holds %q, which is a link or a device: a chart may only have files",
+			header.Name)
 	}
 	name := strings.ReplaceAll(header.Name, `\`, "/")
 	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || strings.Contains(name, ":") {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzLoadArchive packs a file of any name and content into a chart beside a valid Chart.yaml: loading it ends, keeps within the limits,
-// and refuses whatever leaves the chart.
+// FuzzLoadArchive packs a file of any name and content into a chart beside a valid Chart.yaml: loading it ends, keeps
+// within the limits, and refuses whatever leaves the chart.
 func FuzzLoadArchive(f *testing.F) {
 	for _, one := range [][2]string{
 		{"web/values.yaml", "a: &a [1, 2]\nb: *a\n"},
@@ -28,7 +28,8 @@ func FuzzLoadArchive(f *testing.F) {
 		zipped := gzip.NewWriter(&out)
 		archive := tar.NewWriter(zipped)
 		for _, file := range [][2]string{{"web/Chart.yaml", string(chartYAML("web"))}, {name, text}} {
-			if archive.WriteHeader(&tar.Header{Name: file[0], Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(file[1]))}) != nil {
+			if archive.WriteHeader(&tar.Header{Name: file[0], Typeflag: tar.TypeReg, Mode: 0o644,
+				Size: int64(len(file[1]))}) != nil {
 				return // a name that no archive can hold
 			}
 			if _, err := archive.Write([]byte(file[1])); err != nil {

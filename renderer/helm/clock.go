@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// inUTC returns Sprig's functions that use the time zone of the machine, with UTC instead: machines with different zones have to render the same.
+// inUTC returns Sprig's functions that use the time zone of the machine, with UTC instead: machines with different
+// zones have to render the same.
 func inUTC(now func() time.Time, dateInZone func(format string, at any, zone string) string) template.FuncMap {
 	const day = "2006-01-02"
 	in := func(format string, at any, zone string) string {
@@ -37,8 +38,8 @@ func inUTC(now func() time.Time, dateInZone func(format string, at any, zone str
 // probeTime is the time of a probe: it differs from the present in every unit.
 func probeTime() time.Time { return time.Date(2001, 7, 5, 3, 17, 41, 0, time.UTC) }
 
-// inProbe changes the arguments of Sprig's functions of time to those that give what the function returns at probeTime. A template in values
-// calls them too, whose text is not in the chart.
+// inProbe changes the arguments of Sprig's functions of time to those that give what the function returns at probeTime.
+// A template in values calls them too, whose text is not in the chart.
 func inProbe(name string, args []reflect.Value) {
 	switch name {
 	case "htmlDate", "htmlDateInZone":
@@ -54,7 +55,8 @@ func inProbe(name string, args []reflect.Value) {
 	}
 }
 
-// orProbeTime returns probeTime for a value that is not a time, where Sprig uses the present, and other values as they are.
+// orProbeTime returns probeTime for a value that is not a time, where Sprig uses the present, and other values as they
+// are.
 func orProbeTime(v reflect.Value) reflect.Value {
 	switch v.Interface().(type) {
 	case time.Time, *time.Time, int64, int, int32:

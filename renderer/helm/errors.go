@@ -37,8 +37,8 @@ func (e *TemplateError) Error() string {
 	return out.String()
 }
 
-// templatePlace matches the place of an error as text/template and Helm print it. `gotpl` is the name of text that `tpl`
-// renders.
+// templatePlace matches the place of an error as text/template and Helm print it. `gotpl` is the name of text that
+// `tpl` renders.
 var templatePlace = regexp.MustCompile(`(?:template: |(?:execution|parse) error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )(?:executing "[^"]*" )?`)
 
 const maxTemplateError = 64 << 10 // bytes of an error that are searched for places
@@ -53,7 +53,8 @@ func templateError(err error) *TemplateError {
 	}
 	const refusal = "execution error at "
 	if strings.HasPrefix(text, refusal) { // the rest is the chart's own text
-		return &TemplateError{Template: first[1], Line: number(first[2]), Column: number(first[3]), Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true}
+		return &TemplateError{Template: first[1], Line: number(first[2]), Column: number(first[3]),
+			Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true}
 	}
 	tail := text[max(0, len(text)-maxTemplateError):] // an endless recursion repeats the place a thousand times
 	places := templatePlace.FindAllStringSubmatchIndex(tail, -1)

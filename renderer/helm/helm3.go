@@ -78,7 +78,8 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 	}
 	// A copy even without more versions: Sprig's sortAlpha sorts a list in place.
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, o.APIVersions)
-	if want := work.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, capabilities.KubeVersion.String()) {
+	if want := work.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want,
+		capabilities.KubeVersion.String()) {
 		return nil, kubeVersionError(work.Name(), want, capabilities.KubeVersion.String())
 	}
 	release := chartutil.ReleaseOptions{Name: o.ReleaseName, Namespace: o.Namespace, Revision: 1, IsInstall: true}
@@ -87,7 +88,8 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 		return nil, fmt.Errorf("chart %s: values: %w", work.Name(), err)
 	}
 	values, _ := top["Values"].(chartutil.Values)
-	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions, split: splitManifests}
+	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions,
+		split: splitManifests}
 	if err := h.addUnits(out.units, work, top); err != nil {
 		return nil, err
 	}
@@ -103,20 +105,23 @@ func (h helm3) prepare(o Options) (*prepared, error) {
 	return out, nil
 }
 
-// copy copies the parts of a chart that Helm or templates change. The copies share the files, and the default values, which Helm copies
-// before it merges them.
+// copy copies the parts of a chart that Helm or templates change. The copies share the files, and the default values,
+// which Helm copies before it merges them.
 func (h helm3) copy(c *chart.Chart) *chart.Chart {
-	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values, Schema: c.Schema, Files: c.Files}
+	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
+		Schema: c.Schema, Files: c.Files}
 	for _, d := range c.Dependencies() {
 		out.AddDependency(h.copy(d))
 	}
 	return out
 }
 
-// copyMetadata copies what a template or Helm can change in place: sortAlpha sorts lists of texts, and mergo changes maps of all kinds.
+// copyMetadata copies what a template or Helm can change in place: sortAlpha sorts lists of texts, and mergo changes
+// maps of all kinds.
 func (helm3) copyMetadata(m *chart.Metadata) *chart.Metadata {
 	out := *m
-	out.Keywords, out.Sources, out.Annotations = slices.Clone(m.Keywords), slices.Clone(m.Sources), maps.Clone(m.Annotations)
+	out.Keywords, out.Sources, out.Annotations = slices.Clone(m.Keywords), slices.Clone(m.Sources),
+		maps.Clone(m.Annotations)
 	out.Maintainers = slices.Clone(m.Maintainers)
 	for i, maintainer := range out.Maintainers {
 		if maintainer != nil {
@@ -172,13 +177,15 @@ func (h helm3) list(out []*chart.Chart, c *chart.Chart) []*chart.Chart {
 	return append(out, c)
 }
 
-// scopes returns what Helm's engine gives the templates of each chart of list as the dot; nothing for libraries. The engine does not export it,
-// so that a template in place of the chart's own hands it out, through the one value that Helm passes on unseen.
+// scopes returns what Helm's engine gives the templates of each chart of list as the dot; nothing for libraries. The
+// engine does not export it, so that a template in place of the chart's own hands it out, through the one value that
+// Helm passes on unseen.
 func (h helm3) scopes(work *chart.Chart, top chartutil.Values) ([]map[string]any, error) {
 	all := h.list(nil, work)
 	bare := make(map[*chart.Chart]*chart.Chart, len(all))
 	for i, c := range all {
-		file := &chart.File{Name: "templates/" + strconv.Itoa(i), Data: []byte("{{ call .Capabilities . .Template.Name }}")}
+		file := &chart.File{Name: "templates/" + strconv.Itoa(i),
+			Data: []byte("{{ call .Capabilities . .Template.Name }}")}
 		bare[c] = &chart.Chart{Metadata: c.Metadata, Files: c.Files, Templates: []*chart.File{file}}
 		for _, d := range c.Dependencies() {
 			bare[c].AddDependency(bare[d])

@@ -85,7 +85,8 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 	}
 	// A copy even without more versions: Sprig's sortAlpha sorts a list in place.
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, o.APIVersions)
-	if want := work.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want, capabilities.KubeVersion.String()) {
+	if want := work.Metadata.KubeVersion; want != "" && !chartutil.IsCompatibleRange(want,
+		capabilities.KubeVersion.String()) {
 		return nil, kubeVersionError(work.Name(), want, capabilities.KubeVersion.String())
 	}
 	release := common.ReleaseOptions{Name: o.ReleaseName, Namespace: o.Namespace, Revision: 1, IsInstall: true}
@@ -94,7 +95,8 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 		return nil, fmt.Errorf("chart %s: values: %w", work.Name(), err)
 	}
 	values, _ := top["Values"].(common.Values)
-	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions4, split: splitManifests4}
+	out := &prepared{part: h.part(work), values: values, units: map[string]unit{}, functions: functions4,
+		split: splitManifests4}
 	if err := h.addUnits(out.units, work, top); err != nil {
 		return nil, err
 	}
@@ -112,7 +114,8 @@ func (h helm4) prepare(o Options) (*prepared, error) {
 
 // copy copies the parts of a chart that Helm or templates change, like helm3.copy.
 func (h helm4) copy(c *chart.Chart) *chart.Chart {
-	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values, Schema: c.Schema, Files: c.Files}
+	out := &chart.Chart{Metadata: h.copyMetadata(c.Metadata), Lock: c.Lock, Templates: c.Templates, Values: c.Values,
+		Schema: c.Schema, Files: c.Files}
 	for _, d := range c.Dependencies() {
 		out.AddDependency(h.copy(d))
 	}
@@ -121,7 +124,8 @@ func (h helm4) copy(c *chart.Chart) *chart.Chart {
 
 func (helm4) copyMetadata(m *chart.Metadata) *chart.Metadata {
 	out := *m
-	out.Keywords, out.Sources, out.Annotations = slices.Clone(m.Keywords), slices.Clone(m.Sources), maps.Clone(m.Annotations)
+	out.Keywords, out.Sources, out.Annotations = slices.Clone(m.Keywords), slices.Clone(m.Sources),
+		maps.Clone(m.Annotations)
 	out.Maintainers = slices.Clone(m.Maintainers)
 	for i, maintainer := range out.Maintainers {
 		if maintainer != nil {
@@ -177,8 +181,8 @@ func (h helm4) list(out []*chart.Chart, c *chart.Chart) []*chart.Chart {
 	return append(out, c)
 }
 
-// scopes returns what Helm's engine gives the templates of each chart of list as the dot; nothing for libraries. A template in place of the
-// chart's own hands it out.
+// scopes returns what Helm's engine gives the templates of each chart of list as the dot; nothing for libraries. A
+// template in place of the chart's own hands it out.
 func (h helm4) scopes(work *chart.Chart, top common.Values) ([]map[string]any, error) {
 	all := h.list(nil, work)
 	bare := make(map[*chart.Chart]*chart.Chart, len(all))
@@ -209,7 +213,8 @@ func (h helm4) scopes(work *chart.Chart, top common.Values) ([]map[string]any, e
 func functions4() template.FuncMap {
 	out := functions()
 	for _, name := range []string{
-		"mustToYaml", "mustToToml", "mustToJson", "mustToDuration", "durationSeconds", "durationMilliseconds", "durationMicroseconds",
+		"mustToYaml", "mustToToml", "mustToJson", "mustToDuration", "durationSeconds", "durationMilliseconds",
+		"durationMicroseconds",
 		"durationNanoseconds", "durationMinutes", "durationHours", "durationDays", "durationWeeks",
 	} {
 		out[name] = func(v any) (any, error) { return callHelm4(name, v) }
@@ -226,7 +231,8 @@ func callHelm4(name string, args ...any) (out any, err error) {
 	for i := range args {
 		text += fmt.Sprintf(" (index .Values.args %d)", i)
 	}
-	c := &chart.Chart{Metadata: &chart.Metadata{Name: "call"}, Templates: []*common.File{{Name: "templates/call", Data: []byte(text + ") }}")}}}
+	c := &chart.Chart{Metadata: &chart.Metadata{Name: "call"},
+		Templates: []*common.File{{Name: "templates/call", Data: []byte(text + ") }}")}}}
 	e := engine.Engine{CustomTemplateFuncs: template.FuncMap{"take": func(v any) string {
 		out = v
 		return ""
@@ -235,7 +241,8 @@ func callHelm4(name string, args ...any) (out any, err error) {
 	return out, err
 }
 
-// tracedPlace matches a place in an error of Helm 4, which prints each place in a line, and what it executed there in the next one.
+// tracedPlace matches a place in an error of Helm 4, which prints each place in a line, and what it executed there in
+// the next one.
 var tracedPlace = regexp.MustCompile(`(?m)^(\S+:\d+(?::\d+)?)\n {2}(?:(executing "[^"]*" at <.*>:)\n {4})?`)
 
 // inOneLine returns the error of a template with its places as text/template and Helm 3 print them.
@@ -250,8 +257,9 @@ func inOneLine(err error) error {
 	return errors.New(strings.ReplaceAll(text, ":\ntemplate: ", ": template: "))
 }
 
-// splitManifests4 splits rendered text into YAML documents like Helm 4, without its regular expression, which takes most of a rendering's
-// time. A separator is `---` at the start of a line, with the blanks after it. White space at the end of a document stays.
+// splitManifests4 splits rendered text into YAML documents like Helm 4, without its regular expression, which takes
+// most of a rendering's time. A separator is `---` at the start of a line, with the blanks after it. White space at the
+// end of a document stays.
 func splitManifests4(text string) []string {
 	var out []string
 	add := func(document string) {

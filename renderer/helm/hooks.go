@@ -25,7 +25,8 @@ func HookOf(annotation string) Hook {
 	out := KeptHook
 	for event := range strings.SplitSeq(annotation, ",") {
 		switch strings.ToLower(strings.TrimSpace(event)) {
-		case "pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback":
+		case "pre-install", "post-install", "pre-delete", "post-delete", "pre-upgrade", "post-upgrade", "pre-rollback",
+			"post-rollback":
 		case "test", "test-success":
 			out = TestHook
 		default:

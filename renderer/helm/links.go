@@ -22,10 +22,11 @@ const (
 )
 
 // FollowLinks returns a chart's files with every link replaced by its target, as Helm reads a directory. It omits links
-// that .helmignore excludes. A link that leaves the chart, has no target or leads to one of its parent directories is an
-// error; with several such links, the error is about the first one by path.
+// that .helmignore excludes. A link that leaves the chart, has no target or leads to one of its parent directories is
+// an error; with several such links, the error is about the first one by path.
 func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
-	t := linkTree{files: map[string][]byte{}, dirs: map[string]bool{".": true}, links: map[string]string{}, limits: limits}
+	t := linkTree{files: map[string][]byte{}, dirs: map[string]bool{".": true}, links: map[string]string{},
+		limits: limits}
 	for _, f := range files {
 		t.files[f.Path] = f.Data
 		t.addDirs(f.Path)
@@ -39,7 +40,10 @@ func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int { return strings.Compare(a.Path, b.Path) })
+	sorted := slices.SortedStableFunc(slices.Values(links), func(a,
+		b Link) int {
+		return strings.Compare(a.Path, b.Path)
+	})
 	for _, l := range sorted {
 		if ignored(rules, File{Path: l.Path}) || rules.Ignore(l.Path, info{name: path.Base(l.Path), dir: true}) {
 			continue
@@ -127,7 +131,8 @@ func (t *linkTree) follow(link, shown string, above []string) error {
 		return t.add(File{Path: shown, Data: data})
 	}
 	if !t.dirs[target] {
-		return fmt.Errorf("%s is a symbolic link to %q, which does not exist: correct or remove it", link, t.links[link])
+		return fmt.Errorf("%s is a symbolic link to %q, which does not exist: correct or remove it", link,
+			t.links[link])
 	}
 	if target == "." || strings.HasPrefix(link, target+"/") || slices.Contains(above, target) {
 		return fmt.Errorf("%s is a symbolic link that leads back to the directory %q: remove it", link, target)
@@ -161,5 +166,6 @@ func (t *linkTree) add(f File) error {
 }
 
 func (t *linkTree) multiplied() error {
-	return fmt.Errorf("the symbolic links of the chart lead to more than %d links, %d files or %d MiB: remove some", maxFollows, t.limits.Entries, t.limits.Bytes>>20)
+	return fmt.Errorf("the symbolic links of the chart lead to more than %d links, %d files or %d MiB: remove some",
+		maxFollows, t.limits.Entries, t.limits.Bytes>>20)
 }

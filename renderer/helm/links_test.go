@@ -13,7 +13,8 @@ import (
 
 // TestFollowLinksEqualsHelm loads the same directory from a disk with Helm.
 func TestFollowLinksEqualsHelm(t *testing.T) {
-	chart := files("values.yaml", "a: 1\n", "templates/a.yaml", "x: {{ .Files.Get \"config/b.txt\" }}\n", "shared/one.txt", "one", "shared/deep/two.txt", "two", ".helmignore", "ci/\n*.bak\n")
+	chart := files("values.yaml", "a: 1\n", "templates/a.yaml", "x: {{ .Files.Get \"config/b.txt\" }}\n",
+		"shared/one.txt", "one", "shared/deep/two.txt", "two", ".helmignore", "ci/\n*.bak\n")
 	links := []Link{
 		{"templates/b.yaml", "a.yaml"},
 		{"config", "shared"},
@@ -86,8 +87,8 @@ func TestFollowLinksRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowLinksReportsTheFirstError repeats a call with two wrong links inside a directory: the order of Go's maps differs
-// each time.
+// TestFollowLinksReportsTheFirstError repeats a call with two wrong links inside a directory: the order of Go's maps
+// differs each time.
 func TestFollowLinksReportsTheFirstError(t *testing.T) {
 	links := []Link{{"a", "d"}}
 	for i := range 8 {

@@ -87,7 +87,8 @@ func Load(v Version, files []File, limits Limits) (*Chart, error) {
 			return nil, fmt.Errorf("the chart is larger than %d MiB", limits.Bytes>>20)
 		}
 		if v == Helm3 && len(f.Data) > int(loader.MaxDecompressedFileSize) {
-			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path, loader.MaxDecompressedFileSize>>20)
+			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path,
+				loader.MaxDecompressedFileSize>>20)
 		}
 		kept = append(kept, File{f.Path, bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
 	}
@@ -161,7 +162,10 @@ func (c *Chart) Defaults() []byte { return c.chart.defaults() }
 // Missing returns the dependencies of Chart.yaml that are not in `charts/` and were not added.
 func (c *Chart) Missing() []Dependency {
 	chart := c.chart.about()
-	return slices.DeleteFunc(chart.dependencies, func(d Dependency) bool { return slices.Contains(chart.subcharts, d.Name) })
+	return slices.DeleteFunc(chart.dependencies, func(d Dependency) bool {
+		return slices.Contains(chart.subcharts,
+			d.Name)
+	})
 }
 
 // Add adds a chart to those of `charts/`.

@@ -21,7 +21,8 @@ func ReleaseName(name, nameTemplate string) (string, error) {
 		maps.DeleteFunc(functions, func(name string, _ any) bool { return volatile(name) })
 		t, err := template.New("nameTemplate").Funcs(functions).Parse(nameTemplate)
 		if err != nil {
-			return "", fmt.Errorf("%w (functions whose results change are not allowed: write the name as releaseName)", err)
+			return "", fmt.Errorf("%w (functions whose results change are not allowed: write the name as releaseName)",
+				err)
 		}
 		var out strings.Builder
 		if err := t.Execute(&out, nil); err != nil {

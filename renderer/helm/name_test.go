@@ -23,8 +23,10 @@ func TestReleaseName(t *testing.T) {
 		{"", `{{`, "", "unclosed"},
 	} {
 		got, err := ReleaseName(c.name, c.template)
-		if got != c.want || (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-			t.Errorf("the name is %q, the template is %q: the result of ReleaseName is %q, the error is %v", c.name, c.template, got, err)
+		if got != c.want || (err == nil) != (c.refused == "") ||
+			err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("the name is %q, the template is %q: the result of ReleaseName is %q, the error is %v", c.name,
+				c.template, got, err)
 		}
 	}
 }

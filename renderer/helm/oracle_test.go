@@ -129,8 +129,8 @@ func deepCopy(m map[string]any) map[string]any {
 	return out
 }
 
-// compare renders a loaded chart and compares each document with Helm's. It returns the number of templates that were compared, and whether
-// Helm renders the chart.
+// compare renders a loaded chart and compares each document with Helm's. It returns the number of templates that were
+// compared, and whether Helm renders the chart.
 func (in input) compare(t *testing.T, c *helm.Chart, o helm.Options) (n int, rendered bool) {
 	t.Helper()
 	want, wantErr := in.reference(t, o)
@@ -156,7 +156,8 @@ func (in input) compare(t *testing.T, c *helm.Chart, o helm.Options) (n int, ren
 			continue
 		}
 		if n++; !slices.Equal(have[name], texts) {
-			t.Errorf("%s: got\nthe have is\n%s\nwant\n%s", name, strings.Join(have[name], "---\n"), strings.Join(texts, "---\n"))
+			t.Errorf("%s: got\nthe have is\n%s\nwant\n%s", name, strings.Join(have[name], "---\n"),
+				strings.Join(texts, "---\n"))
 		}
 	}
 	return n, true
@@ -201,7 +202,8 @@ func onCorpus(t *testing.T, test func(t *testing.T, in input, values map[string]
 			if strings.HasPrefix(filepath.Base(file), "app-template") {
 				values = map[string]any{
 					"controllers": map[string]any{"main": map[string]any{"containers": map[string]any{"main": map[string]any{"image": map[string]any{"repository": "r", "tag": "1"}}}}},
-					"service":     map[string]any{"main": map[string]any{"controller": "main", "ports": map[string]any{"http": map[string]any{"port": int64(80)}}}},
+					"service": map[string]any{"main": map[string]any{"controller": "main",
+						"ports": map[string]any{"http": map[string]any{"port": int64(80)}}}},
 				}
 			}
 			for _, v := range versions() {

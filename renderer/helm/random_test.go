@@ -73,7 +73,8 @@ func (generator) json(v any) string {
 func (g generator) request(name string) string {
 	entry := map[string]any{"name": name, "version": g.of("1.0.0", "1.0.0", ">0.1")}
 	if g.r.IntN(2) == 0 {
-		entry["condition"] = g.of("a", "a.b", "one.a", "one.a.b,b", "two.b, a", "global.a", "one.global.a,two.global.b", " two.a ", "a,,b", "one", "tags.a")
+		entry["condition"] = g.of("a", "a.b", "one.a", "one.a.b,b", "two.b, a", "global.a", "one.global.a,two.global.b",
+			" two.a ", "a,,b", "one", "tags.a")
 	}
 	if g.r.IntN(3) == 0 {
 		entry["tags"] = [][]string{{"a"}, {"a", "b"}, {"b"}}[g.r.IntN(3)]
@@ -82,7 +83,8 @@ func (g generator) request(name string) string {
 		entry["alias"] = g.of("b", "other", "third") + name[:1]
 	}
 	if g.r.IntN(3) == 0 {
-		entry["import-values"] = [][]any{{"a"}, {map[string]any{"child": "a", "parent": "b"}}, {map[string]any{"child": "b.a", "parent": "."}}}[g.r.IntN(3)]
+		entry["import-values"] = [][]any{{"a"}, {map[string]any{"child": "a", "parent": "b"}},
+			{map[string]any{"child": "b.a", "parent": "."}}}[g.r.IntN(3)]
 	}
 	return "- " + g.json(entry) + "\n"
 }
@@ -90,23 +92,32 @@ func (g generator) request(name string) string {
 // part is an expression that can be a table of the values, or an empty one.
 func (g generator) part() string {
 	table := func(text string) string { return "(ternary " + text + ` (dict) (kindIs "map" ` + text + "))" }
-	part := table(g.of("$.Values", "$.Values.a", "$.Values.b", "$.Values.global", "$.Values.one", "$.Values.two", "$.Values.tags"))
+	part := table(g.of("$.Values", "$.Values.a", "$.Values.b", "$.Values.global", "$.Values.one", "$.Values.two",
+		"$.Values.tags"))
 	if g.r.IntN(3) == 0 {
 		part = table("(get " + part + ` "a")`)
 	}
-	return strings.ReplaceAll(g.of("T", "T", "T", "(default (dict) T)", "(omit T \"z\")", "(merge (dict) T)", "(deepCopy T)", "(first (list T))", `(get (dict "k" T) "k")`, "(required \"r\" T)"), "T", part)
+	return strings.ReplaceAll(g.of("T", "T", "T", "(default (dict) T)", "(omit T \"z\")", "(merge (dict) T)",
+		"(deepCopy T)", "(first (list T))", `(get (dict "k" T) "k")`, "(required \"r\" T)"), "T", part)
 }
 
-// template reads values, and sometimes changes them. The texts of those that change them say what the following ones see.
+// template reads values, and sometimes changes them. The texts of those that change them say what the following ones
+// see.
 func (g generator) template() string {
 	var out strings.Builder
 	for range 1 + g.r.IntN(4) {
 		p, s := g.part(), g.of(`"x"`, `"y"`, "$.Release.Name", "$.Chart.Name")
 		out.WriteString(g.of(
-			"{{ toJson $.Values }}", "{{ toYaml "+p+" }}", "{{ "+p+".a }}", `{{ include "r" `+p+" }}", "{{ if "+p+".a }}a{{ else }}b{{ end }}", "{{ len "+p+" }}", `{{ hasKey `+p+` "a" }}`,
-			"{{ range $k, $v := "+p+" }}{{ $k }}={{ kindOf $v }}{{ end }}", "{{ toToml (dict \"a\" "+s+") }}", "{{ keys $.Subcharts | sortAlpha }}", "{{ $.Template.Name }}{{ $.Chart.IsRoot }}", "{{ typeOf $.Values }}{{ typeOf . }}",
-			"{{ printf \"%v\" "+p+".b }}", "{{ tpl \"{{ .Values.a }}{{ include \\\"r\\\" .Chart.Name }}\" $ }}", "---\n{{ "+s+" }}\n---\n\n", "a: |\n  {{ "+s+" }}\n\n",
-			`{{ $_ := set `+p+` "a" `+s+` }}`, `{{ $_ := unset `+p+` "b" }}`, `{{ include "w" `+p+` }}`, `{{ $_ := mergeOverwrite `+p+` (dict "a" `+s+` "b" (dict "a" `+s+`)) }}`, `{{ $_ := merge `+p+` (dict "b" (dict "a" `+s+`)) }}`,
+			"{{ toJson $.Values }}", "{{ toYaml "+p+" }}", "{{ "+p+".a }}", `{{ include "r" `+p+" }}",
+			"{{ if "+p+".a }}a{{ else }}b{{ end }}", "{{ len "+p+" }}", `{{ hasKey `+p+` "a" }}`,
+			"{{ range $k, $v := "+p+" }}{{ $k }}={{ kindOf $v }}{{ end }}", "{{ toToml (dict \"a\" "+s+") }}",
+			"{{ keys $.Subcharts | sortAlpha }}", "{{ $.Template.Name }}{{ $.Chart.IsRoot }}",
+			"{{ typeOf $.Values }}{{ typeOf . }}",
+			"{{ printf \"%v\" "+p+".b }}", "{{ tpl \"{{ .Values.a }}{{ include \\\"r\\\" .Chart.Name }}\" $ }}",
+			"---\n{{ "+s+" }}\n---\n\n", "a: |\n  {{ "+s+" }}\n\n",
+			`{{ $_ := set `+p+` "a" `+s+` }}`, `{{ $_ := unset `+p+` "b" }}`, `{{ include "w" `+p+` }}`,
+			`{{ $_ := mergeOverwrite `+p+` (dict "a" `+s+` "b" (dict "a" `+s+`)) }}`,
+			`{{ $_ := merge `+p+` (dict "b" (dict "a" `+s+`)) }}`,
 		) + "\n")
 	}
 	return out.String()

@@ -20,8 +20,9 @@ type Options struct {
 	Values                 map[string]any // null deletes a default
 	IncludeCRDs            bool           // including those of crds/ directories
 	SkipSchema             bool           // do not read values.schema.json
-	Probe                  bool           // functions of time return another time, for a second rendering to compare with
-	MaxOutput              int            // bytes of rendered text; 0: no limit
+	// functions of time return another time, for a second rendering to compare with
+	Probe     bool
+	MaxOutput int // bytes of rendered text; 0: no limit
 }
 
 // Result is the result of a rendering.
@@ -80,7 +81,8 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	}
 	out := Result{Unstable: unstable}
 	for _, crd := range in.crds {
-		out.Documents = append(out.Documents, Document{Source: crd.Path, Text: crd.Data, Sum: sha256.Sum256(crd.Data), CRD: true})
+		out.Documents = append(out.Documents, Document{Source: crd.Path, Text: crd.Data, Sum: sha256.Sum256(crd.Data),
+			CRD: true})
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if strings.HasSuffix(name, "NOTES.txt") {
@@ -113,8 +115,8 @@ func (c *Chart) execute(in *prepared, o Options) (texts map[string]string, unsta
 	return c.programs.of(in).run(in.units, o)
 }
 
-// helms returns the error of Helm's engine for a rendering that has failed. It prepares the values again, which the templates may have
-// changed. If Helm renders the chart, it returns the error as it is.
+// helms returns the error of Helm's engine for a rendering that has failed. It prepares the values again, which the
+// templates may have changed. If Helm renders the chart, it returns the error as it is.
 func (c *Chart) helms(ctx context.Context, o Options, failed error) error {
 	in, err := c.prepare(ctx, o)
 	if err != nil {
@@ -128,7 +130,8 @@ func (c *Chart) renderable() error {
 	switch kind := c.chart.about().kind; kind {
 	case "", "application":
 	default:
-		return fmt.Errorf("chart %s: a chart of type %s cannot be rendered by itself; use it as a dependency", c.Name(), kind)
+		return fmt.Errorf("chart %s: a chart of type %s cannot be rendered by itself; use it as a dependency", c.Name(),
+			kind)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
 		return fmt.Errorf("chart %s: its dependency %s (%s) is neither in charts/ nor locked: run `sluice deps lock`",

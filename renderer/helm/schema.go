@@ -14,8 +14,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// schemas compiles each schema once. Renderings share the texts of a chart's schemas, so that the address of a text stands for it. It is safe
-// for concurrent use.
+// schemas compiles each schema once. Renderings share the texts of a chart's schemas, so that the address of a text
+// stands for it. It is safe for concurrent use.
 type schemas struct {
 	mu       sync.Mutex
 	compiled map[*byte]schema
@@ -55,7 +55,8 @@ func (s *schemas) validateOne(chart part, values map[string]any, above []string,
 		if v, isTable := raw.(map[string]any); isTable {
 			s.validateOne(sub, v, path, out)
 		} else {
-			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.name, Path: path, Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
+			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.name, Path: path,
+				Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
 		}
 	}
 }
@@ -78,7 +79,10 @@ func (e *SchemaError) add(chart string, above []string, err error) {
 	}
 	path := append(slices.Clip(above), invalid.InstanceLocation...)
 	text := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	if !slices.ContainsFunc(e.Failures, func(f SchemaFailure) bool { return f.Message == text && slices.Equal(f.Path, path) }) {
+	if !slices.ContainsFunc(e.Failures, func(f SchemaFailure) bool {
+		return f.Message == text &&
+			slices.Equal(f.Path, path)
+	}) {
 		e.Failures = append(e.Failures, SchemaFailure{Chart: chart, Path: append([]string{}, path...), Message: text})
 	}
 }

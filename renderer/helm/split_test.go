@@ -13,7 +13,8 @@ import (
 // FuzzSplitManifests compares the split with Helm's.
 func FuzzSplitManifests(f *testing.F) {
 	for _, seed := range []string{
-		"", " ", "---", "a", "a: 1\n---\nb: 2\n", "--- a\n--- b", "\n\n---\n---\n---\na", "a\n \t\r\n---\n\n---b\n", "----\n---", "a---\nb\n---", "\u00a0\n---\n\u00a0",
+		"", " ", "---", "a", "a: 1\n---\nb: 2\n", "--- a\n--- b", "\n\n---\n---\n---\na", "a\n \t\r\n---\n\n---b\n",
+		"----\n---", "a---\nb\n---", "\u00a0\n---\n\u00a0",
 		"a: |\n  ---\n  b\n", "a\r\n---\r\nb", "a\n---\n\v---\nb", "\ufeff---\na", "---\n---", "x\n---\n\f\n---y",
 	} {
 		f.Add(seed)
@@ -35,8 +36,10 @@ func FuzzSplitManifests(f *testing.F) {
 // FuzzSplitManifests4 compares the split with Helm 4's.
 func FuzzSplitManifests4(f *testing.F) {
 	for _, seed := range []string{
-		"", " ", "---", "a", "a: 1\n---\nb: 2\n", "--- a\n--- b", "\n\n---\n---\n---\na", "a\n \t\r\n---\n\n---b\n", "----\n---", "a---\nb\n---", "\u00a0\n---\n\u00a0",
-		"a: |\n  ---\n  b\n\n", "a\r\n---\r\nb", "a\n---\n\v---\nb", "\ufeff---\na", "---\n---", "x\n---\n\f\n---y", "---- ---\n---\t \n--- ---\nx", "------\n", "--- \n---",
+		"", " ", "---", "a", "a: 1\n---\nb: 2\n", "--- a\n--- b", "\n\n---\n---\n---\na", "a\n \t\r\n---\n\n---b\n",
+		"----\n---", "a---\nb\n---", "\u00a0\n---\n\u00a0",
+		"a: |\n  ---\n  b\n\n", "a\r\n---\r\nb", "a\n---\n\v---\nb", "\ufeff---\na", "---\n---", "x\n---\n\f\n---y",
+		"---- ---\n---\t \n--- ---\nx", "------\n", "--- \n---",
 	} {
 		f.Add(seed)
 	}

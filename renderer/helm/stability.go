@@ -5,20 +5,23 @@ import (
 	"text/template"
 )
 
-// volatile reports whether a template function can return a different result each time it is called: Sprig's random, key,
-// salt and time functions, and its date functions that default to the current time.
+// volatile reports whether a template function can return a different result each time it is called: Sprig's random,
+// key, salt and time functions, and its date functions that default to the current time.
 func volatile(name string) bool {
 	switch name {
-	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES",
-		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
-		"now", "ago", "durationRound", "date", "dateInZone", "date_in_zone", "dateModify", "date_modify", "htmlDate", "htmlDateInZone":
+	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "bcrypt",
+		"htpasswd", "encryptAES",
+		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert",
+		"genSignedCertWithKey",
+		"now", "ago", "durationRound", "date", "dateInZone", "date_in_zone", "dateModify", "date_modify", "htmlDate",
+		"htmlDateInZone":
 		return true
 	}
 	return false
 }
 
-// watched returns the volatile functions of a map, so that the execution sees that one is called. In a probe, the functions of time return
-// what they return at another time.
+// watched returns the volatile functions of a map, so that the execution sees that one is called. In a probe, the
+// functions of time return what they return at another time.
 func (e *execution) watched(all template.FuncMap) template.FuncMap {
 	out := template.FuncMap{}
 	for name, f := range all {

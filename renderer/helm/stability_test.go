@@ -9,14 +9,20 @@ import (
 // A rendering is unstable if it calls a function whose results differ, not if a template of the chart mentions one.
 func TestUnstableIfAFunctionIsCalled(t *testing.T) {
 	const helpers = `{{ define "id" }}{{ if .Values.use }}{{ uuidv4 }}{{ end }}{{ end }}{{ define "unused" }}{{ now }}{{ end }}`
-	on, off := map[string]any{"use": true, "text": `{{ randAlpha 5 }}`}, map[string]any{"text": `{{ .Values.use }}`, "more": "{{ randAlpha 5 }}"}
+	on, off := map[string]any{"use": true, "text": `{{ randAlpha 5 }}`},
+		map[string]any{"text": `{{ .Values.use }}`, "more": "{{ randAlpha 5 }}"}
 	for _, text := range []string{
-		`{{ if .Values.use }}{{ randAlphaNum 5 }}{{ end }}`, `{{ with .Values.use }}{{ now | date "2006" }}{{ end }}`, `{{ and .Values.use (genPrivateKey "ed25519") }}`,
-		`{{ include "id" . }}{{ include "id" . }}`, `{{ range until 2 }}{{ include "id" $ }}{{ end }}`, `{{ template "id" . }}`, `{{ tpl .Values.text . }}`, `{{ tpl "{{ include \"id\" . }}" . }}`,
-		`{{ if .Values.use }}{{ $_ := set .Values "id" (uuidv4) }}{{ end }}`, `{{ $_ := set .Values "x" (include "id" .) }}`, `{{ ternary "a" "b" (and .Values.use (now | kindIs "struct")) }}`,
+		`{{ if .Values.use }}{{ randAlphaNum 5 }}{{ end }}`, `{{ with .Values.use }}{{ now | date "2006" }}{{ end }}`,
+		`{{ and .Values.use (genPrivateKey "ed25519") }}`,
+		`{{ include "id" . }}{{ include "id" . }}`, `{{ range until 2 }}{{ include "id" $ }}{{ end }}`,
+		`{{ template "id" . }}`, `{{ tpl .Values.text . }}`, `{{ tpl "{{ include \"id\" . }}" . }}`,
+		`{{ if .Values.use }}{{ $_ := set .Values "id" (uuidv4) }}{{ end }}`,
+		`{{ $_ := set .Values "x" (include "id" .) }}`,
+		`{{ ternary "a" "b" (and .Values.use (now | kindIs "struct")) }}`,
 	} {
 		c := chartOf("values.yaml", "use: false\na: {b: {}}\n",
-			"templates/_h.tpl", helpers, "templates/a.txt", text, "templates/b.txt", `{{ $_ := set .Values.a.b "x" 1 }}`).load(t)
+			"templates/_h.tpl", helpers, "templates/a.txt", text, "templates/b.txt",
+			`{{ $_ := set .Values.a.b "x" 1 }}`).load(t)
 		for i, values := range []map[string]any{off, off, on, on, off, on} {
 			got, err := c.Render(t.Context(), options(values))
 			if err != nil {
@@ -29,7 +35,8 @@ func TestUnstableIfAFunctionIsCalled(t *testing.T) {
 	}
 }
 
-// Sprig returns the keys and the values of a map in random order. Sprig's sorting functions, and the order of several maps, stay as they are.
+// Sprig returns the keys and the values of a map in random order. Sprig's sorting functions, and the order of several
+// maps, stay as they are.
 func TestKeysAndValuesHaveAnOrder(t *testing.T) {
 	const want = "a,b,c,d,e,f,g,h 8,7,6,5,4,3,2,1 a,b,c,d,e,f,g,h,x,a 0 0\n"
 	for range 50 { // the order of so many keys is random

@@ -40,7 +40,8 @@ func fixtures(t *testing.T) []fixture {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(string(data), "\n")
-		f := fixture{name: strings.TrimSuffix(filepath.Base(name), ".txt"), root: strings.Trim(strings.TrimPrefix(first, "root "), `"`)}
+		f := fixture{name: strings.TrimSuffix(filepath.Base(name), ".txt"),
+			root: strings.Trim(strings.TrimPrefix(first, "root "), `"`)}
 		for _, file := range tree(string(data)) {
 			if file.Path == wanted {
 				f.want = string(file.Data)
@@ -87,7 +88,8 @@ func TestClosureIsExact(t *testing.T) {
 				got, err := b.Build(t.Context(), rest, f.root)
 				same := err == nil && text(t, got) == f.want
 				if same == slices.Contains(names, file.Path) {
-					t.Errorf("without %s (in the closure: %t) the build gives %v\n%s", file.Path, !same, err, text(t, got))
+					t.Errorf("without %s (in the closure: %t) the build gives %v\n%s", file.Path, !same, err,
+						text(t, got))
 				}
 			}
 			if got := build(t, only(t, f.files, names), f.root); text(t, got) != f.want {

@@ -27,7 +27,8 @@ type File struct {
 // the mode fs.ModeIrregular.
 type Tree = treefs.Tree
 
-// EditedTree is a tree in which a tool has edited kustomizations. Messages have the lines of the text that people wrote.
+// EditedTree is a tree in which a tool has edited kustomizations. Messages have the lines of the text that people
+// wrote.
 type EditedTree interface {
 	Tree
 	// Written returns a file as it was before the edit.
@@ -44,8 +45,8 @@ func (w *Walker) written(name string, data []byte) []byte {
 	return data
 }
 
-// Pinned is a Tree with files of other repositories at pinned commits. Unpinned returns why it has no files for a URL of a
-// repository that it knows, and what to do; "" for other URLs.
+// Pinned is a Tree with files of other repositories at pinned commits. Unpinned returns why it has no files for a URL
+// of a repository that it knows, and what to do; "" for other URLs.
 type Pinned interface {
 	Unpinned(reference string) string
 }

@@ -55,7 +55,8 @@ const chartsFile = "sluice-helm-charts.yaml"
 // maxCharts is the limit of entries of helmCharts in one kustomization, and in all of a root.
 const maxCharts = 100
 
-// Charts makes the walker accept helmCharts instead of refusing them. It returns the walker. Call it before any other method.
+// Charts makes the walker accept helmCharts instead of refusing them. It returns the walker. Call it before any other
+// method.
 func (w *Walker) Charts() *Walker {
 	w.charts = true
 	return w
@@ -87,7 +88,8 @@ func (w *Walker) Locate(c *Chart) (dir string, exists bool, err error) {
 	}
 	dir = path.Join(dir, c.Name)
 	if c.at.leaves(c.Dir, dir) {
-		return "", false, c.at.refuse(c.Name, "is looked for outside of %s: correct helmGlobals.chartHome", c.at.bounds())
+		return "", false, c.at.refuse(c.Name, "is looked for outside of %s: correct helmGlobals.chartHome",
+			c.at.bounds())
 	}
 	if err := noLink(w.tree, dir, c.Name, c.at); err != nil {
 		return "", false, err
@@ -114,15 +116,18 @@ func (c *Chart) Place() string { return c.at.file + ": " + c.at.field }
 // readCharts reads the entries of helmCharts and the values files that they name.
 func readCharts(s *scan, k *types.Kustomization) {
 	if k.HelmGlobals != nil && path.IsAbs(k.HelmGlobals.ChartHome) {
-		s.fail(s.file.at("helmGlobals.chartHome").refuse(k.HelmGlobals.ChartHome, "is an absolute path: write it relative to the kustomization's directory"))
+		s.fail(s.file.at("helmGlobals.chartHome").refuse(k.HelmGlobals.ChartHome,
+			"is an absolute path: write it relative to the kustomization's directory"))
 		return
 	}
 	if len(k.HelmCharts) > maxCharts {
-		s.fail(fmt.Errorf("%s: helmCharts has %d entries, more than %d: split the kustomization", s.file.file, len(k.HelmCharts), maxCharts))
+		s.fail(fmt.Errorf("%s: helmCharts has %d entries, more than %d: split the kustomization", s.file.file,
+			len(k.HelmCharts), maxCharts))
 		return
 	}
 	for i := range k.HelmCharts {
-		c := Chart{Dir: s.dir, Index: i, entry: k.HelmCharts[i], home: types.HelmDefaultHome, at: s.file.at("helmCharts[%d]", i)}
+		c := Chart{Dir: s.dir, Index: i, entry: k.HelmCharts[i], home: types.HelmDefaultHome,
+			at: s.file.at("helmCharts[%d]", i)}
 		c.Name, c.Repo, c.Version, c.Devel = c.entry.Name, c.entry.Repo, c.entry.Version, c.entry.Devel
 		if k.HelmGlobals != nil {
 			c.home = cmp.Or(k.HelmGlobals.ChartHome, c.home)
@@ -148,7 +153,8 @@ func (c *Chart) read(s *scan) error {
 	case !slices.Contains([]string{"", "merge", "override", "replace"}, e.ValuesMerge):
 		return c.at.refuse(e.ValuesMerge, "must be merge, override or replace: correct valuesMerge")
 	}
-	if e.ValuesFile != "" && (len(e.ValuesInline) == 0 || e.ValuesMerge != "replace") { // otherwise Kustomize does not read the file
+	// otherwise Kustomize does not read the file
+	if e.ValuesFile != "" && (len(e.ValuesInline) == 0 || e.ValuesMerge != "replace") {
 		data, err := s.parsed(e.ValuesFile, s.file.at("helmCharts[%d].valuesFile", c.Index))
 		if err != nil {
 			return err
@@ -242,15 +248,16 @@ func overlaid(base, over map[string]any) map[string]any {
 func (c *Chart) release(inherited string) *Release {
 	e := &c.entry
 	return &Release{
-		Chart: c, Name: e.ReleaseName, NameTemplate: e.NameTemplate, Namespace: cmp.Or(e.Namespace, inherited, "default"),
+		Chart: c, Name: e.ReleaseName, NameTemplate: e.NameTemplate,
+		Namespace:   cmp.Or(e.Namespace, inherited, "default"),
 		KubeVersion: e.KubeVersion, APIVersions: e.ApiVersions,
 		IncludeCRDs: e.IncludeCRDs, SkipHooks: e.SkipHooks, SkipTests: e.SkipTests,
 	}
 }
 
-// inflated returns the tree with the objects of charts as resources of the kustomizations that list them, and adds them to r.files. The library
-// adds what a generator returns and what a resource has in the same way; the order of objects differs, which a build
-// does not depend on.
+// inflated returns the tree with the objects of charts as resources of the kustomizations that list them, and adds them
+// to r.files. The library adds what a generator returns and what a resource has in the same way; the order of objects
+// differs, which a build does not depend on.
 func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root string, inflate Inflate) (*memory, error) {
 	charts := r.charts(w)
 	if len(charts) == 0 {
@@ -283,7 +290,8 @@ func (w *Walker) inflated(ctx context.Context, tree *memory, r *reach, root stri
 	for dir, text := range texts {
 		name := path.Join(dir, chartsFile)
 		if _, taken := files[name]; taken {
-			return nil, fmt.Errorf("%s: rename the file: Sluice uses this name for the objects of helmCharts", w.name(name))
+			return nil, fmt.Errorf("%s: rename the file: Sluice uses this name for the objects of helmCharts",
+				w.name(name))
 		}
 		if err := manifest.Check(text, w.budget); err != nil {
 			return nil, fmt.Errorf("%s: the objects of helmCharts exceed a limit: %w", w.directory(dir).file, err)
@@ -373,7 +381,8 @@ func (w *Walker) namespaces(root string) (map[string]string, error) {
 		namespace := cmp.Or(d.namespace, at.inherited)
 		if len(d.charts) > 0 {
 			was, twice := out[at.dir]
-			if twice && was != namespace && slices.ContainsFunc(d.charts, func(c Chart) bool { return c.entry.Namespace == "" }) {
+			if twice && was != namespace && slices.ContainsFunc(d.charts,
+				func(c Chart) bool { return c.entry.Namespace == "" }) {
 				return nil, fmt.Errorf("%s: helmCharts are rendered in the namespaces %q and %q, which overlays of %s set: set the namespace of each chart here", d.file, was, namespace, root)
 			}
 			out[at.dir] = namespace

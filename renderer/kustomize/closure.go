@@ -50,8 +50,9 @@ func (w *Walker) AnyFile() *Walker {
 	return w
 }
 
-// Mounts says that the directories in dir are other repositories. Their kustomizations refer to nothing outside of dir: whoever may write to
-// one of them need not be allowed to read this one. It returns the walker. Call it before any other method.
+// Mounts says that the directories in dir are other repositories. Their kustomizations refer to nothing outside of dir:
+// whoever may write to one of them need not be allowed to read this one. It returns the walker. Call it before any
+// other method.
 func (w *Walker) Mounts(dir string) *Walker {
 	w.mounts = dir
 	return w
@@ -96,9 +97,9 @@ type reach struct {
 // cost is the cost of one build of a kustomization with everything that it refers to.
 type cost struct{ visits, bytes int }
 
-// Closure returns the sorted paths of every file that a build of root reads. A build of these files alone equals a build
-// in the whole tree, and changes of other files cannot change it, except for a second kustomization file in one of
-// Directories. An error joins all errors of a kustomization; each names the kustomization, the line if it is
+// Closure returns the sorted paths of every file that a build of root reads. A build of these files alone equals a
+// build in the whole tree, and changes of other files cannot change it, except for a second kustomization file in one
+// of Directories. An error joins all errors of a kustomization; each names the kustomization, the line if it is
 // unambiguous, the field and the reference that is refused or missing.
 func (w *Walker) Closure(root string) ([]string, error) {
 	r, err := w.reach(root)
@@ -118,7 +119,8 @@ func (w *Walker) Directories(root string) ([]string, error) {
 }
 
 func (w *Walker) reach(root string) (*reach, error) {
-	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path", area: w.area})
+	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path",
+		area: w.area})
 	switch {
 	case err != nil:
 		return nil, err
@@ -137,7 +139,8 @@ func (w *Walker) reach(root string) (*reach, error) {
 		return nil, fmt.Errorf("the Kustomize root %s reads more than %d bytes, because a shared base counts once for each path to it: split the root", root, most)
 	}
 	if n := r.entries; n > maxCharts {
-		return nil, fmt.Errorf("the Kustomize root %s has %d entries of helmCharts, more than %d: split the root", root, n, maxCharts)
+		return nil, fmt.Errorf("the Kustomize root %s has %d entries of helmCharts, more than %d: split the root", root,
+			n, maxCharts)
 	}
 	return r, nil
 }
@@ -178,10 +181,13 @@ func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
 func (w *Walker) edge(c child, above []string) error {
 	for i, dir := range above {
 		if dir == c.dir {
-			return c.at.refuse(c.ref, "closes a cycle of kustomizations: %s", strings.Join(append(above[i:], c.dir), " → "))
+			return c.at.refuse(c.ref, "closes a cycle of kustomizations: %s",
+				strings.Join(append(above[i:], c.dir), " → "))
 		}
 		if within(c.dir, dir) {
-			return c.at.refuse(c.ref, "is a parent directory of %s, which Kustomize refuses as a cycle: move the base to a sibling directory", dir)
+			return c.at.refuse(c.ref,
+				"is a parent directory of %s, which Kustomize refuses as a cycle: move the base to a sibling directory",
+				dir)
 		}
 	}
 	if len(above) >= maxDepth {
@@ -227,7 +233,8 @@ func (w *Walker) find(dir string) (name string, data []byte, err error) {
 		case err != nil || i.IsDir():
 			continue
 		case !i.Mode().IsRegular():
-			return "", nil, fmt.Errorf("%s is a symbolic link, which Sluice does not follow: replace it with the file", w.name(full))
+			return "", nil, fmt.Errorf("%s is a symbolic link, which Sluice does not follow: replace it with the file",
+				w.name(full))
 		case name != "":
 			return "", nil, fmt.Errorf("%s has both %s and %s: keep one", w.name(dir), path.Base(name), candidate)
 		}
@@ -270,7 +277,8 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.origins = slices.Contains(k.BuildMetadata, types.OriginAnnotations)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: w.written(name, data), area: w.area, mounts: w.mounts}}
+	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: w.written(name, data), area: w.area,
+		mounts: w.mounts}}
 	s.kustomization(&k)
 	s.targets(&k)
 	slices.Sort(d.files)

@@ -33,7 +33,8 @@ const (
 // one is in the namespace `default` and the other in none. A component reads only its own files.
 //
 // A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched is set.
-func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component, allowUnmatched bool) ([]manifest.Object, error) {
+func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component,
+	allowUnmatched bool) ([]manifest.Object, error) {
 	if len(components) == 0 {
 		return objects, ctx.Err()
 	}
@@ -90,7 +91,8 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	return patched, nil
 }
 
-// component checks a component alone, so that it cannot refer to files of another one or to the objects, and renders its charts.
+// component checks a component alone, so that it cannot refer to files of another one or to the objects, and renders
+// its charts.
 func (b *Builder) component(ctx context.Context, c *Component) (*memory, *reach, []target, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {

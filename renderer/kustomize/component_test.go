@@ -13,7 +13,8 @@ import (
 const (
 	component = "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"
 	labels    = "-- kustomization.yaml --\n" + component + "labels:\n- pairs: {a: b}\n"
-	nothing   = "-- kustomization.yaml --\n" + component + "patches:\n- target: {kind: Nothing}\n  patch: '[{\"op\": \"remove\", \"path\": \"/x\"}]'\n"
+	nothing   = "-- kustomization.yaml --\n" + component +
+		"patches:\n- target: {kind: Nothing}\n  patch: '[{\"op\": \"remove\", \"path\": \"/x\"}]'\n"
 )
 
 func apply(t *testing.T, base []manifest.Object, components ...kustomize.Component) []manifest.Object {
@@ -161,7 +162,8 @@ data: {f.txt: "text\n"}
 // A later component sees the result of an earlier one.
 func TestComponentsInOrder(t *testing.T) {
 	set := func(value string) kustomize.Component {
-		return kustomize.Component{Name: value, Files: tree("-- kustomization.yaml --\n" + component + "patches:\n- target: {kind: ConfigMap}\n  patch: '[{\"op\": \"add\", \"path\": \"/data\", \"value\": {\"v\": \"" + value + "\"}}]'\n")}
+		return kustomize.Component{Name: value, Files: tree("-- kustomization.yaml --\n" + component +
+			"patches:\n- target: {kind: ConfigMap}\n  patch: '[{\"op\": \"add\", \"path\": \"/data\", \"value\": {\"v\": \"" + value + "\"}}]'\n")}
 	}
 	var components []kustomize.Component
 	for i := range 12 {
@@ -177,18 +179,35 @@ func TestComponentErrors(t *testing.T) {
 		files string
 		want  []string
 	}{
-		"no component":       {base, "-- kustomization.yaml --\nnamePrefix: a\n", []string{"layers/x/kustomization.yaml", "is not a component", "kind: Component"}},
-		"no kustomization":   {base, "-- a --\n", []string{"component layers/x", "no kustomization.yaml"}},
-		"remote":             {base, "-- kustomization.yaml --\n" + component + "resources:\n- https://example.com\n", []string{"layers/x/kustomization.yaml:4", "resources[0]", "is remote"}},
-		"out of it":          {base, "-- kustomization.yaml --\n" + component + "resources: [../objects.yaml]\n", []string{"layers/x/kustomization.yaml:3", "leaves the component's directory"}},
-		"into its neighbour": {base, "-- kustomization.yaml --\n" + component + "components: [../component-00001]\n", []string{"leaves the component's directory"}},
-		"no target":          {base, "-- kustomization.yaml --\n" + component + "patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}'}]\n", []string{"applying components", "layers/x", "ConfigMap.v1.[noGrp]/b", "correct its kind, name or namespace"}},
-		"bad operation":      {base, "-- kustomization.yaml --\n" + component + "patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/data/x\"}]'}]\n", []string{"layers/x", "does not have the path of the JSON patch"}},
-		"neither patch":      {base, "-- kustomization.yaml --\n" + component + "patches: [{patch: 'a: b', target: {kind: ConfigMap}}]\n", []string{"layers/x", "list of JSON 6902 operations"}},
-		"duplicate":          {append(objects(t, configMap), base...), nothing, []string{"the rendered objects", "ConfigMap.v1.[noGrp]/a", "rename or remove one"}},
-		"default namespace":  {objects(t, configMap+"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"), nothing, []string{"no namespace counts as `default`"}},
-		"added twice":        {base, "-- kustomization.yaml --\n" + component + "resources: [a.yaml]\n-- a.yaml --\n" + configMap, []string{"layers/x", "rename or remove one"}},
-		"name removed":       {base, "-- kustomization.yaml --\n" + component + "patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/metadata/name\"}]'}]\n", []string{"metadata.name"}},
+		"no component": {base, "-- kustomization.yaml --\nnamePrefix: a\n",
+			[]string{"layers/x/kustomization.yaml", "is not a component", "kind: Component"}},
+		"no kustomization": {base, "-- a --\n", []string{"component layers/x", "no kustomization.yaml"}},
+		"remote": {base, "-- kustomization.yaml --\n" + component + "resources:\n- https://example.com\n",
+			[]string{"layers/x/kustomization.yaml:4", "resources[0]", "is remote"}},
+		"out of it": {base, "-- kustomization.yaml --\n" + component + "resources: [../objects.yaml]\n",
+			[]string{"layers/x/kustomization.yaml:3", "leaves the component's directory"}},
+		"into its neighbour": {base, "-- kustomization.yaml --\n" + component + "components: [../component-00001]\n",
+			[]string{"leaves the component's directory"}},
+		"no target": {base, "-- kustomization.yaml --\n" + component +
+			"patches: [{patch: '{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}'}]\n",
+			[]string{"applying components", "layers/x", "ConfigMap.v1.[noGrp]/b",
+				"correct its kind, name or namespace"}},
+		"bad operation": {base, "-- kustomization.yaml --\n" + component +
+			"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/data/x\"}]'}]\n",
+			[]string{"layers/x", "does not have the path of the JSON patch"}},
+		"neither patch": {base, "-- kustomization.yaml --\n" + component +
+			"patches: [{patch: 'a: b', target: {kind: ConfigMap}}]\n",
+			[]string{"layers/x", "list of JSON 6902 operations"}},
+		"duplicate": {append(objects(t, configMap), base...), nothing,
+			[]string{"the rendered objects", "ConfigMap.v1.[noGrp]/a", "rename or remove one"}},
+		"default namespace": {objects(t, configMap+
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"), nothing,
+			[]string{"no namespace counts as `default`"}},
+		"added twice": {base, "-- kustomization.yaml --\n" + component + "resources: [a.yaml]\n-- a.yaml --\n" +
+			configMap, []string{"layers/x", "rename or remove one"}},
+		"name removed": {base, "-- kustomization.yaml --\n" + component +
+			"patches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"remove\", \"path\": \"/metadata/name\"}]'}]\n",
+			[]string{"metadata.name"}},
 	} {
 		got := applyError(t, c.base, kustomize.Component{Name: "layers/x", Files: tree(c.files)})
 		for _, part := range c.want {
@@ -205,7 +224,8 @@ func TestComponentErrors(t *testing.T) {
 }
 
 func TestLongErrorsAreCut(t *testing.T) {
-	long := "-- kustomization.yaml --\n" + component + "patches: [{target: {kind: ConfigMap}, patch: '" + strings.Repeat("no patch ", 10_000) + "'}]\n"
+	long := "-- kustomization.yaml --\n" + component + "patches: [{target: {kind: ConfigMap}, patch: '" +
+		strings.Repeat("no patch ", 10_000) + "'}]\n"
 	got := applyError(t, objects(t, configMap), kustomize.Component{Name: "c", Files: tree(long)})
 	if len(got) > 2000 || !strings.Contains(got, "JSON 6902") {
 		t.Errorf("%d bytes: %.200s", len(got), got)
@@ -220,7 +240,8 @@ func TestComponentWithItsOwnDescription(t *testing.T) {
  "properties": {"spec": {"properties": {"parts": {"type": "array", "items": {"type": "object"},
  "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "id"}}}}}}}
 `
-	own := kustomize.Component{Name: "c", Files: tree("-- kustomization.yaml --\n" + component + "openapi: {path: s.json}\n" + patch + schema)}
+	own := kustomize.Component{Name: "c", Files: tree("-- kustomization.yaml --\n" + component +
+		"openapi: {path: s.json}\n" + patch + schema)}
 	plain := kustomize.Component{Name: "c", Files: tree("-- kustomization.yaml --\n" + component + patch)}
 	merged := "apiVersion: example.com/v1\nkind: Engine\nmetadata: {name: e}\nspec: {parts: [{id: b, x: 1, size: 2}, {id: a}]}\n"
 	replaced := "apiVersion: example.com/v1\nkind: Engine\nmetadata: {name: e}\nspec: {parts: [{id: b, size: 2}]}\n"
@@ -251,7 +272,8 @@ spec:
 		}
 		base = append(base, one...)
 	}
-	const strategic = "-- kustomization.yaml --\n" + component + "patches: [{patch: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: web-3}, spec: {replicas: 5}}'}]\n"
+	const strategic = "-- kustomization.yaml --\n" + component +
+		"patches: [{patch: '{apiVersion: apps/v1, kind: Deployment, metadata: {name: web-3}, spec: {replicas: 5}}'}]\n"
 	for name, files := range map[string]string{"labels": labels, "strategic": strategic, "json": nothing} {
 		b.Run(name, func(b *testing.B) {
 			builder := kustomize.NewBuilder(manifest.DefaultBudget())

@@ -13,9 +13,9 @@ import (
 
 // convert returns the objects that a reader of the output of `kustomize build` gets for a resource.
 //
-// `kustomize build` writes the library's nodes as YAML, reads them, writes JSON, reads it and writes YAML. For nodes with
-// an unambiguous value, the result is that value, and convert takes it directly at a fifth of the cost. An object with
-// any other node goes through all the steps.
+// `kustomize build` writes the library's nodes as YAML, reads them, writes JSON, reads it and writes YAML. For nodes
+// with an unambiguous value, the result is that value, and convert takes it directly at a fifth of the cost. An object
+// with any other node goes through all the steps.
 func convert(r *resource.Resource, b manifest.Budget) ([]manifest.Object, error) {
 	if o, ok := plainObject(r.YNode()); ok {
 		return []manifest.Object{o}, nil
@@ -35,7 +35,8 @@ func plainObject(n *yaml.Node) (manifest.Object, bool) {
 	}
 	m, ok := v.(map[string]any)
 	o := manifest.Object(m)
-	return o, ok && o.APIVersion() != "" && o.Kind() != "" && o.Name() != "" && !strings.ContainsRune(o.Name()+o.Namespace(), '<') && !strings.HasSuffix(o.Kind(), "List")
+	return o, ok && o.APIVersion() != "" && o.Kind() != "" && o.Name() != "" &&
+		!strings.ContainsRune(o.Name()+o.Namespace(), '<') && !strings.HasSuffix(o.Kind(), "List")
 }
 
 func plainValue(n *yaml.Node) (any, bool) {

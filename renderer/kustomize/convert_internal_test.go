@@ -14,9 +14,12 @@ import (
 // The direct conversion equals the conversion through the library's own YAML.
 func FuzzConvert(f *testing.F) {
 	for _, value := range []string{
-		"on", "\"on\"", "0644", "1e3", "12:30", "9223372036854775807", "-0", "+1", "~", "null", "", "yes", "a: b", "|\n    a\n      b\n    c\n", "|+\n    a\n\n",
-		">-\n    folded\n    text\n", "\"\\r\\n\"", "\"a\\tb\"", "\"\\u0085\"", "\"\\ufeff\"", "\" x \"", "'it''s'", "&a [1, *a]", "{a: [b, {c: d}], e: {}}", "!!str 1",
-		"\"\\n a\"", "\"a\\n\\tb\\n\"", "\"a\\t\\n\"", "\"a \\nb\\n \"", "<<", "\"<<\": x", "=", "2020-01-01", "0.5", "!!binary AAEC", "\"# no comment\"", "- a\n  - b", "? x\n  : y",
+		"on", "\"on\"", "0644", "1e3", "12:30", "9223372036854775807", "-0", "+1", "~", "null", "", "yes", "a: b",
+		"|\n    a\n      b\n    c\n", "|+\n    a\n\n",
+		">-\n    folded\n    text\n", "\"\\r\\n\"", "\"a\\tb\"", "\"\\u0085\"", "\"\\ufeff\"", "\" x \"", "'it''s'",
+		"&a [1, *a]", "{a: [b, {c: d}], e: {}}", "!!str 1",
+		"\"\\n a\"", "\"a\\n\\tb\\n\"", "\"a\\t\\n\"", "\"a \\nb\\n \"", "<<", "\"<<\": x", "=", "2020-01-01", "0.5",
+		"!!binary AAEC", "\"# no comment\"", "- a\n  - b", "? x\n  : y",
 		"\"a\\n# b\\n\"", "\"---\\na\"", "\"...\"", "\"a\\n\\n\\n\"", "\"long " + long + "\"",
 	} {
 		f.Add(value)
@@ -39,7 +42,8 @@ func FuzzConvert(f *testing.F) {
 
 // Does the same with nodes as the library creates them.
 func FuzzConvertNodes(f *testing.F) {
-	for _, value := range []string{"on", "0644", "a: b", "a:b", "a:", "a\n  b\n", "\na", "a\r\nb", " a", "a ", "a\t", "\ta", "a\n\tb", "a \nb", "a\n \nb\n", "True", "n", "~", "-", "?", "#a", "a #b", "é", long} {
+	for _, value := range []string{"on", "0644", "a: b", "a:b", "a:", "a\n  b\n", "\na", "a\r\nb", " a", "a ", "a\t",
+		"\ta", "a\n\tb", "a \nb", "a\n \nb\n", "True", "n", "~", "-", "?", "#a", "a #b", "é", long} {
 		for kind := range uint8(8) {
 			f.Add(value, kind)
 		}
@@ -91,7 +95,8 @@ const long = "words words words words words words words words words words words 
 
 // The direct conversion handles the common kinds of nodes.
 func TestConvertIsDirectForCommonNodes(t *testing.T) {
-	for _, value := range []string{"text", "\"on\"", "on", "12", "true", "null", "[a, {b: c}]", "|\n  a\n    b\n", "\"0644\"", "é ☃ 🎉"} {
+	for _, value := range []string{"text", "\"on\"", "on", "12", "true", "null", "[a, {b: c}]", "|\n  a\n    b\n",
+		"\"0644\"", "é ☃ 🎉"} {
 		resources, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte("apiVersion: v1\nkind: A\nmetadata: {name: a}\nvalue: " + value + "\n"))
 		if err != nil {
 			t.Fatal(err)

@@ -11,15 +11,15 @@ var library guard //nolint:gochecknoglobals // guards variables of another packa
 
 // guard permits parallel builds when they are safe.
 //
-// The library reads the maps of its API description without a lock and fills them on first use, so that builds may run in
-// parallel only afterwards. A build that runs alone does not fill them, because most builds do not need them.
+// The library reads the maps of its API description without a lock and fills them on first use, so that builds may run
+// in parallel only afterwards. A build that runs alone does not fill them, because most builds do not need them.
 type guard struct {
 	mu     sync.RWMutex
 	parsed bool
 }
 
-// enter waits until a build may run and returns the function to call after it. A build with an API description of its own
-// (own) runs alone, and its description is removed afterwards.
+// enter waits until a build may run and returns the function to call after it. A build with an API description of its
+// own (own) runs alone, and its description is removed afterwards.
 func (g *guard) enter(ownDescription bool) (leave func()) {
 	if ownDescription {
 		g.mu.Lock()

@@ -85,10 +85,12 @@ func FuzzBuild(f *testing.F) {
 			f.Add(fmt.Sprintf(field, fmt.Sprintf("%q", ref)), configMap)
 		}
 		f.Add(fmt.Sprintf(field, "base"), configMap)
-		f.Add(fmt.Sprintf(field, "a.yaml"), "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: a}\npath: https://example.com/x\n")
+		f.Add(fmt.Sprintf(field, "a.yaml"),
+			"apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: a}\npath: https://example.com/x\n")
 	}
 	f.Add("resources: [a.yaml]\nopenapi: {path: a.yaml}\n", "definitions: {}\n")
-	f.Add("resources: [a.yaml]\nnamePrefix: x\nvars: [{name: A, objref: {kind: ConfigMap, name: a, apiVersion: v1}}]\n", configMap)
+	f.Add("resources: [a.yaml]\nnamePrefix: x\nvars: [{name: A, objref: {kind: ConfigMap, name: a, apiVersion: v1}}]\n",
+		configMap)
 	f.Fuzz(func(t *testing.T, kustomization, file string) {
 		files := []kustomize.File{
 			{Path: "kustomization.yaml", Data: []byte(kustomization)},

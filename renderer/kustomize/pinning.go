@@ -44,10 +44,12 @@ func pinCommand(ref string) string {
 	if !found && len(parts) > withOwner && strings.EqualFold(parts[0], "github.com") {
 		repository = strings.Join(parts[:withOwner], "/")
 	}
-	if len(parts) < withOwner || !plainWords.MatchString(repository) || len(repository) > 200 || strings.HasPrefix(repository, "raw.") {
+	if len(parts) < withOwner || !plainWords.MatchString(repository) || len(repository) > 200 ||
+		strings.HasPrefix(repository, "raw.") {
 		return general
 	}
-	name := strings.Trim(strings.ToLower(strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":", "-").Replace(path.Base(repository))), "-.")
+	name := strings.Trim(strings.ToLower(strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":",
+		"-").Replace(path.Base(repository))), "-.")
 	if name == "" {
 		return general
 	}

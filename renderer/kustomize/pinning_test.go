@@ -2,7 +2,8 @@ package kustomize
 
 import "testing"
 
-// The refusal of a remote base names the command that pins its repository, and repeats nothing that a shell would interpret.
+// The refusal of a remote base names the command that pins its repository, and repeats nothing that a shell would
+// interpret.
 func TestPinCommand(t *testing.T) {
 	t.Parallel()
 	const general = "sluice deps add NAME URL"

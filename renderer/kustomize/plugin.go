@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// plugin checks an entry of generators, transformers or validators: an inline configuration, a file, or a directory that
-// lists such files. Only plugins that are built into the library are allowed. Paths in a configuration are relative to
-// the kustomization that lists it.
+// plugin checks an entry of generators, transformers or validators: an inline configuration, a file, or a directory
+// that lists such files. Only plugins that are built into the library are allowed. Paths in a configuration are
+// relative to the kustomization that lists it.
 func (s *scan) plugin(ref string, at place) error {
 	objects, inline, err := s.inline(ref, at)
 	if err != nil {
@@ -89,7 +89,8 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	if err != nil {
 		return at.refuse(ref, "does not decode as the configuration of a plugin: %w", err)
 	}
-	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area, mounts: s.walker.mounts})
+	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data,
+		area: s.walker.area, mounts: s.walker.mounts})
 }
 
 func (s *scan) configurations(objects []*resource.Resource, at place) error {
@@ -128,7 +129,8 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 	field := at.field + ": "
 	switch kind {
 	case "AnnotationsTransformer", "HashTransformer", "IAMPolicyGenerator", "ImageTagTransformer", "LabelTransformer",
-		"NamespaceTransformer", "PrefixSuffixTransformer", "PrefixTransformer", "SuffixTransformer", "ReplicaCountTransformer":
+		"NamespaceTransformer", "PrefixSuffixTransformer", "PrefixTransformer", "SuffixTransformer",
+		"ReplicaCountTransformer":
 		return nil // they read no file
 	case "ConfigMapGenerator":
 		return decoded(text, func(p *builtins.ConfigMapGeneratorPlugin) { s.sources(&p.KvPairSources, at, field) })

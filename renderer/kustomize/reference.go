@@ -31,9 +31,11 @@ func (p place) bounds() string {
 	return p.area
 }
 
-// leaves reports whether a reference from a directory to a path leads out of the tree, or out of another repository that is mounted in it.
+// leaves reports whether a reference from a directory to a path leads out of the tree, or out of another repository
+// that is mounted in it.
 func (p place) leaves(dir, full string) bool {
-	return full == ".." || strings.HasPrefix(full, "../") || p.mounts != "" && within(p.mounts, dir) && !within(p.mounts, full)
+	return full == ".." || strings.HasPrefix(full, "../") || p.mounts != "" && within(p.mounts, dir) &&
+		!within(p.mounts, full)
 }
 
 // at returns the place of another field of the same file.
@@ -129,7 +131,9 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 		if pins, ok := tree.(Pinned); ok && pins.Unpinned(ref) != "" {
 			return "", nil, at.refuse(ref, "%s", pins.Unpinned(ref))
 		}
-		return "", nil, at.refuse(ref, "is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `%s`", at.bounds(), pinCommand(ref))
+		return "", nil, at.refuse(ref,
+			"is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `%s`",
+			at.bounds(), pinCommand(ref))
 	case path.IsAbs(ref):
 		return "", nil, at.refuse(ref, "is an absolute path: write it relative to the kustomization's directory")
 	case strings.ContainsAny(ref, "\\\x00\n"):
@@ -149,7 +153,8 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	case err != nil && !absent(err):
 		return "", nil, at.refuse(ref, "cannot be looked up: %w", err)
 	case hint.MatchString(ref):
-		return "", nil, at.refuse(ref, "looks remote, and no such path is in %s: copy it there and name the path", at.bounds())
+		return "", nil, at.refuse(ref, "looks remote, and no such path is in %s: copy it there and name the path",
+			at.bounds())
 	default:
 		return "", nil, at.refuse(ref, "does not exist (looked for %s): add it or correct the path", full)
 	}

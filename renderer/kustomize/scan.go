@@ -75,7 +75,8 @@ func (s *scan) kustomization(k *types.Kustomization) {
 	s.each("validators", k.Validators, s.plugin)
 }
 
-// chartSource returns the source of an app that has the first chart of a kustomization; "" if it comes from no repository.
+// chartSource returns the source of an app that has the first chart of a kustomization; "" if it comes from no
+// repository.
 func chartSource(charts []types.HelmChart) string {
 	if len(charts) == 0 || charts[0].Name == "" || charts[0].Repo == "" {
 		return ""
@@ -112,7 +113,8 @@ func (s *scan) patches(field string, patches []types.Patch) {
 func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
 	for i, source := range kv.FileSources {
 		ref := source
-		if _, file, keyed := strings.Cut(source, "="); keyed && !address.MatchString(source) && !hint.MatchString(source) {
+		if _, file, keyed := strings.Cut(source, "="); keyed && !address.MatchString(source) &&
+			!hint.MatchString(source) {
 			ref = file
 		}
 		s.raw(ref, at.at("%sfiles[%d]", field, i))
@@ -137,14 +139,16 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 	case found.IsDir():
 		return nil, at.refuse(ref, "is a directory: name a file")
 	case !s.walker.free && !within(s.dir, full):
-		return nil, at.refuse(ref, "is outside of the kustomization's directory %s: Kustomize allows only directories there; move the file, or make a base of it and list that under resources", s.dir)
+		return nil, at.refuse(ref,
+			"is outside of the kustomization's directory %s: Kustomize allows only directories there; move the file, or make a base of it and list that under resources", s.dir)
 	}
 	data, err := s.walker.tree.ReadFile(full)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", at.where(ref), at.field, err)
 	}
 	if len(data) > s.walker.budget.Bytes {
-		return nil, at.refuse(ref, "is too large: %v", &manifest.BudgetError{What: "bytes", Have: len(data), Max: s.walker.budget.Bytes})
+		return nil, at.refuse(ref, "is too large: %v", &manifest.BudgetError{What: "bytes", Have: len(data),
+			Max: s.walker.budget.Bytes})
 	}
 	s.out.files = append(s.out.files, full)
 	s.out.bytes = min(s.out.bytes+len(data), maxFactor*s.walker.budget.Bytes+1)

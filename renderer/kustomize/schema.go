@@ -41,7 +41,8 @@ func (s *scan) crd(ref string, at place) error {
 		case n < 0:
 			return at.refuse(ref, "has a cycle of $ref through the type %s: break it", shown(name))
 		case n > maxPaths:
-			return at.refuse(ref, "refers from the type %s along more than %d paths of $ref: flatten them", shown(name), maxPaths)
+			return at.refuse(ref, "refers from the type %s along more than %d paths of $ref: flatten them", shown(name),
+				maxPaths)
 		}
 	}
 	return nil
@@ -77,7 +78,8 @@ func (s *scan) description(ref string, at place) error {
 		return at.refuse(ref, "does not decode as an API description: %w", err)
 	}
 	if foreign := foreignRef(doc); foreign != "" {
-		return at.refuse(ref, "holds the $ref %s: only references of the form #/definitions/<name> are allowed", shown(foreign))
+		return at.refuse(ref, "holds the $ref %s: only references of the form #/definitions/<name> are allowed",
+			shown(foreign))
 	}
 	links := map[string][]string{}
 	for key, value := range doc {

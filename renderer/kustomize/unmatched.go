@@ -31,7 +31,8 @@ func (e *UnmatchedError) Error() string {
 // targets records the selectors of a kustomization's patches and the identities of the objects that it generates.
 func (s *scan) targets(k *types.Kustomization) {
 	generated := func(kind, name, namespace string) {
-		s.out.generated = append(s.out.generated, manifest.Object{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}})
+		s.out.generated = append(s.out.generated, manifest.Object{"apiVersion": "v1", "kind": kind,
+			"metadata": map[string]any{"name": name, "namespace": namespace}})
 	}
 	for i := range k.ConfigMapGenerator {
 		generated("ConfigMap", k.ConfigMapGenerator[i].Name, k.ConfigMapGenerator[i].Namespace)
@@ -62,8 +63,8 @@ func (b *Builder) additions(tree *memory, r *reach) []manifest.Object {
 	return append(out, r.generated...)
 }
 
-// unmatched returns an UnmatchedError if a target selects none of the objects: those before and after the components and
-// those that components add. A component may therefore patch an object that another one adds, renames or removes.
+// unmatched returns an UnmatchedError if a target selects none of the objects: those before and after the components
+// and those that components add. A component may therefore patch an object that another one adds, renames or removes.
 func unmatched(targets []target, objects []manifest.Object) error {
 	var out UnmatchedError
 	for _, t := range targets {
@@ -72,8 +73,9 @@ func unmatched(targets []target, objects []manifest.Object) error {
 			return nil //nolint:nilerr // Kustomize reports the selector
 		}
 		if !slices.ContainsFunc(objects, matches) {
-			out.Patches = append(out.Patches, fmt.Sprintf("%s: %s selects no object (%s): correct it or remove the patch; `strict: {unmatchedPatches: false}` in sluice.yaml permits such patches",
-				t.at.file, t.at.field, describeSelector(&t.selector)))
+			out.Patches = append(out.Patches,
+				fmt.Sprintf("%s: %s selects no object (%s): correct it or remove the patch; `strict: {unmatchedPatches: false}` in sluice.yaml permits such patches",
+					t.at.file, t.at.field, describeSelector(&t.selector)))
 		}
 	}
 	if len(out.Patches) == 0 {
@@ -100,9 +102,11 @@ func matcher(s *types.Selector) (func(manifest.Object) bool, error) {
 		if !grouped {
 			version = o.APIVersion()
 		}
-		id := resid.NewResIdWithNamespace(resid.NewGvk(manifest.GroupOf(o.APIVersion()), version, o.Kind()), o.Name(), o.Namespace())
+		id := resid.NewResIdWithNamespace(resid.NewGvk(manifest.GroupOf(o.APIVersion()), version, o.Kind()), o.Name(),
+			o.Namespace())
 		metadata, _ := o["metadata"].(map[string]any)
-		return pattern.MatchGvk(id.Gvk) && pattern.MatchName(id.Name) && pattern.MatchNamespace(id.EffectiveNamespace()) &&
+		return pattern.MatchGvk(id.Gvk) && pattern.MatchName(id.Name) &&
+			pattern.MatchNamespace(id.EffectiveNamespace()) &&
 			byLabel.Matches(texts(metadata["labels"])) && byAnnotation.Matches(texts(metadata["annotations"]))
 	}, nil
 }

@@ -25,21 +25,25 @@ func TestPatchesThatMatchNothingAreRefused(t *testing.T) {
 		"{kind: Deployment, namespace: other}":         false,
 		"{annotationSelector: a}":                      false,
 	} {
-		patch := component + "patches:\n- target: " + target + "\n  patch: '[{\"op\": \"add\", \"path\": \"/spec/a\", \"value\": 1}]'\n"
-		components := []kustomize.Component{{Name: "apps/web/layers/x", Files: tree("-- kustomization.yaml --\n" + patch)}}
+		patch := component + "patches:\n- target: " + target +
+			"\n  patch: '[{\"op\": \"add\", \"path\": \"/spec/a\", \"value\": 1}]'\n"
+		components := []kustomize.Component{{Name: "apps/web/layers/x",
+			Files: tree("-- kustomization.yaml --\n" + patch)}}
 		got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, false)
 		unmatched, ok := errors.AsType[*kustomize.UnmatchedError](err)
 		if ok == matches || !ok && err != nil {
 			t.Errorf("%s: the error is %v", target, err)
 			continue
 		}
-		if ok && (len(unmatched.Patches) != 1 || !strings.Contains(err.Error(), "apps/web/layers/x/kustomization.yaml: patches[0].target")) {
+		if ok && (len(unmatched.Patches) != 1 || !strings.Contains(err.Error(),
+			"apps/web/layers/x/kustomization.yaml: patches[0].target")) {
 			t.Errorf("%s: the error is %v", target, err)
 		}
 		if patched := err == nil && got[0]["spec"].(map[string]any)["a"] != nil; patched != matches {
 			t.Errorf("%s: Kustomize disagrees: %v", target, got)
 		}
-		if _, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, true); err != nil {
+		if _, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components,
+			true); err != nil {
 			t.Errorf("%s: allowed: %v", target, err)
 		}
 	}
@@ -47,11 +51,15 @@ func TestPatchesThatMatchNothingAreRefused(t *testing.T) {
 
 // A component may patch what another one adds, or what it renames itself.
 func TestPatchesMatchWhatOtherComponentsAdd(t *testing.T) {
-	first := kustomize.Component{Name: "a", Files: tree("-- kustomization.yaml --\n" + component + "resources: [r.yaml]\n-- r.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: added}\n")}
-	second := kustomize.Component{Name: "b", Files: tree("-- kustomization.yaml --\n" + component + "nameSuffix: -x\npatches:\n- target: {name: added}\n  patch: '[{\"op\": \"add\", \"path\": \"/data\", \"value\": {}}]'\n")}
-	generated := kustomize.Component{Name: "c", Files: tree("-- kustomization.yaml --\n" + component + "configMapGenerator: [{name: added, literals: [a=b]}]\n")}
+	first := kustomize.Component{Name: "a", Files: tree("-- kustomization.yaml --\n" + component +
+		"resources: [r.yaml]\n-- r.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: added}\n")}
+	second := kustomize.Component{Name: "b", Files: tree("-- kustomization.yaml --\n" + component +
+		"nameSuffix: -x\npatches:\n- target: {name: added}\n  patch: '[{\"op\": \"add\", \"path\": \"/data\", \"value\": {}}]'\n")}
+	generated := kustomize.Component{Name: "c", Files: tree("-- kustomization.yaml --\n" + component +
+		"configMapGenerator: [{name: added, literals: [a=b]}]\n")}
 	for _, components := range [][]kustomize.Component{{first, second}, {generated, second}} {
-		if _, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), nil, components, false); err != nil {
+		if _, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), nil, components,
+			false); err != nil {
 			t.Error(err)
 		}
 	}

@@ -53,12 +53,12 @@ func Check(data []byte, b Budget) error {
 	return checkSize(data, b)
 }
 
-// canExpand reports whether a text can contain an anchor and an alias. It is false for most texts with && and * in their
-// words, such as the rules of CustomResourceDefinitions, so that these need not be parsed.
+// canExpand reports whether a text can contain an anchor and an alias. It is false for most texts with && and * in
+// their words, such as the rules of CustomResourceDefinitions, so that these need not be parsed.
 func canExpand(data []byte) bool { return hasMark(data, '&') && hasMark(data, '*') }
 
-// hasMark reports whether a text has a character where YAML may read it as the mark of an anchor or alias: before a name,
-// and where a token can begin.
+// hasMark reports whether a text has a character where YAML may read it as the mark of an anchor or alias: before a
+// name, and where a token can begin.
 func hasMark(data []byte, mark byte) bool {
 	for at := 0; ; at++ {
 		i := bytes.IndexByte(data[at:], mark)
@@ -72,13 +72,14 @@ func hasMark(data []byte, mark byte) bool {
 	}
 }
 
-// beginsToken reports whether a token can begin after a byte: after white space, a character of flow style, and the bytes
-// of what YAML reads as a line break or byte order mark.
+// beginsToken reports whether a token can begin after a byte: after white space, a character of flow style, and the
+// bytes of what YAML reads as a line break or byte order mark.
 func beginsToken(c byte) bool {
 	return c <= ' ' || c >= utf8.RuneSelf || bytes.IndexByte([]byte("[]{},:?-\"'"), c) >= 0
 }
 
-// isNameByte reports whether a byte can begin the name of an anchor. The zero byte is the first half of a letter in UTF-16.
+// isNameByte reports whether a byte can begin the name of an anchor. The zero byte is the first half of a letter in
+// UTF-16.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == 0
 }

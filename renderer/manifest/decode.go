@@ -125,8 +125,8 @@ func itemsOf(o Object, depth int) ([]Object, error) {
 	return out, nil
 }
 
-// listOnly checks that a v1 List has nothing but metadata and items, so that taking it apart loses nothing. It may have no
-// items: templates print such a list after a loop over nothing.
+// listOnly checks that a v1 List has nothing but metadata and items, so that taking it apart loses nothing. It may have
+// no items: templates print such a list after a loop over nothing.
 func listOnly(o Object) error {
 	switch items := o["items"].(type) {
 	case nil, []any:
@@ -143,8 +143,8 @@ func listOnly(o Object) error {
 	return nil
 }
 
-// isListOfKind reports whether an object is a list of objects of one kind, such as a ConfigMapList. Custom kinds may end
-// in List too and have items of their own; they have a name, which lists of built-in kinds may have as well.
+// isListOfKind reports whether an object is a list of objects of one kind, such as a ConfigMapList. Custom kinds may
+// end in List too and have items of their own; they have a name, which lists of built-in kinds may have as well.
 func isListOfKind(o Object) bool {
 	kind, ok := strings.CutSuffix(o.Kind(), "List")
 	if _, hasItems := o["items"].([]any); !ok || !hasItems {
@@ -159,7 +159,8 @@ func setDefault(o Object, key, value string) {
 	}
 }
 
-// noValue is what Go's templates print for a value that is not set. As a part of a name it is never meant: two such objects are one.
+// noValue is what Go's templates print for a value that is not set. As a part of a name it is never meant: two such
+// objects are one.
 const noValue = "<no value>"
 
 // complete checks that an object has apiVersion, kind and a name.
@@ -170,7 +171,8 @@ func complete(o Object) error {
 	case o.Kind() == "":
 		return fmt.Errorf("an object needs kind (apiVersion %q, name %q)", o.APIVersion(), o.Name())
 	case strings.Contains(o.Name()+o.Namespace(), noValue):
-		return fmt.Errorf("%s %q in the namespace %q: a template puts %s there (set the value that it uses)", o.Kind(), o.Name(), o.Namespace(), noValue)
+		return fmt.Errorf("%s %q in the namespace %q: a template puts %s there (set the value that it uses)", o.Kind(),
+			o.Name(), o.Namespace(), noValue)
 	case o.Name() != "":
 		return namespaceIsText(o)
 	case text(o.metadata()["generateName"]) != "":
@@ -180,14 +182,15 @@ func complete(o Object) error {
 	}
 }
 
-// namespaceIsText refuses a namespace that YAML reads as another type, such as `y` or `5`: the API server would refuse the
-// object, and ignoring the value would move the object to another namespace.
+// namespaceIsText refuses a namespace that YAML reads as another type, such as `y` or `5`: the API server would refuse
+// the object, and ignoring the value would move the object to another namespace.
 func namespaceIsText(o Object) error {
 	switch v := o.metadata()["namespace"].(type) {
 	case nil, string:
 		return nil
 	default:
-		return fmt.Errorf("%s %s: metadata.namespace must be a string, not %s: quote it", o.Kind(), o.Name(), describe(v))
+		return fmt.Errorf("%s %s: metadata.namespace must be a string, not %s: quote it", o.Kind(), o.Name(),
+			describe(v))
 	}
 }
 

@@ -39,7 +39,8 @@ func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
 
 func TestValueKeepsTypes(t *testing.T) {
 	got, err := Value([]byte("\xef\xbb\xbf{a: 3, b: 0.5, c: '3', d: 18446744073709551615, e: on, f: 0644, 1: [2]}\n---\nx: y\n"), DefaultBudget())
-	want := map[string]any{"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true, "f": int64(420), "1": []any{int64(2)}}
+	want := map[string]any{"a": int64(3), "b": 0.5, "c": "3", "d": uint64(18446744073709551615), "e": true,
+		"f": int64(420), "1": []any{int64(2)}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("the result of Value is %#v, the error is %v, want %#v", got, err, want)
 	}
@@ -98,7 +99,8 @@ items:
 		"{apiVersion: v1, kind: ConfigMapList, metadata: {name: all}, items: [{metadata: {name: a}}]}",
 		"{apiVersion: apps/v1, kind: DeploymentList, metadata: {name: all}, items: [{metadata: {name: a}}]}",
 	} {
-		if objects, err := Decode([]byte(in), DefaultBudget()); err != nil || len(objects) != 1 || objects[0].Name() != "a" {
+		if objects, err := Decode([]byte(in), DefaultBudget()); err != nil || len(objects) != 1 ||
+			objects[0].Name() != "a" {
 			t.Errorf("a list with a name: got %v, %v, want its item a of\n%s", objects, err, in)
 		}
 	}
@@ -135,7 +137,8 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 func TestBudget(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1,
+			c-1, c-1, c-1, c-1)
 	}
 	deepMaps := ""
 	for i := range 300 {
@@ -185,15 +188,18 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestNamespacesMustBeStrings(t *testing.T) {
-	for namespace, want := range map[string]string{"y": "true", "5": "5", "[a]": "a list", "{a: b}": "a mapping", "1.5": "1.5", "false": "false"} {
+	for namespace, want := range map[string]string{"y": "true", "5": "5", "[a]": "a list", "{a: b}": "a mapping",
+		"1.5": "1.5", "false": "false"} {
 		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: " + namespace + "}\n"
 		_, err := Decode([]byte(text), DefaultBudget())
-		if err == nil || !strings.Contains(err.Error(), "ConfigMap x") || !strings.Contains(err.Error(), "metadata.namespace") || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), "ConfigMap x") ||
+			!strings.Contains(err.Error(), "metadata.namespace") || !strings.Contains(err.Error(), want) {
 			t.Errorf("namespace %s: %v", namespace, err)
 		}
 	}
 	for _, namespace := range []string{`"5"`, "'y'", "null", "~", "prod"} {
-		if _, err := Decode([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: "+namespace+"}\n"), DefaultBudget()); err != nil {
+		if _, err := Decode([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: "+namespace+"}\n"),
+			DefaultBudget()); err != nil {
 			t.Errorf("namespace %s: %v", namespace, err)
 		}
 	}
@@ -202,7 +208,8 @@ func TestNamespacesMustBeStrings(t *testing.T) {
 // A closing bracket inside quotes or a comment closes nothing.
 func TestDepthIgnoresBracketsInText(t *testing.T) {
 	const levels = 300
-	for name, unit := range map[string]string{"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n", "map": `{"}": `, "plain": "["} {
+	for name, unit := range map[string]string{"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n",
+		"map": `{"}": `, "plain": "["} {
 		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nv: " + strings.Repeat(unit, levels)
 		closer := "]"
 		if name == "map" {
@@ -222,7 +229,8 @@ func TestDepthIgnoresBracketsInText(t *testing.T) {
 
 // A few aliases of a large scalar are few nodes but many bytes.
 func TestAliasesOfLargeTextAreBounded(t *testing.T) {
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\na: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 2000) + "]\n"
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\na: &a " + strings.Repeat("x", 1<<20) + "\nb: [" +
+		strings.Repeat("*a,", 2000) + "]\n"
 	_, err := Decode([]byte(text), DefaultBudget())
 	if budget, ok := errors.AsType[*BudgetError](err); !ok || budget.What != "bytes of expanded aliases" {
 		t.Errorf("the error is %v", err)
@@ -249,8 +257,10 @@ func TestEncodeWithin(t *testing.T) {
 // TestCheckParsesFewTexts has a text that could contain aliases, and does not.
 func TestCheckParsesFewTexts(t *testing.T) {
 	for text, want := range map[string]bool{
-		"rule: a && b * c\n": false, "rule: a&b\nother: c*d\n": false, "rule: '&a'\nother: b\n": false, "glob: /*.yaml\nand: a && b\n": false,
-		"a: &x b\nc: *x\n": true, "- &x b\n- *x": true, "[&x b,*x]": true, "{a: &x b,\"c\":*x}": true, "a: && &1 b\nc: **1 *1": true, "&x a: b\n*x : c": true,
+		"rule: a && b * c\n": false, "rule: a&b\nother: c*d\n": false, "rule: '&a'\nother: b\n": false,
+		"glob: /*.yaml\nand: a && b\n": false,
+		"a: &x b\nc: *x\n":             true, "- &x b\n- *x": true, "[&x b,*x]": true, "{a: &x b,\"c\":*x}": true,
+		"a: && &1 b\nc: **1 *1": true, "&x a: b\n*x : c": true,
 	} {
 		if got := canExpand([]byte(text)); got != want {
 			t.Errorf("canExpand of %q: got %v, want %v", text, got, want)
@@ -260,7 +270,9 @@ func TestCheckParsesFewTexts(t *testing.T) {
 
 // TestCanExpandSeesEveryAlias puts random texts together, in which a parser may find an alias.
 func TestCanExpandSeesEveryAlias(t *testing.T) {
-	parts := []string{"a", "b", "1", " ", " ", "\n", "\n", "  ", "\t", ":", ": ", "- ", "-", "?", "? ", "[", "]", "{", "}", ",", ", ", "&a", "*a", "*a", "*a", "*a", "&1", "*1", "&", "*", "&-", "*-", "&_", "*_", "'", "\"", "!", "!!str ", "!a ", "|\n", ">\n", "#", " #", "---\n", "...\n", "\u0085", "\u2028", "\ufeff", "%a\n", "\r", "~"}
+	parts := []string{"a", "b", "1", " ", " ", "\n", "\n", "  ", "\t", ":", ": ", "- ", "-", "?", "? ", "[", "]", "{",
+		"}", ",", ", ", "&a", "*a", "*a", "*a", "*a", "&1", "*1", "&", "*", "&-", "*-", "&_", "*_", "'", "\"", "!",
+		"!!str ", "!a ", "|\n", ">\n", "#", " #", "---\n", "...\n", "\u0085", "\u2028", "\ufeff", "%a\n", "\r", "~"}
 	found := 0
 	for i := range 60_000 {
 		r := rand.New(rand.NewPCG(uint64(i), 7))

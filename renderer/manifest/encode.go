@@ -10,18 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// Encode returns the canonical YAML of an object: block style, two spaces, lists at the indentation of their key, the keys
-// apiVersion, kind, metadata, name and namespace first and the others in byte order. It quotes a string that a reader of
-// YAML 1.1 or 1.2 could read as another type, and writes a string of several lines as a literal block. Equal objects give
-// equal bytes, and Decode of the result returns the object.
+// Encode returns the canonical YAML of an object: block style, two spaces, lists at the indentation of their key, the
+// keys apiVersion, kind, metadata, name and namespace first and the others in byte order. It quotes a string that a
+// reader of YAML 1.1 or 1.2 could read as another type, and writes a string of several lines as a literal block. Equal
+// objects give equal bytes, and Decode of the result returns the object.
 //
 // It fails for values that YAML cannot represent: invalid UTF-8, NaN and infinities, and types that Object excludes.
 func Encode(o Object) ([]byte, error) {
 	return Append(make([]byte, 0, 1024), map[string]any(o))
 }
 
-// EncodeWithin is Encode with a limit of bytes. It stops shortly after the limit with a BudgetError, so that a small text
-// whose aliases repeat a large value cannot use more memory.
+// EncodeWithin is Encode with a limit of bytes. It stops shortly after the limit with a BudgetError, so that a small
+// text whose aliases repeat a large value cannot use more memory.
 func EncodeWithin(o Object, limit int) ([]byte, error) {
 	e := emitter{out: make([]byte, 0, 1024), limit: limit}
 	if err := e.document(map[string]any(o)); err != nil {

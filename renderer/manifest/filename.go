@@ -9,9 +9,10 @@ import (
 
 const maxFileName = 200 // bytes; every file system takes 255
 
-// FileNames returns the name of each object's file: `<kind>-<name>.yaml`, prefixed with the namespace if that is not the
-// app's. If lower-cased, safe names collide, the API group follows the kind; if that is not enough, a short hash of the
-// identity follows. The names depend on the set of identities, not on their order; distinct identities get distinct names.
+// FileNames returns the name of each object's file: `<kind>-<name>.yaml`, prefixed with the namespace if that is not
+// the app's. If lower-cased, safe names collide, the API group follows the kind; if that is not enough, a short hash of
+// the identity follows. The names depend on the set of identities, not on their order; distinct identities get distinct
+// names.
 func FileNames(ids []Identity, appNamespace string) []string {
 	names := make([]string, len(ids))
 	forms := nameForms(appNamespace)
@@ -29,7 +30,8 @@ func FileNames(ids []Identity, appNamespace string) []string {
 	return names
 }
 
-// PossibleFileNames returns every name that FileNames can give to an object, whatever the other objects and the namespace of the app are.
+// PossibleFileNames returns every name that FileNames can give to an object, whatever the other objects and the
+// namespace of the app are.
 func PossibleFileNames(id Identity) []string {
 	var out []string
 	for _, appNamespace := range []string{id.Namespace, ""} {
@@ -51,7 +53,8 @@ func nameForms(appNamespace string) []func(Identity) string {
 }
 
 // nameUnique assigns the names of a form to the open identities and returns those whose names collide.
-func nameUnique(ids []Identity, names []string, open []int, taken map[string]bool, level int, form func(Identity) string) []int {
+func nameUnique(ids []Identity, names []string, open []int, taken map[string]bool, level int,
+	form func(Identity) string) []int {
 	count := make(map[string]int, len(open))
 	for _, i := range open {
 		names[i] = form(ids[i])

@@ -2,9 +2,9 @@ package manifest
 
 import "bytes"
 
-// InsertNamespace returns the canonical YAML of an object with a namespace. It inserts one line, which costs much less than decoding and
-// encoding the object. It returns false, and nothing, if the text does not begin as Encode writes an object without metadata.namespace, or
-// if the namespace needs more than one line.
+// InsertNamespace returns the canonical YAML of an object with a namespace. It inserts one line, which costs much less
+// than decoding and encoding the object. It returns false, and nothing, if the text does not begin as Encode writes an
+// object without metadata.namespace, or if the namespace needs more than one line.
 func InsertNamespace(canonical []byte, namespace string) ([]byte, bool) {
 	at := nameEnd(canonical)
 	if at < 0 {
@@ -22,8 +22,8 @@ func InsertNamespace(canonical []byte, namespace string) ([]byte, bool) {
 	return append(out, canonical[at:]...), true
 }
 
-// nameEnd returns the position after the line of metadata.name; -1 if the object has a namespace, or its head is not canonical. Encode
-// writes metadata.name on the fourth line.
+// nameEnd returns the position after the line of metadata.name; -1 if the object has a namespace, or its head is not
+// canonical. Encode writes metadata.name on the fourth line.
 func nameEnd(canonical []byte) int {
 	at := 0
 	for _, start := range []string{"apiVersion: ", "kind: ", "metadata:\n", "  name: "} {

@@ -39,11 +39,14 @@ func TestInsertNamespace(t *testing.T) {
 		inserts   bool
 	}{
 		{"plain", object("ConfigMap", map[string]any{"name": "a"}), "shop", true},
-		{"more metadata", object("ConfigMap", map[string]any{"name": "a", "labels": map[string]any{"a": "b"}, "annotations": map[string]any{"a": "b"}}), "shop", true},
+		{"more metadata", object("ConfigMap", map[string]any{"name": "a", "labels": map[string]any{"a": "b"},
+			"annotations": map[string]any{"a": "b"}}), "shop", true},
 		{"quoted name", object("ConfigMap", map[string]any{"name": "12"}), "shop", true},
 		{"quoted namespace", object("ConfigMap", map[string]any{"name": "a"}), "on", true},
-		{"empty namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": ""}), "shop", false},
-		{"null namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": nil}), "shop", false},
+		{"empty namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": ""}), "shop",
+			false},
+		{"null namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": nil}), "shop",
+			false},
 		{"namespace of its own", object("ConfigMap", map[string]any{"name": "a", "namespace": "b"}), "shop", false},
 		{"name of several lines", object("ConfigMap", map[string]any{"name": "a\nb"}), "shop", false},
 		{"kind of several lines", object("a\nmetadata:", map[string]any{"name": "a"}), "shop", false},
@@ -54,8 +57,10 @@ func TestInsertNamespace(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "apiVersion: v1\n", "apiVersion: v1\nkind: A\nmetadata:\n", "apiVersion: v1\nkind: A\nmetadata:\n  name: a", "kind: A\napiVersion: v1\nmetadata:\n  name: a\n",
-		"apiVersion: v1\nkind: A\nmetadata:\n  labels: {}\n  name: a\n", "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", "apiVersion: v1\nkind: A\nmetadata:\n  name: |\n    a\n",
+		"", "apiVersion: v1\n", "apiVersion: v1\nkind: A\nmetadata:\n", "apiVersion: v1\nkind: A\nmetadata:\n  name: a",
+		"kind: A\napiVersion: v1\nmetadata:\n  name: a\n",
+		"apiVersion: v1\nkind: A\nmetadata:\n  labels: {}\n  name: a\n",
+		"apiVersion: v1\nkind: A\nmetadata: {name: a}\n", "apiVersion: v1\nkind: A\nmetadata:\n  name: |\n    a\n",
 	} {
 		if out, ok := InsertNamespace([]byte(text), "shop"); ok {
 			t.Errorf("%q is not canonical, but a namespace is inserted: %q", text, out)

@@ -8,8 +8,8 @@ import (
 // Object is one Kubernetes object as plain data: map[string]any, []any, string, bool, int64, uint64, float64 and nil.
 type Object map[string]any
 
-// Identity identifies an object on a cluster. It excludes the version: an object keeps its identity when its API version
-// changes.
+// Identity identifies an object on a cluster. It excludes the version: an object keeps its identity when its API
+// version changes.
 type Identity struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`

@@ -40,9 +40,12 @@ func BuiltinScope(k GroupKind) Scope {
 func BuiltinGroups(kind string) []string {
 	var out []string
 	for _, group := range []string{
-		"", "apps", "batch", "autoscaling", "networking.k8s.io", "rbac.authorization.k8s.io", "policy", "coordination.k8s.io", "discovery.k8s.io",
-		"storage.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "node.k8s.io",
-		"certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+		"", "apps", "batch", "autoscaling", "networking.k8s.io", "rbac.authorization.k8s.io", "policy",
+		"coordination.k8s.io", "discovery.k8s.io",
+		"storage.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io",
+		"scheduling.k8s.io", "node.k8s.io",
+		"certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "authentication.k8s.io",
+		"authorization.k8s.io",
 		"internal.apiserver.k8s.io", "storagemigration.k8s.io", "events.k8s.io", "extensions",
 	} {
 		if BuiltinScope(GroupKind{Group: group, Kind: kind}) != ScopeUnknown {
@@ -63,7 +66,8 @@ func clusterScoped(k GroupKind) bool {
 	case "apiregistration.k8s.io":
 		return k.Kind == "APIService"
 	case "admissionregistration.k8s.io":
-		return oneOf(k.Kind, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+		return oneOf(k.Kind, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+			"ValidatingAdmissionPolicy",
 			"ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
 	case "storage.k8s.io":
 		return oneOf(k.Kind, "StorageClass", "VolumeAttachment", "CSIDriver", "CSINode", "VolumeAttributesClass")
@@ -121,7 +125,8 @@ func namespaced(k GroupKind) bool {
 	case "authorization.k8s.io":
 		return k.Kind == "LocalSubjectAccessReview"
 	case "resource.k8s.io":
-		return oneOf(k.Kind, "ResourceClaim", "ResourceClaimTemplate", "ResourceClaimParameters", "ResourceClassParameters",
+		return oneOf(k.Kind, "ResourceClaim", "ResourceClaimTemplate", "ResourceClaimParameters",
+			"ResourceClassParameters",
 			"PodSchedulingContext")
 	case "certificates.k8s.io":
 		return k.Kind == "PodCertificateRequest"

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// WellKnownScope returns the scope of a kind that a widely used project defines, according to the CustomResourceDefinitions
-// of the project's releases, and ScopeUnknown for all others. It is the default for fleets that install a project's objects
-// without its definitions; a definition in the fleet and the fleet's Kinds take precedence. TestWellKnownScopes compares it
-// with the definitions in the charts that the tests use.
+// WellKnownScope returns the scope of a kind that a widely used project defines, according to the
+// CustomResourceDefinitions of the project's releases, and ScopeUnknown for all others. It is the default for fleets
+// that install a project's objects without its definitions; a definition in the fleet and the fleet's Kinds take
+// precedence. TestWellKnownScopes compares it with the definitions in the charts that the tests use.
 func WellKnownScope(k GroupKind) Scope {
 	if k.Group == "constraints.gatekeeper.sh" { // one kind for each ConstraintTemplate
 		return ScopeCluster
@@ -62,9 +62,11 @@ func wellKnown(group string) scopes {
 
 	// External Secrets, Sealed Secrets, Vault Secrets Operator, Secrets Store CSI driver, SPIRE
 	case "external-secrets.io":
-		return scopes{"ClusterExternalSecret ClusterPushSecret ClusterSecretStore", "ExternalSecret PushSecret SecretStore"}
+		return scopes{"ClusterExternalSecret ClusterPushSecret ClusterSecretStore",
+			"ExternalSecret PushSecret SecretStore"}
 	case "generators.external-secrets.io":
-		return scopes{"ClusterGenerator", "ACRAccessToken ECRAuthorizationToken Fake GCRAccessToken GithubAccessToken Grafana MFA Password QuayAccessToken SSHKey STSSessionToken UUID VaultDynamicSecret Webhook"}
+		return scopes{"ClusterGenerator",
+			"ACRAccessToken ECRAuthorizationToken Fake GCRAccessToken GithubAccessToken Grafana MFA Password QuayAccessToken SSHKey STSSessionToken UUID VaultDynamicSecret Webhook"}
 	case "bitnami.com":
 		return scopes{"", "SealedSecret"}
 	case "secrets.hashicorp.com":
@@ -76,7 +78,8 @@ func wellKnown(group string) scopes {
 
 	// Kyverno, OPA Gatekeeper, Capsule
 	case "kyverno.io":
-		return scopes{"ClusterCleanupPolicy ClusterPolicy GlobalContextEntry", "CleanupPolicy Policy PolicyException UpdateRequest"}
+		return scopes{"ClusterCleanupPolicy ClusterPolicy GlobalContextEntry",
+			"CleanupPolicy Policy PolicyException UpdateRequest"}
 	case "policies.kyverno.io":
 		return scopes{
 			"DeletingPolicy GeneratingPolicy ImageValidatingPolicy MutatingPolicy ValidatingPolicy",
@@ -197,7 +200,8 @@ func wellKnown(group string) scopes {
 
 	// Gateway API, network policy API, CSI snapshots, node feature discovery, Kueue
 	case "gateway.networking.k8s.io":
-		return scopes{"GatewayClass", "BackendLBPolicy BackendTLSPolicy GRPCRoute Gateway HTTPRoute ListenerSet ReferenceGrant TCPRoute TLSRoute UDPRoute"}
+		return scopes{"GatewayClass",
+			"BackendLBPolicy BackendTLSPolicy GRPCRoute Gateway HTTPRoute ListenerSet ReferenceGrant TCPRoute TLSRoute UDPRoute"}
 	case "gateway.networking.x-k8s.io":
 		return scopes{"XMesh", "XBackendTrafficPolicy XListenerSet"}
 	case "policy.networking.k8s.io":
@@ -246,11 +250,13 @@ func wellKnown(group string) scopes {
 	case "traefik.io", "traefik.containo.us":
 		return scopes{"", "IngressRoute IngressRouteTCP IngressRouteUDP Middleware MiddlewareTCP ServersTransport ServersTransportTCP TLSOption TLSStore TraefikService"}
 	case "hub.traefik.io":
-		return scopes{"AccessControlPolicy", "AIService API APIAuth APIBundle APICatalogItem APIPlan APIPortal APIPortalAuth APIRateLimit APIVersion ContentItem ManagedApplication ManagedSubscription Uplink"}
+		return scopes{"AccessControlPolicy",
+			"AIService API APIAuth APIBundle APICatalogItem APIPlan APIPortal APIPortalAuth APIRateLimit APIVersion ContentItem ManagedApplication ManagedSubscription Uplink"}
 	case "projectcontour.io":
 		return scopes{"", "ContourConfiguration ContourDeployment ExtensionService HTTPProxy TLSCertificateDelegation"}
 	case "configuration.konghq.com":
-		return scopes{"KongClusterPlugin KongLicense KongVault", "IngressClassParameters KongConsumer KongConsumerGroup KongIngress KongPlugin KongUpstreamPolicy TCPIngress UDPIngress"}
+		return scopes{"KongClusterPlugin KongLicense KongVault",
+			"IngressClassParameters KongConsumer KongConsumerGroup KongIngress KongPlugin KongUpstreamPolicy TCPIngress UDPIngress"}
 	case "k8s.nginx.org":
 		return scopes{"", "GlobalConfiguration Policy TransportServer VirtualServer VirtualServerRoute"}
 	case "elbv2.k8s.aws":
@@ -286,9 +292,11 @@ func wellKnown(group string) scopes {
 
 	// Tekton
 	case "tekton.dev":
-		return scopes{"ClusterTask", "CustomRun Pipeline PipelineResource PipelineRun Run StepAction Task TaskRun VerificationPolicy"}
+		return scopes{"ClusterTask",
+			"CustomRun Pipeline PipelineResource PipelineRun Run StepAction Task TaskRun VerificationPolicy"}
 	case "triggers.tekton.dev":
-		return scopes{"ClusterInterceptor ClusterTriggerBinding", "EventListener Interceptor Trigger TriggerBinding TriggerTemplate"}
+		return scopes{"ClusterInterceptor ClusterTriggerBinding",
+			"EventListener Interceptor Trigger TriggerBinding TriggerTemplate"}
 	case "operator.tekton.dev":
 		return scopes{"TektonAddon TektonChain TektonConfig TektonDashboard TektonHub TektonInstallerSet TektonPipeline TektonResult TektonTrigger", ""}
 
@@ -316,7 +324,8 @@ func wellKnown(group string) scopes {
 	case "core.strimzi.io":
 		return scopes{"", "StrimziPodSet"}
 	case "postgresql.cnpg.io":
-		return scopes{"ClusterImageCatalog", "Backup Cluster Database FailoverQuorum ImageCatalog Pooler Publication ScheduledBackup Subscription"}
+		return scopes{"ClusterImageCatalog",
+			"Backup Cluster Database FailoverQuorum ImageCatalog Pooler Publication ScheduledBackup Subscription"}
 	case "acid.zalan.do":
 		return scopes{"", "OperatorConfiguration PostgresTeam postgresql"}
 	case "elasticsearch.k8s.elastic.co":
@@ -328,7 +337,8 @@ func wellKnown(group string) scopes {
 	case "kubevirt.io":
 		return scopes{"", "KubeVirt VirtualMachine VirtualMachineInstance VirtualMachineInstanceMigration VirtualMachineInstancePreset VirtualMachineInstanceReplicaSet"}
 	case "instancetype.kubevirt.io":
-		return scopes{"VirtualMachineClusterInstancetype VirtualMachineClusterPreference", "VirtualMachineInstancetype VirtualMachinePreference"}
+		return scopes{"VirtualMachineClusterInstancetype VirtualMachineClusterPreference",
+			"VirtualMachineInstancetype VirtualMachinePreference"}
 	case "migrations.kubevirt.io":
 		return scopes{"MigrationPolicy", ""}
 	case "clone.kubevirt.io":
@@ -340,15 +350,18 @@ func wellKnown(group string) scopes {
 	case "snapshot.kubevirt.io":
 		return scopes{"", "VirtualMachineRestore VirtualMachineSnapshot VirtualMachineSnapshotContent"}
 	case "cdi.kubevirt.io":
-		return scopes{"CDI CDIConfig ObjectTransfer StorageProfile", "DataImportCron DataSource DataVolume VolumeCloneSource VolumeImportSource VolumeUploadSource"}
+		return scopes{"CDI CDIConfig ObjectTransfer StorageProfile",
+			"DataImportCron DataSource DataVolume VolumeCloneSource VolumeImportSource VolumeUploadSource"}
 
 	// Rancher, Fleet, K3s
 	case "management.cattle.io":
-		return scopes{"AuthConfig Cluster Feature GlobalRole GlobalRoleBinding RoleTemplate Setting Token User", "ClusterRoleTemplateBinding Project ProjectRoleTemplateBinding"}
+		return scopes{"AuthConfig Cluster Feature GlobalRole GlobalRoleBinding RoleTemplate Setting Token User",
+			"ClusterRoleTemplateBinding Project ProjectRoleTemplateBinding"}
 	case "catalog.cattle.io":
 		return scopes{"ClusterRepo", "App Operation UIPlugin"}
 	case "fleet.cattle.io":
-		return scopes{"Content", "Bundle BundleDeployment BundleNamespaceMapping Cluster ClusterGroup ClusterRegistration ClusterRegistrationToken GitRepo GitRepoRestriction HelmOp ImageScan"}
+		return scopes{"Content",
+			"Bundle BundleDeployment BundleNamespaceMapping Cluster ClusterGroup ClusterRegistration ClusterRegistrationToken GitRepo GitRepoRestriction HelmOp ImageScan"}
 	case "helm.cattle.io":
 		return scopes{"", "HelmChart HelmChartConfig"}
 	case "upgrade.cattle.io":
@@ -360,7 +373,8 @@ func wellKnown(group string) scopes {
 
 	// Operator Lifecycle Manager, OpenShift
 	case "operators.coreos.com":
-		return scopes{"OLMConfig Operator", "CatalogSource ClusterServiceVersion InstallPlan OperatorCondition OperatorGroup Subscription"}
+		return scopes{"OLMConfig Operator",
+			"CatalogSource ClusterServiceVersion InstallPlan OperatorCondition OperatorGroup Subscription"}
 	case "security.openshift.io":
 		return scopes{"SecurityContextConstraints", ""}
 	case "route.openshift.io":

@@ -11,8 +11,9 @@ import (
 // Archives are the charts of a Fetcher, with a check of who signed them.
 type Archives struct{ *fetch.Fetcher }
 
-// Verify requires that one of the signers signed the locked archive. It asks the repository or registry for signatures and keeps them in
-// the cache, as they are: every call checks them. An error wraps ErrUnsigned if no signer signed the archive.
+// Verify requires that one of the signers signed the locked archive. It asks the repository or registry for signatures
+// and keeps them in the cache, as they are: every call checks them. An error wraps ErrUnsigned if no signer signed the
+// archive.
 func (a Archives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signers []Signer) error {
 	archive, err := a.Archive(ctx, r, l)
 	if err != nil {

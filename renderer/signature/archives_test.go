@@ -35,7 +35,8 @@ import (
 // packChart makes a real chart archive; note lands in it, so that equal versions can have different bytes.
 func packChart(tb testing.TB, note string) []byte {
 	tb.Helper()
-	file, err := chartutil.Save(&chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web", Version: "1.0.0", Description: note}}, tb.TempDir())
+	file, err := chartutil.Save(&chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "web",
+		Version: "1.0.0", Description: note}}, tb.TempDir())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -87,7 +88,8 @@ type ociServer struct {
 
 func newOCI(tb testing.TB, options ...ociregistry.Option) *ociServer {
 	tb.Helper()
-	s := &ociServer{Server: httptest.NewServer(ociregistry.New(append(options, ociregistry.Logger(log.New(io.Discard, "", 0)))...))}
+	s := &ociServer{Server: httptest.NewServer(ociregistry.New(append(options,
+		ociregistry.Logger(log.New(io.Discard, "", 0)))...))}
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -161,17 +163,26 @@ func TestProvenanceOfChartRepositories(t *testing.T) {
 		signers []Signer
 		want    string // "" for a chart that passes
 	}{
-		"signed":                    {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) }, []Signer{acmeSigner}, ""},
-		"signed by one of two":      {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) }, []Signer{other, acmeSigner}, ""},
-		"no provenance file":        {nil, []Signer{acmeSigner}, "has no provenance file"},
-		"another key":               {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) }, []Signer{other}, "a key that the keyring does not have"},
-		"of another archive":        {func([]byte) []byte { return prove(t, acme, "web-1.0.0.tgz", packChart(t, "other")) }, []Signer{acmeSigner}, "sum does not match"},
-		"of a file of another name": {func(a []byte) []byte { return prove(t, acme, "web-0.9.0.tgz", a) }, []Signer{acmeSigner}, "does not contain a SHA"},
+		"signed": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{acmeSigner}, ""},
+		"signed by one of two": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{other, acmeSigner}, ""},
+		"no provenance file": {nil, []Signer{acmeSigner}, "has no provenance file"},
+		"another key": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{other}, "a key that the keyring does not have"},
+		"of another archive": {func([]byte) []byte {
+			return prove(t, acme, "web-1.0.0.tgz",
+				packChart(t, "other"))
+		}, []Signer{acmeSigner}, "sum does not match"},
+		"of a file of another name": {func(a []byte) []byte { return prove(t, acme, "web-0.9.0.tgz", a) },
+			[]Signer{acmeSigner}, "does not contain a SHA"},
 		"changed after it was signed": {func(a []byte) []byte {
 			return bytes.Replace(prove(t, acme, "web-1.0.0.tgz", a), []byte("name: web"), []byte("name: wed"), 1)
 		}, []Signer{acmeSigner}, "does not prove"},
-		"no signature at all": {func([]byte) []byte { return []byte("web-1.0.0.tgz is fine\n") }, []Signer{acmeSigner}, "signature block not found"},
-		"only for cosign":     {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) }, []Signer{cosignKey(t).Signer}, "cosign signs charts in OCI registries"},
+		"no signature at all": {func([]byte) []byte { return []byte("web-1.0.0.tgz is fine\n") }, []Signer{acmeSigner},
+			"signature block not found"},
+		"only for cosign": {func(a []byte) []byte { return prove(t, acme, "web-1.0.0.tgz", a) },
+			[]Signer{cosignKey(t).Signer}, "cosign signs charts in OCI registries"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +199,8 @@ func TestProvenanceOfChartRepositories(t *testing.T) {
 				if asked := repo.prov.Load(); asked != 1 {
 					t.Errorf("the provenance file was asked for %d times: the cache has it", asked)
 				}
-				checkVerify(t, f, ref, []Signer{other}, "a key that the keyring does not have") // what is kept is checked again
+				// what is kept is checked again
+				checkVerify(t, f, ref, []Signer{other}, "a key that the keyring does not have")
 			}
 		})
 	}
@@ -218,8 +230,8 @@ func checkVerify(tb testing.TB, f Archives, ref fetch.Ref, signers []Signer, wan
 	}
 }
 
-// TestSignatureWithoutBundles: a registry that refuses the list of referrers does not hide a signature that it shows. Without one, the
-// refusal is the error, because a bundle can be there.
+// TestSignatureWithoutBundles: a registry that refuses the list of referrers does not hide a signature that it shows.
+// Without one, the refusal is the error, because a bundle can be there.
 func TestSignatureWithoutBundles(t *testing.T) {
 	t.Parallel()
 	release := cosignKey(t)
@@ -238,7 +250,8 @@ func TestSignatureWithoutBundles(t *testing.T) {
 			s.push(t, packChart(t, "refused"))
 			digest := s.manifestOf(t)
 			if signed {
-				s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t, payloadOf(digest))})
+				s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t,
+					payloadOf(digest))})
 			}
 			f, ref := Archives{fetch.New(fetch.Options{})}, fetch.Ref{Chart: s.chart(), Version: "1.0.0"}
 			locked, err := f.Resolve(t.Context(), ref)
@@ -269,7 +282,8 @@ func cosignKey(tb testing.TB) cosigner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return cosigner{Signer{Name: "release", File: "keys/cosign.pub", Key: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}, key}
+	return cosigner{Signer{Name: "release", File: "keys/cosign.pub",
+		Key: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})}, key}
 }
 
 func (c cosigner) sign(tb testing.TB, payload []byte) string {
@@ -298,13 +312,16 @@ func (s *ociServer) attach(tb testing.TB, digest string, payload []byte, notes m
 	config := []byte(`{}`)
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config), "digest": blob(config)},
-		"layers": []any{map[string]any{"mediaType": fetch.PayloadType, "size": len(payload), "digest": blob(payload), "annotations": notes}},
+		"config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config),
+			"digest": blob(config)},
+		"layers": []any{map[string]any{"mediaType": fetch.PayloadType, "size": len(payload), "digest": blob(payload),
+			"annotations": notes}},
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	put(tb, s, s.URL+"/v2/charts/web/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", manifest)
+	put(tb, s, s.URL+"/v2/charts/web/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig",
+		"application/vnd.oci.image.manifest.v1+json", manifest)
 }
 
 // manifestOf is the digest of the manifest of the chart.
@@ -334,18 +351,21 @@ func TestCosignOfRegistries(t *testing.T) {
 		want   string
 	}{
 		"signed": {func(s *ociServer, digest string) {
-			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t, payloadOf(digest))})
+			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t,
+				payloadOf(digest))})
 		}, ""},
 		"not signed": {func(*ociServer, string) {}, "has no signature of the chart's manifest"},
 		"by another key": {func(s *ociServer, digest string) {
-			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: stranger.sign(t, payloadOf(digest))})
+			s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: stranger.sign(t,
+				payloadOf(digest))})
 		}, "not by that key"},
 		"of another manifest": {func(s *ociServer, digest string) {
 			p := payloadOf("sha256:" + strings.Repeat("0", 64))
 			s.attach(t, digest, p, map[string]string{fetch.AnnotationSignature: release.sign(t, p)})
 		}, "not the chart's manifest"},
 		"of another kind": {func(s *ociServer, digest string) {
-			p := bytes.Replace(payloadOf(digest), []byte("cosign container image signature"), []byte("atomic container signature"), 1)
+			p := bytes.Replace(payloadOf(digest), []byte("cosign container image signature"),
+				[]byte("atomic container signature"), 1)
 			s.attach(t, digest, p, map[string]string{fetch.AnnotationSignature: release.sign(t, p)})
 		}, "not that of a signature"},
 		"without base64": {func(s *ociServer, digest string) {
@@ -375,8 +395,10 @@ func TestSignatureOfAMovedTag(t *testing.T) {
 	}
 	s.push(t, packChart(t, "second"))
 	digest := s.manifestOf(t)
-	s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t, payloadOf(digest))})
-	if err := f.Verify(t.Context(), ref, locked, []Signer{release.Signer}); !errors.Is(err, fetch.ErrDigest) || !strings.Contains(err.Error(), "not the locked") {
+	s.attach(t, digest, payloadOf(digest), map[string]string{fetch.AnnotationSignature: release.sign(t,
+		payloadOf(digest))})
+	if err := f.Verify(t.Context(), ref, locked, []Signer{release.Signer}); !errors.Is(err, fetch.ErrDigest) ||
+		!strings.Contains(err.Error(), "not the locked") {
 		t.Errorf("the error is %v", err)
 	}
 }

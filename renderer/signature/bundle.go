@@ -63,7 +63,8 @@ func states(payload []byte, manifest string) error {
 	return fmt.Errorf("the signed statement does not name the chart's manifest %s", manifest)
 }
 
-// bundleBy checks a bundle of a signature by a key. Its entries of transparency logs prove nothing more and are not verified.
+// bundleBy checks a bundle of a signature by a key. Its entries of transparency logs prove nothing more and are not
+// verified.
 func bundleBy(key crypto.PublicKey, data []byte, manifest string) error {
 	b, err := readBundle(data, manifest)
 	if err != nil {

@@ -9,13 +9,15 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// TestChangedBundles replaces each part of bundles that count. Afterwards only those count in which something changed that nobody
-// signed and that nothing depends on: what the same entry of the log says too, or what the signed checkpoint says.
+// TestChangedBundles replaces each part of bundles that count. Afterwards only those count in which something changed
+// that nobody signed and that nothing depends on: what the same entry of the log says too, or what the signed
+// checkpoint says.
 func TestChangedBundles(t *testing.T) {
 	t.Parallel()
 	s := newSigstore(t)
 	archive := []byte("the archive of a chart")
-	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` +
+		digestOf(archive) + `"}]}`)
 	signer := Signer{Name: "ci", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
 	for name, c := range map[string]struct {
 		bundle []byte
@@ -37,7 +39,8 @@ func TestChangedBundles(t *testing.T) {
 		tried := 0
 		changeEach(bundle, "", func(at string, now any) {
 			tried++
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{mustJSON(t, bundle)}}, []Signer{signer})
+			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{mustJSON(t, bundle)}},
+				[]Signer{signer})
 			if err == nil && !c.free.MatchString(at) {
 				t.Errorf("%s: the bundle counts with %s = %#v", name, at, now)
 			}

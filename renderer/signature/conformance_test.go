@@ -22,13 +22,20 @@ func TestConformance(t *testing.T) {
 		digest                        string // SHA-256 of the artifact; "": of no interest
 		want                          string // "": it counts
 	}{
-		"public instance":                 {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions, release, "", ""},
-		"another subject":                 {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions, release + "x", "", "SAN value"},
-		"another issuer":                  {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", "https://accounts.example.com", release, "", "issuer value"},
-		"another root":                    {"sigstore.js@2.0.0-provenance.sigstore.json", "scaffolding.json", actions, release, "", "not enough verified log entries"},
-		"two signatures":                  {"dsse-2sigs.sigstore.json", "public-good.json", actions, release, "", "exactly one signature"},
-		"another name":                    {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080", "foo!oidc.local", blob, ""},
-		"an address that is another name": {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080", "foo@oidc.local", blob, "SAN value"},
+		"public instance": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
+			release, "", ""},
+		"another subject": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json", actions,
+			release + "x", "", "SAN value"},
+		"another issuer": {"sigstore.js@2.0.0-provenance.sigstore.json", "public-good.json",
+			"https://accounts.example.com", release, "", "issuer value"},
+		"another root": {"sigstore.js@2.0.0-provenance.sigstore.json", "scaffolding.json", actions,
+			release, "", "not enough verified log entries"},
+		"two signatures": {"dsse-2sigs.sigstore.json", "public-good.json", actions, release, "",
+			"exactly one signature"},
+		"another name": {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
+			"foo!oidc.local", blob, ""},
+		"an address that is another name": {"othername.sigstore.json", "scaffolding.json", "http://oidc.local:8080",
+			"foo@oidc.local", blob, "SAN value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,10 +81,12 @@ func TestVirtualSigstore(t *testing.T) {
 		artifact func() verify.ArtifactPolicyOption
 	}{
 		"an envelope in a log of the first generation": {
-			func() (*ca.TestEntity, error) { return authority.Attest(subject, issuer, statement) }, verify.WithoutArtifactUnsafe,
+			func() (*ca.TestEntity, error) { return authority.Attest(subject, issuer, statement) },
+			verify.WithoutArtifactUnsafe,
 		},
 		"an envelope in a log of the second generation": {
-			func() (*ca.TestEntity, error) { return authority.AttestHashedRekordV2(subject, issuer, statement) }, verify.WithoutArtifactUnsafe,
+			func() (*ca.TestEntity, error) { return authority.AttestHashedRekordV2(subject, issuer, statement) },
+			verify.WithoutArtifactUnsafe,
 		},
 		"a message": {
 			func() (*ca.TestEntity, error) { return authority.Sign(subject, issuer, []byte("message")) },
@@ -100,7 +109,8 @@ func TestVirtualSigstore(t *testing.T) {
 		} {
 			root := &trustedRoot{TrustedMaterial: r.trusted}
 			if err := root.verify(entity, c.artifact(), r.by); (err == nil) != r.good {
-				t.Errorf("%s, trusted %t, for %q: got %v, want it to count: %t", name, r.trusted == authority, r.by.Subject, err, r.good)
+				t.Errorf("%s, trusted %t, for %q: got %v, want it to count: %t", name, r.trusted == authority,
+					r.by.Subject, err, r.good)
 			}
 		}
 	}

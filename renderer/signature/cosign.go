@@ -16,7 +16,8 @@ import (
 
 const maxChain = 8 // authorities that come with a signature
 
-// checks are those of one signer: of a signature as cosign attached it up to version 2, and of a bundle about a manifest.
+// checks are those of one signer: of a signature as cosign attached it up to version 2, and of a bundle about a
+// manifest.
 type checks struct {
 	attached func(fetch.Cosign) error
 	bundled  func(data []byte, manifest string) error

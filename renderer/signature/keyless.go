@@ -28,8 +28,8 @@ func (s Signer) keyless(c fetch.Cosign, root *trustedRoot) error {
 	return root.verify(a, verify.WithArtifact(bytes.NewReader(c.Payload)), s)
 }
 
-// attached is a signature as cosign attached it up to version 2, in the form of sigstore-go. Of the proofs of a log it has only the
-// promise, so it is an entity of version 0.1.
+// attached is a signature as cosign attached it up to version 2, in the form of sigstore-go. Of the proofs of a log it
+// has only the promise, so it is an entity of version 0.1.
 type attached struct {
 	verify.BaseSignedEntity
 	payload, signature []byte

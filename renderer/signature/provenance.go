@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// verifyProvenance has Helm check the provenance file. Helm reads files, so the archive and its provenance are put into a folder for the time
-// of the check.
+// verifyProvenance has Helm check the provenance file. Helm reads files, so the archive and its provenance are put into
+// a folder for the time of the check.
 func (s Signer) verifyProvenance(archive []byte, e fetch.Evidence) error {
 	if len(e.Provenance) == 0 {
 		return errors.New("the repository has no provenance file for the archive")

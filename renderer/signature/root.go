@@ -39,7 +39,8 @@ func readTrustedRoot(data []byte) (*trustedRoot, error) {
 	return out, nil
 }
 
-// supported leaves out the logs that sigstore-go does not support, such as those with a new kind of key. They vouch for nothing here.
+// supported leaves out the logs that sigstore-go does not support, such as those with a new kind of key. They vouch for
+// nothing here.
 func supported(logs []*prototrustroot.TransparencyLogInstance) []*prototrustroot.TransparencyLogInstance {
 	var out []*prototrustroot.TransparencyLogInstance
 	for _, l := range logs {
@@ -50,9 +51,10 @@ func supported(logs []*prototrustroot.TransparencyLogInstance) []*prototrustroot
 	return out
 }
 
-// verify requires that an entity is signed with a certificate for the signer's identity that a trusted authority issued; that a trusted
-// log has the entity; that the certificate was valid at each time at which the log or a trusted timestamp authority signed that it
-// exists, at least one; and, if the trusted root has logs of certificates, that one of them promised to include the certificate.
+// verify requires that an entity is signed with a certificate for the signer's identity that a trusted authority
+// issued; that a trusted log has the entity; that the certificate was valid at each time at which the log or a trusted
+// timestamp authority signed that it exists, at least one; and, if the trusted root has logs of certificates, that one
+// of them promised to include the certificate.
 func (r *trustedRoot) verify(entity verify.SignedEntity, artifact verify.ArtifactPolicyOption, by Signer) error {
 	identity, err := verify.NewShortCertificateIdentity(by.Issuer, "", by.Subject, "")
 	if err != nil {
@@ -76,8 +78,8 @@ func (r *trustedRoot) verify(entity verify.SignedEntity, artifact verify.Artifac
 	return nil
 }
 
-// rootAt is a trusted root with only the transparency logs that are valid at some times. sigstore-go compares the validity of a log with
-// the time that the log promised, but not with timestamps.
+// rootAt is a trusted root with only the transparency logs that are valid at some times. sigstore-go compares the
+// validity of a log with the time that the log promised, but not with timestamps.
 type rootAt struct {
 	*trustedRoot
 	times []*root.Timestamp

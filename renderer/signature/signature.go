@@ -1,13 +1,15 @@
-// Package signature checks who signed a chart archive: Helm's provenance files, through Helm's own package, and cosign's signatures of
-// charts in OCI registries, by a key or by an identity that a certificate of Sigstore names.
+// Package signature checks who signed a chart archive: Helm's provenance files, through Helm's own package, and
+// cosign's signatures of charts in OCI registries, by a key or by an identity that a certificate of Sigstore names.
 //
-// Evidence comes from where the chart comes from, and proves nothing by itself. Signer is what the fleet trusts. Verify reads no
-// network and no clock. A certificate is judged at the time at which the signature was made. A transparency log or a timestamp authority
-// signed that time, and it is part of the evidence, so that Verify needs no network either.
+// Evidence comes from where the chart comes from, and proves nothing by itself. Signer is what the fleet trusts. Verify
+// reads no network and no clock. A certificate is judged at the time at which the signature was made. A transparency
+// log or a timestamp authority signed that time, and it is part of the evidence, so that Verify needs no network
+// either.
 //
-// cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3, with logs of the first
-// generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC 3161 beside them). sigstore-go
-// verifies certificates, logs and timestamps of both; what a registry serves is bounded here before sigstore-go reads it.
+// cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3, with logs
+// of the first generation (Rekor, which promises a time) and of the second (Rekor tiles, which need a timestamp of RFC
+// 3161 beside them). sigstore-go verifies certificates, logs and timestamps of both; what a registry serves is bounded
+// here before sigstore-go reads it.
 //
 // Not supported: timestamps of signatures in the old form.
 //
@@ -63,7 +65,8 @@ func (s Signer) Digest() string {
 // ErrUnsigned means that no accepted signer has signed the archive.
 var ErrUnsigned = errors.New("not signed by an accepted signer")
 
-// Verify checks that one of the signers signed the archive, and returns it. An error wraps ErrUnsigned and says for each signer why not.
+// Verify checks that one of the signers signed the archive, and returns it. An error wraps ErrUnsigned and says for
+// each signer why not.
 func Verify(archive []byte, e fetch.Evidence, signers []Signer) (Signer, error) {
 	var reasons []string
 	for _, s := range signers {
@@ -159,7 +162,8 @@ func names(payload []byte, manifest string) error {
 	if err := json.Unmarshal(payload, &p); err != nil {
 		return errors.New("the signed payload is not JSON")
 	}
-	if p.Critical.Type != "cosign container image signature" && p.Critical.Type != "https://sigstore.dev/cosign/sign/v1" {
+	if p.Critical.Type != "cosign container image signature" &&
+		p.Critical.Type != "https://sigstore.dev/cosign/sign/v1" {
 		return fmt.Errorf("the signed payload has the type %.60q, not that of a signature", p.Critical.Type)
 	}
 	if p.Critical.Image.Digest != manifest {

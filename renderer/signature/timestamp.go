@@ -19,8 +19,8 @@ const (
 	maxStampNest = 24       // values within values
 )
 
-// boundStamps removes the timestamps of a bundle (RFC 3161) that are not safe to parse or weak; sigstore-go verifies the others. If none is
-// left, the error is why the first one was removed.
+// boundStamps removes the timestamps of a bundle (RFC 3161) that are not safe to parse or weak; sigstore-go verifies
+// the others. If none is left, the error is why the first one was removed.
 func (r *trustedRoot) boundStamps(material *protobundle.VerificationMaterial) error {
 	stamps := material.GetTimestampVerificationData()
 	if len(stamps.GetRfc3161Timestamps()) == 0 {
@@ -34,11 +34,12 @@ func (r *trustedRoot) boundStamps(material *protobundle.VerificationMaterial) er
 			"take the newest trusted_root.json of your Sigstore")
 	}
 	var first error
-	stamps.Rfc3161Timestamps = slices.DeleteFunc(stamps.Rfc3161Timestamps, func(s *protocommon.RFC3161SignedTimestamp) bool {
-		err := boundStamp(s.GetSignedTimestamp())
-		first = cmp.Or(first, err)
-		return err != nil
-	})
+	stamps.Rfc3161Timestamps = slices.DeleteFunc(stamps.Rfc3161Timestamps,
+		func(s *protocommon.RFC3161SignedTimestamp) bool {
+			err := boundStamp(s.GetSignedTimestamp())
+			first = cmp.Or(first, err)
+			return err != nil
+		})
 	if len(stamps.Rfc3161Timestamps) > 0 {
 		return nil
 	}
@@ -75,8 +76,8 @@ func der(data []byte, depth int) bool {
 	return true
 }
 
-// isStamp reports whether exactly one signer signed the token as a timestamp, with digests that are not weak: package pkcs7 also takes a signature
-// over SHA-1, whatever the digest of the content is.
+// isStamp reports whether exactly one signer signed the token as a timestamp, with digests that are not weak: package
+// pkcs7 also takes a signature over SHA-1, whatever the digest of the content is.
 func isStamp(token *pkcs7.PKCS7) bool {
 	if len(token.Signers) != 1 {
 		return false
@@ -85,14 +86,19 @@ func isStamp(token *pkcs7.PKCS7) bool {
 		return slices.ContainsFunc(of, oid.Equal)
 	}
 	one := token.Signers[0]
-	strong := is(one.DigestAlgorithm.Algorithm, pkcs7.OIDDigestAlgorithmSHA256, pkcs7.OIDDigestAlgorithmSHA384, pkcs7.OIDDigestAlgorithmSHA512) &&
+	strong := is(one.DigestAlgorithm.Algorithm, pkcs7.OIDDigestAlgorithmSHA256, pkcs7.OIDDigestAlgorithmSHA384,
+		pkcs7.OIDDigestAlgorithmSHA512) &&
 		is(one.DigestEncryptionAlgorithm.Algorithm,
-			pkcs7.OIDDigestAlgorithmECDSASHA256, pkcs7.OIDDigestAlgorithmECDSASHA384, pkcs7.OIDDigestAlgorithmECDSASHA512,
-			pkcs7.OIDEncryptionAlgorithmRSASHA256, pkcs7.OIDEncryptionAlgorithmRSASHA384, pkcs7.OIDEncryptionAlgorithmRSASHA512,
+			pkcs7.OIDDigestAlgorithmECDSASHA256, pkcs7.OIDDigestAlgorithmECDSASHA384,
+			pkcs7.OIDDigestAlgorithmECDSASHA512,
+			pkcs7.OIDEncryptionAlgorithmRSASHA256, pkcs7.OIDEncryptionAlgorithmRSASHA384,
+			pkcs7.OIDEncryptionAlgorithmRSASHA512,
 			// These take the digest of the content.
-			pkcs7.OIDEncryptionAlgorithmRSA, pkcs7.OIDEncryptionAlgorithmECDSAP256, pkcs7.OIDEncryptionAlgorithmECDSAP384, pkcs7.OIDEncryptionAlgorithmECDSAP521,
+			pkcs7.OIDEncryptionAlgorithmRSA, pkcs7.OIDEncryptionAlgorithmECDSAP256,
+			pkcs7.OIDEncryptionAlgorithmECDSAP384, pkcs7.OIDEncryptionAlgorithmECDSAP521,
 			pkcs7.OIDEncryptionAlgorithmEDDSA25519)
 	var content asn1.ObjectIdentifier
 	err := token.UnmarshalSignedAttribute(pkcs7.OIDAttributeContentType, &content)
-	return strong && err == nil && content.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 1, 4}) // id-ct-TSTInfo
+	// id-ct-TSTInfo
+	return strong && err == nil && content.Equal(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 1, 4})
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// stamper is a timestamp authority: a root and the certificate that signs. Its certificates are valid now, because package pkcs7 puts the
-// moment into what it signs.
+// stamper is a timestamp authority: a root and the certificate that signs. Its certificates are valid now, because
+// package pkcs7 puts the moment into what it signs.
 type stamper struct {
 	t    testing.TB
 	root *x509.Certificate
@@ -56,14 +56,17 @@ func newStamper(tb testing.TB, now time.Time, change func(*x509.Certificate)) *s
 	}
 	top := newKey(tb)
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "stamps"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(99, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "stamps"}, NotBefore: now.AddDate(-1, 0, 0),
+		NotAfter: now.AddDate(99, 0, 0),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	s.root = issue(ca, ca, top, top)
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: "stamper"}, NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(99, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(4), Subject: pkix.Name{CommonName: "stamper"}, NotBefore: now.AddDate(0, -1, 0),
+		NotAfter: now.AddDate(99, 0, 0), KeyUsage: x509.KeyUsageDigitalSignature,
 		// The usage timestamps alone, critical.
-		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true, Value: []byte("\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x03\x08")}},
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
+			Value: []byte("\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x03\x08")}},
 	}
 	if change != nil {
 		change(leaf)
@@ -74,14 +77,17 @@ func newStamper(tb testing.TB, now time.Time, change func(*x509.Certificate)) *s
 
 // trusted is the authority in a trusted_root.json.
 func (s *stamper) trusted(valid map[string]any) map[string]any {
-	return map[string]any{"validFor": valid, "uri": "https://stamps.example.com", "certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.leaf.Raw}, map[string]any{"rawBytes": s.root.Raw}}}}
+	return map[string]any{"validFor": valid, "uri": "https://stamps.example.com",
+		"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.leaf.Raw},
+			map[string]any{"rawBytes": s.root.Raw}}}}
 }
 
 // stamp signs a timestamp of a message. change, if any, makes it wrong.
 func (s *stamper) stamp(message []byte, at time.Time, change func(*timestamp.Timestamp)) []byte {
 	s.t.Helper()
 	sum := sha256.Sum256(message)
-	stamp := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at, SerialNumber: big.NewInt(5), Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}}
+	stamp := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum[:], Time: at,
+		SerialNumber: big.NewInt(5), Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}}
 	if change != nil {
 		change(&stamp)
 	}
@@ -176,7 +182,8 @@ func secondID(key ed25519.PrivateKey) []byte {
 	return sum[:]
 }
 
-// secondAttempt says how a bundle with an entry of the second generation is made: each change replaces something that is right.
+// secondAttempt says how a bundle with an entry of the second generation is made: each change replaces something that
+// is right.
 type secondAttempt struct {
 	attempt
 	body   func(map[string]any) // of the log's entry
@@ -200,11 +207,13 @@ func (s *sigstore) secondBundle(manifest string, a secondAttempt) []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	one := map[string]any{"content": signature, "verifier": map[string]any{"keyDetails": "PKIX_ECDSA_P256_SHA_256", "x509Certificate": map[string]any{"rawBytes": der}}}
+	one := map[string]any{"content": signature, "verifier": map[string]any{"keyDetails": "PKIX_ECDSA_P256_SHA_256",
+		"x509Certificate": map[string]any{"rawBytes": der}}}
 	message := fmt.Appendf(nil, "DSSEv1 28 application/vnd.in-toto+json %d %s", len(payload), payload)
 	body := map[string]any{
 		"apiVersion": "0.0.2", "kind": "hashedrekord",
-		"spec": map[string]any{"hashedRekordV002": map[string]any{"data": map[string]any{"algorithm": "SHA2_256", "digest": sum256(message)}, "signature": one}},
+		"spec": map[string]any{"hashedRekordV002": map[string]any{"data": map[string]any{"algorithm": "SHA2_256",
+			"digest": sum256(message)}, "signature": one}},
 	}
 	if a.body != nil {
 		a.body(body)
@@ -244,7 +253,8 @@ func mustJSON(tb testing.TB, v any) []byte {
 	return out
 }
 
-// loggedSecond puts an entry into a log of the second generation with six others, whose checkpoint a witness signed too.
+// loggedSecond puts an entry into a log of the second generation with six others, whose checkpoint a witness signed
+// too.
 func (s *sigstore) loggedSecond(body []byte, a secondAttempt) map[string]any {
 	key, origin := s.second, secondHost
 	if a.key != nil {
@@ -263,13 +273,17 @@ func (s *sigstore) loggedSecond(body []byte, a secondAttempt) map[string]any {
 	checkpoint := fmt.Sprintf("%s\n%d\n%s\n", origin, len(leaves), base64.StdEncoding.EncodeToString(root))
 	id := secondID(key)
 	note := func(name string, hint, signature []byte) string {
-		return "\u2014 " + name + " " + base64.StdEncoding.EncodeToString(append(slices.Clone(hint), signature...)) + "\n"
+		return "\u2014 " + name + " " + base64.StdEncoding.EncodeToString(append(slices.Clone(hint), signature...)) +
+			"\n"
 	}
 	return map[string]any{
-		"logIndex": fmt.Sprint(index), "logId": map[string]any{"keyId": id}, "kindVersion": map[string]any{"kind": "hashedrekord", "version": "0.0.2"},
+		"logIndex": fmt.Sprint(index), "logId": map[string]any{"keyId": id},
+		"kindVersion": map[string]any{"kind": "hashedrekord", "version": "0.0.2"},
 		"inclusionProof": map[string]any{
 			"logIndex": fmt.Sprint(index), "rootHash": root, "treeSize": fmt.Sprint(len(leaves)), "hashes": proof,
-			"checkpoint": map[string]any{"envelope": checkpoint + "\n" + note("witness.example.com", []byte("1234"), make([]byte, 72)) + note(origin, id[:4], ed25519.Sign(key, []byte(checkpoint)))},
+			"checkpoint": map[string]any{"envelope": checkpoint + "\n" +
+				note("witness.example.com", []byte("1234"), make([]byte, 72)) +
+				note(origin, id[:4], ed25519.Sign(key, []byte(checkpoint)))},
 		},
 		"canonicalizedBody": body,
 	}
@@ -311,7 +325,8 @@ func firstGeneration(s *sigstore) func(map[string]any) {
 		body := map[string]any{"apiVersion": "0.0.1", "kind": "dsse", "spec": map[string]any{
 			"envelopeHash": map[string]any{"algorithm": "sha256", "value": strings.Repeat("0", 64)},
 			"payloadHash":  map[string]any{"algorithm": "sha256", "value": hex.EncodeToString(sum256(payload))},
-			"signatures":   []any{map[string]any{"signature": signature, "verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}},
+			"signatures": []any{map[string]any{"signature": signature,
+				"verifier": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}},
 		}}
 		entry := s.logged(mustJSON(s.t, body), s.good())
 		delete(entry, "inclusionPromise")
@@ -319,8 +334,8 @@ func firstGeneration(s *sigstore) func(map[string]any) {
 	}
 }
 
-// TestOverlap: objects that reach over the end of those that contain them are not parsed by package pkcs7, whose parser reads them
-// again and again.
+// TestOverlap: objects that reach over the end of those that contain them are not parsed by package pkcs7, whose parser
+// reads them again and again.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	if !der(nest(maxStampNest), maxStampNest) || der(nest(maxStampNest+1), maxStampNest) {
@@ -357,12 +372,13 @@ func FuzzStamp(f *testing.F) {
 	})
 }
 
-// TestSecondGeneration: a bundle with an entry of Rekor 2 counts if a trusted log has the entry, a trusted authority stamped the signature
-// while the certificate was valid, and all belongs together.
+// TestSecondGeneration: a bundle with an entry of Rekor 2 counts if a trusted log has the entry, a trusted authority
+// stamped the signature while the certificate was valid, and all belongs together.
 func TestSecondGeneration(t *testing.T) {
 	t.Parallel()
 	archive := []byte("the archive of a chart")
-	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` +
+		digestOf(archive) + `"}]}`)
 	digest := digestOf(manifest)
 	s, stranger := newSigstore(t), newSigstore(t)
 	with := func(change func(*secondAttempt)) secondAttempt {
@@ -377,7 +393,12 @@ func TestSecondGeneration(t *testing.T) {
 		return entry(func(e map[string]any) { change(at(e, "inclusionProof")) })
 	}
 	envelope := func(change func(map[string]any)) secondAttempt {
-		return with(func(a *secondAttempt) { a.body = func(b map[string]any) { change(at(b, "spec", "hashedRekordV002")) } })
+		return with(func(a *secondAttempt) {
+			a.body = func(b map[string]any) {
+				change(at(b, "spec",
+					"hashedRekordV002"))
+			}
+		})
 	}
 	stamps := func(make func(s *sigstore, signature []byte) [][]byte) secondAttempt {
 		return with(func(a *secondAttempt) { a.stamps = make })
@@ -389,7 +410,8 @@ func TestSecondGeneration(t *testing.T) {
 	}
 	other := func(change func(*token)) secondAttempt {
 		return stamps(func(s *sigstore, signature []byte) [][]byte {
-			tok := token{hash: pkcs7.OIDDigestAlgorithmSHA256, digest: pkcs7.OIDDigestAlgorithmSHA256, kind: oidStamp, signers: 1}
+			tok := token{hash: pkcs7.OIDDigestAlgorithmSHA256, digest: pkcs7.OIDDigestAlgorithmSHA256, kind: oidStamp,
+				signers: 1}
 			change(&tok)
 			return [][]byte{tok.sign(s.stamper, signature, s.now.Add(time.Minute))}
 		})
@@ -398,7 +420,8 @@ func TestSecondGeneration(t *testing.T) {
 		return stamps(func(s *sigstore, signature []byte) [][]byte {
 			hash := by.New()
 			hash.Write(signature)
-			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), func(st *timestamp.Timestamp) { st.HashAlgorithm, st.HashedMessage = by, hash.Sum(nil) })}
+			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute),
+				func(st *timestamp.Timestamp) { st.HashAlgorithm, st.HashedMessage = by, hash.Sum(nil) })}
 		})
 	}
 	of := func(by *stamper, after time.Duration) secondAttempt {
@@ -417,10 +440,12 @@ func TestSecondGeneration(t *testing.T) {
 		root    func(map[string]any)
 		want    string
 	}{
-		"an envelope":                      {with(func(*secondAttempt) {}), nil, ""},
-		"a timestamp with its certificate": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }), nil, ""},
-		"an authority that brings its own": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }), func(r map[string]any) { onlyRoot(r, s.stamper) }, ""},
-		"a timestamp with SHA-512":         {hashed(crypto.SHA512), nil, ""},
+		"an envelope": {with(func(*secondAttempt) {}), nil, ""},
+		"a timestamp with its certificate": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
+			nil, ""},
+		"an authority that brings its own": {stamped(func(st *timestamp.Timestamp) { st.AddTSACertificate = true }),
+			func(r map[string]any) { onlyRoot(r, s.stamper) }, ""},
+		"a timestamp with SHA-512": {hashed(crypto.SHA512), nil, ""},
 		"a timestamp of a stranger and a good": {stamps(func(s *sigstore, signature []byte) [][]byte {
 			at := s.now.Add(time.Minute)
 			return [][]byte{stranger.stamper.stamp(signature, at, nil), s.stamper.stamp(signature, at, nil)}
@@ -433,14 +458,21 @@ func TestSecondGeneration(t *testing.T) {
 		}), nil, "no inclusion proof"},
 		"an entry of the first generation without a promise, with a timestamp": {with(func(a *secondAttempt) { a.bundle = firstGeneration(s) }), nil, ""},
 
-		"another workflow":     {with(func(a *secondAttempt) { a.subject = workflow + "x" }), nil, "expected SAN value"},
-		"after it expired":     {with(func(a *secondAttempt) { a.signedAfter = time.Hour }), nil, "leaf certificate verification failed"},
-		"before it was issued": {with(func(a *secondAttempt) { a.signedAfter = -time.Hour }), nil, "leaf certificate verification failed"},
-		"two timestamps of one authority, of which the first counts": {stamps(func(s *sigstore, signature []byte) [][]byte {
-			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil), s.stamper.stamp(signature, s.now.Add(time.Hour), nil)}
+		"another workflow": {with(func(a *secondAttempt) { a.subject = workflow + "x" }), nil,
+			"expected SAN value"},
+		"after it expired": {with(func(a *secondAttempt) { a.signedAfter = time.Hour }), nil,
+			"leaf certificate verification failed"},
+		"before it was issued": {with(func(a *secondAttempt) { a.signedAfter = -time.Hour }), nil,
+			"leaf certificate verification failed"},
+		"two timestamps of one authority, of which the first counts": {stamps(func(s *sigstore,
+			signature []byte) [][]byte {
+			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil),
+				s.stamper.stamp(signature, s.now.Add(time.Hour), nil)}
 		}), nil, ""},
-		"two timestamps of one authority, the first after it expired": {stamps(func(s *sigstore, signature []byte) [][]byte {
-			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Hour), nil), s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}
+		"two timestamps of one authority, the first after it expired": {stamps(func(s *sigstore,
+			signature []byte) [][]byte {
+			return [][]byte{s.stamper.stamp(signature, s.now.Add(time.Hour), nil),
+				s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}
 		}), nil, "leaf certificate verification failed"},
 
 		"no timestamp": {stamps(func(*sigstore, []byte) [][]byte { return nil }), nil, "no signed time"},
@@ -448,9 +480,11 @@ func TestSecondGeneration(t *testing.T) {
 			a.stamps = func(*sigstore, []byte) [][]byte { return nil }
 			a.entry = func(e map[string]any) { e["integratedTime"] = fmt.Sprint(s.now.Add(time.Minute).Unix()) }
 		}), nil, "no signed time"},
-		"no authority in the root": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r, "timestampAuthorities") }, "no timestamp authority"},
-		"a stranger's timestamp":   {of(stranger.stamper, time.Minute), nil, "threshold not met"},
-		"an authority of the past": {with(func(*secondAttempt) {}), func(r map[string]any) { ended(r, s) }, "threshold not met"},
+		"no authority in the root": {with(func(*secondAttempt) {}),
+			func(r map[string]any) { delete(r, "timestampAuthorities") }, "no timestamp authority"},
+		"a stranger's timestamp": {of(stranger.stamper, time.Minute), nil, "threshold not met"},
+		"an authority of the past": {with(func(*secondAttempt) {}), func(r map[string]any) { ended(r, s) },
+			"threshold not met"},
 		"another's validity": {with(func(*secondAttempt) {}), func(r map[string]any) {
 			ended(r, s)
 			r["timestampAuthorities"] = append(r["timestampAuthorities"].([]any), map[string]any{"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}}) //nolint:forcetypeassert // made above
@@ -458,17 +492,27 @@ func TestSecondGeneration(t *testing.T) {
 		"of another signature": {stamps(func(s *sigstore, _ []byte) [][]byte {
 			return [][]byte{s.stamper.stamp([]byte("x"), s.now.Add(time.Minute), nil)}
 		}), nil, "hashed messages don't match"},
-		"a timestamp with SHA-1":                {other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "weak hash algorithm"},
-		"a timestamp signed with SHA-1":         {other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }), nil, "not the signed timestamp of one authority"},
-		"a timestamp whose signature has SHA-1": {other(func(tok *token) { tok.weak = true }), nil, "not the signed timestamp of one authority"},
-		"another content":                       {other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil, "not the signed timestamp of one authority"},
-		"two signers":                           {other(func(tok *token) { tok.signers = 2 }), nil, "not the signed timestamp of one authority"},
-		"no signer":                             {other(func(tok *token) { tok.signers = 0 }), nil, "not the signed timestamp of one authority"},
-		"a token that is as it should be":       {other(func(*token) {}), nil, ""},
-		"a broken timestamp":                    {raw(func(b []byte) []byte { return b[:len(b)-9] }), nil, "is not DER"},
-		"an empty timestamp":                    {raw(func([]byte) []byte { return nil }), nil, "cannot be read"},
-		"a large timestamp":                     {raw(func([]byte) []byte { return bytes.Repeat([]byte{5, 0}, maxStamp) }), nil, "is not DER"},
-		"a deep timestamp":                      {raw(func([]byte) []byte { return nest(200) }), nil, "is not DER"},
+		"a timestamp with SHA-1": {other(func(tok *token) { tok.hash = pkcs7.OIDDigestAlgorithmSHA1 }),
+			nil, "weak hash algorithm"},
+		"a timestamp signed with SHA-1": {other(func(tok *token) { tok.digest = pkcs7.OIDDigestAlgorithmSHA1 }),
+			nil, "not the signed timestamp of one authority"},
+		"a timestamp whose signature has SHA-1": {other(func(tok *token) { tok.weak = true }), nil,
+			"not the signed timestamp of one authority"},
+		"another content": {other(func(tok *token) { tok.kind = pkcs7.OIDData }), nil,
+			"not the signed timestamp of one authority"},
+		"two signers": {other(func(tok *token) { tok.signers = 2 }), nil,
+			"not the signed timestamp of one authority"},
+		"no signer": {other(func(tok *token) { tok.signers = 0 }), nil,
+			"not the signed timestamp of one authority"},
+		"a token that is as it should be": {other(func(*token) {}), nil, ""},
+		"a broken timestamp": {raw(func(b []byte) []byte { return b[:len(b)-9] }), nil,
+			"is not DER"},
+		"an empty timestamp": {raw(func([]byte) []byte { return nil }), nil, "cannot be read"},
+		"a large timestamp": {raw(func([]byte) []byte {
+			return bytes.Repeat([]byte{5, 0},
+				maxStamp)
+		}), nil, "is not DER"},
+		"a deep timestamp": {raw(func([]byte) []byte { return nest(200) }), nil, "is not DER"},
 		"another time": {raw(func(b []byte) []byte {
 			return bytes.Replace(b, []byte("20260304050707Z"), []byte("20260304050807Z"), 1)
 		}), nil, "threshold not met"},
@@ -476,40 +520,66 @@ func TestSecondGeneration(t *testing.T) {
 			return slices.Repeat([][]byte{s.stamper.stamp(signature, s.now.Add(time.Minute), nil)}, 9)
 		}), nil, "more than 8"},
 
-		"another log's key":    {with(func(a *secondAttempt) { a.key = stranger.second }), nil, "not enough verified log entries"},
-		"another log's name":   {with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil, "failed to verify log inclusion"},
+		"another log's key": {with(func(a *secondAttempt) { a.key = stranger.second }), nil,
+			"not enough verified log entries"},
+		"another log's name": {with(func(a *secondAttempt) { a.origin = "log3.example.com" }), nil,
+			"failed to verify log inclusion"},
 		"a log without a name": {with(func(*secondAttempt) {}), func(r map[string]any) { delete(r["tlogs"].([]any)[1].(map[string]any), "baseUrl") }, "without baseUrl"}, //nolint:forcetypeassert // made above
 		"a log of the past": {with(func(*secondAttempt) {}), func(r map[string]any) {
 			at(r["tlogs"].([]any)[1].(map[string]any), "publicKey")["validFor"] = map[string]any{"start": s.now.AddDate(-1, 0, 0), "end": s.now} //nolint:forcetypeassert // made above
 		}, "not enough verified log entries"},
-		// Only the checkpoint's size counts, and it is signed; the entry's own place is what the proof is computed with.
-		"another size":               {proof(func(p map[string]any) { p["treeSize"] = "1" }), nil, ""},
-		"a log's other id":           {entry(func(e map[string]any) { at(e, "logId")["keyId"] = secondID(stranger.second) }), nil, "not enough verified log entries"},
-		"no proof":                   {entry(func(e map[string]any) { delete(e, "inclusionProof") }), nil, "no inclusion proof"},
-		"a proof without checkpoint": {proof(func(p map[string]any) { delete(p, "checkpoint") }), nil, "missing required checkpoint"},
-		"a truncated proof":          {proof(func(p map[string]any) { p["hashes"] = p["hashes"].([][]byte)[1:] }), nil, "wrong proof size"}, //nolint:forcetypeassert // made above
-		"another place":              {entry(func(e map[string]any) { e["logIndex"] = "5" }), nil, "failed to verify log inclusion"},
+		// Only the checkpoint's size counts, and it is signed; the entry's own place is what the proof is computed
+		// with.
+		"another size": {proof(func(p map[string]any) { p["treeSize"] = "1" }), nil, ""},
+		"a log's other id": {entry(func(e map[string]any) {
+			at(e,
+				"logId")["keyId"] = secondID(stranger.second)
+		}), nil, "not enough verified log entries"},
+		"no proof": {entry(func(e map[string]any) { delete(e, "inclusionProof") }), nil,
+			"no inclusion proof"},
+		"a proof without checkpoint": {proof(func(p map[string]any) { delete(p, "checkpoint") }), nil,
+			"missing required checkpoint"},
+		"a truncated proof": {proof(func(p map[string]any) { p["hashes"] = p["hashes"].([][]byte)[1:] }), nil, "wrong proof size"}, //nolint:forcetypeassert // made above
+		"another place": {entry(func(e map[string]any) { e["logIndex"] = "5" }), nil,
+			"failed to verify log inclusion"},
 		"a checkpoint of a witness": {proof(func(p map[string]any) {
 			c := at(p, "checkpoint")
 			c["envelope"] = strings.Replace(c["envelope"].(string), "\u2014 "+secondHost, "-", 1)
 		}), nil, "failed to verify log inclusion"}, //nolint:forcetypeassert // made above
 		"the entry of another bundle": {entry(func(e map[string]any) {
-			e["canonicalizedBody"] = s.loggedSecond([]byte(`{"apiVersion":"0.0.2","kind":"dsse"}`), secondAttempt{})["canonicalizedBody"]
+			e["canonicalizedBody"] = s.loggedSecond([]byte(`{"apiVersion":"0.0.2","kind":"dsse"}`),
+				secondAttempt{})["canonicalizedBody"]
 		}), nil, "its bundle cannot be read"},
 
-		"of the entry: another payload":     {envelope(func(e map[string]any) { at(e, "data")["digest"] = make([]byte, 32) }), nil, "failed to verify log inclusion"},
-		"of the entry: no payload":          {envelope(func(e map[string]any) { delete(e, "data") }), nil, "missing digest"},
-		"of the entry: another algorithm":   {envelope(func(e map[string]any) { at(e, "data")["algorithm"] = "SHA2_512" }), nil, "failed to verify log inclusion"},
-		"of the entry: another signature":   {envelope(func(e map[string]any) { at(e, "signature")["content"] = []byte("x") }), nil, "failed to verify log inclusion"},
-		"of the entry: no signature":        {envelope(func(e map[string]any) { delete(e, "signature") }), nil, "missing signature"},
-		"of the entry: another certificate": {envelope(func(e map[string]any) { at(e, "signature", "verifier", "x509Certificate")["rawBytes"] = another }), nil, "failed to verify log inclusion"},
+		"of the entry: another payload": {envelope(func(e map[string]any) {
+			at(e, "data")["digest"] = make([]byte,
+				32)
+		}), nil, "failed to verify log inclusion"},
+		"of the entry: no payload": {envelope(func(e map[string]any) { delete(e, "data") }), nil,
+			"missing digest"},
+		"of the entry: another algorithm": {envelope(func(e map[string]any) {
+			at(e,
+				"data")["algorithm"] = "SHA2_512"
+		}), nil, "failed to verify log inclusion"},
+		"of the entry: another signature": {envelope(func(e map[string]any) {
+			at(e,
+				"signature")["content"] = []byte("x")
+		}), nil, "failed to verify log inclusion"},
+		"of the entry: no signature": {envelope(func(e map[string]any) { delete(e, "signature") }), nil,
+			"missing signature"},
+		"of the entry: another certificate": {envelope(func(e map[string]any) {
+			at(e, "signature", "verifier",
+				"x509Certificate")["rawBytes"] = another
+		}), nil, "failed to verify log inclusion"},
 		"of the entry: a key": {envelope(func(e map[string]any) {
 			at(e, "signature")["verifier"] = map[string]any{"publicKey": map[string]any{"rawBytes": another}}
 		}), nil, "failed to verify log inclusion"},
 		"of the entry: an unknown version": {with(func(a *secondAttempt) { a.body = func(b map[string]any) { b["apiVersion"] = "0.0.3" } }), nil, "its bundle cannot be read"},
 		"of the entry: the kind dsse, which Rekor 2 has no longer": {with(func(a *secondAttempt) {
 			a.body = func(b map[string]any) {
-				b["kind"], b["spec"] = "dsse", map[string]any{"dsseV002": map[string]any{"payloadHash": map[string]any{"algorithm": "SHA2_256", "digest": make([]byte, 32)}, "signatures": []any{}}}
+				b["kind"], b["spec"] = "dsse",
+					map[string]any{"dsseV002": map[string]any{"payloadHash": map[string]any{"algorithm": "SHA2_256",
+						"digest": make([]byte, 32)}, "signatures": []any{}}}
 			}
 		}), nil, "its bundle cannot be read"},
 	} {
@@ -519,9 +589,12 @@ func TestSecondGeneration(t *testing.T) {
 			if c.root != nil {
 				changes = append(changes, c.root)
 			}
-			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(changes...), Issuer: actions, Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.secondBundle(digest, c.attempt)}}, []Signer{signer})
-			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), c.want)) {
+			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(changes...),
+				Issuer: actions, Subject: workflow}
+			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
+				Bundles: [][]byte{s.secondBundle(digest, c.attempt)}}, []Signer{signer})
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) ||
+				!strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the error is %v; want %q", err, c.want)
 			}
 		})
@@ -542,8 +615,10 @@ func TestSecondGeneration(t *testing.T) {
 			wrong := *s
 			wrong.t, wrong.stamper = t, newStamper(t, s.now, change)
 			signer := Signer{Name: "ci", TrustedRoot: wrong.root(), Issuer: actions, Subject: workflow}
-			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{wrong.secondBundle(digest, secondAttempt{attempt: s.good()})}}, []Signer{signer})
-			if err == nil || !strings.Contains(err.Error(), "failed to verify timestamps") && !strings.Contains(err.Error(), "its signature is wrong") {
+			_, err := Verify(archive, fetch.Evidence{Manifest: manifest,
+				Bundles: [][]byte{wrong.secondBundle(digest, secondAttempt{attempt: s.good()})}}, []Signer{signer})
+			if err == nil || !strings.Contains(err.Error(), "failed to verify timestamps") &&
+				!strings.Contains(err.Error(), "its signature is wrong") {
 				t.Errorf("a timestamp of an authority with %s: %v", name, err)
 			}
 		})

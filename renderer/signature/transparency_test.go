@@ -46,7 +46,8 @@ func vector(data []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(data))), data...)
 }
 
-// promised is what a log signs (RFC 6962, section 3.2): the certificate before it had a promise, and the hash of its issuer's key.
+// promised is what a log signs (RFC 6962, section 3.2): the certificate before it had a promise, and the hash of its
+// issuer's key.
 func promised(at uint64, issuer, body []byte) []byte {
 	out := binary.BigEndian.AppendUint64([]byte{0, 0}, at) // version 1, of a certificate
 	out = append(binary.BigEndian.AppendUint16(out, 1), issuer...)
@@ -66,7 +67,9 @@ func utf8(t *testing.T, text string) []byte {
 func (i issuance) issue() *x509.Certificate {
 	i.t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(i.serial), NotBefore: i.at, NotAfter: i.at.Add(10 * time.Minute), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, EmailAddresses: []string{"mia@example.com"},
+		SerialNumber: big.NewInt(i.serial), NotBefore: i.at, NotAfter: i.at.Add(10 * time.Minute),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+		EmailAddresses: []string{"mia@example.com"},
 	}
 	create := func() *x509.Certificate {
 		raw, err := x509.CreateCertificate(rand.Reader, template, i.issuer, &i.leaf.PublicKey, i.by)
@@ -79,7 +82,8 @@ func (i issuance) issue() *x509.Certificate {
 		}
 		return cert
 	}
-	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: utf8(i.t, actions)}}
+	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8},
+		Value: utf8(i.t, actions)}}
 	if i.log == nil {
 		return create()
 	}
@@ -118,7 +122,8 @@ func (i issuance) issue() *x509.Certificate {
 	return create()
 }
 
-// A certificate counts if a trusted log promised to include it, as its authority would have issued it without the promise.
+// A certificate counts if a trusted log promised to include it, as its authority would have issued it without the
+// promise.
 func TestLoggedCertificates(t *testing.T) {
 	t.Parallel()
 	s := newSigstore(t)
@@ -142,10 +147,14 @@ func TestLoggedCertificates(t *testing.T) {
 	}{
 		"promised": {func(*issuance) {}, true},
 		"an unknown promise before it": {func(i *issuance) {
-			i.list = func(l []byte) []byte { return vector(append(vector(append([]byte{1}, "of version 2"...)), l[2:]...)) }
+			i.list = func(l []byte) []byte {
+				return vector(append(vector(append([]byte{1}, "of version 2"...)),
+					l[2:]...))
+			}
 		}, false},
-		"no promise":                   {func(i *issuance) { i.log = nil }, false},
-		"an empty list":                {func(i *issuance) { i.list = func([]byte) []byte { return vector(nil) } }, false},
+		"no promise": {func(i *issuance) { i.log = nil }, false},
+		"an empty list": {func(i *issuance) { i.list = func([]byte) []byte { return vector(nil) } },
+			false},
 		"no list":                      {func(i *issuance) { i.list = func([]byte) []byte { return nil } }, false},
 		"a stranger's log":             {func(i *issuance) { i.log = other }, false},
 		"a stranger with the log's id": {func(i *issuance) { i.log, i.id = other, sum256(der) }, false},
@@ -172,7 +181,8 @@ func TestLoggedCertificates(t *testing.T) {
 		"a long list":                    {func(i *issuance) { i.list = longer }, false},
 		"a list in a list":               {func(i *issuance) { i.list = vector }, false},
 	} {
-		i := issuance{t: t, serial: 7, log: log, at: s.now, end: s.now, issuer: s.authority, by: s.issuing, leaf: newKey(t)}
+		i := issuance{t: t, serial: 7, log: log, at: s.now, end: s.now, issuer: s.authority, by: s.issuing,
+			leaf: newKey(t)}
 		c.change(&i)
 		cert := i.issue()
 		for _, transparent := range []bool{true, false} {
@@ -180,7 +190,8 @@ func TestLoggedCertificates(t *testing.T) {
 				if transparent {
 					r["ctlogs"] = []any{map[string]any{
 						"hashAlgorithm": "SHA2_256", "logId": map[string]any{"keyId": sum256(der)},
-						"publicKey": map[string]any{"rawBytes": der, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}},
+						"publicKey": map[string]any{"rawBytes": der, "keyDetails": "PKIX_ECDSA_P256_SHA_256",
+							"validFor": map[string]any{"start": s.now.AddDate(-1, 0, 0)}},
 					}}
 				}
 			})
@@ -194,11 +205,13 @@ func TestLoggedCertificates(t *testing.T) {
 // verify verifies a bundle whose signature is by a certificate.
 func (s *sigstore) verify(i issuance, cert *x509.Certificate, root []byte) error {
 	archive := []byte("the archive of a chart")
-	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` +
+		digestOf(archive) + `"}]}`)
 	a := bundleAttempt{attempt: s.good()}
 	a.issued = func() (*ecdsa.PrivateKey, []byte) { return i.leaf, cert.Raw }
 	signer := Signer{Name: "ci", TrustedRoot: root, Issuer: actions, Subject: cert.EmailAddresses[0]}
-	_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.bundle(digestOf(manifest), a)}}, []Signer{signer})
+	_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Bundles: [][]byte{s.bundle(digestOf(manifest), a)}},
+		[]Signer{signer})
 	return err
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Decode decodes the JSON of an answer into v. A value of a few bytes takes hundreds in memory, so an answer with more than most values is
-// ErrOutput, before anything is decoded. Bytes that are not such JSON are ErrProtocol.
+// Decode decodes the JSON of an answer into v. A value of a few bytes takes hundreds in memory, so an answer with more
+// than most values is ErrOutput, before anything is decoded. Bytes that are not such JSON are ErrProtocol.
 func Decode(answer []byte, most int, v any) error {
 	if values(answer) > most {
 		return fmt.Errorf("%w (more than %d values)", ErrOutput, most)

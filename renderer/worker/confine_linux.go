@@ -17,12 +17,13 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// confine applies the restrictions to this process, and tries each forbidden operation. It never fails: a restriction that cannot be
-// applied is missing in the report, and the parent decides.
+// confine applies the restrictions to this process, and tries each forbidden operation. It never fails: a restriction
+// that cannot be applied is missing in the report, and the parent decides.
 func confine(cfg config) Report {
 	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH, Means: append([]string{}, cfg.Apart...)}
 	facts := []Restriction{closeInherited(), limit(cfg)}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil { // neither core files nor ptrace by the same user
+	// neither core files nor ptrace by the same user
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err == nil {
 		out.Means = append(out.Means, "not dumpable")
 	}
 	if cfg.Mode == Off {
@@ -31,7 +32,8 @@ func confine(cfg config) Report {
 	}
 	facts = append(facts, dropCapabilities(), noNewPrivileges())
 	if cfg.Hidden {
-		facts = append(facts, tryHidden(cfg.Parent)) // after dropCapabilities, so that the kernel refuses root like any other user
+		// after dropCapabilities, so that the kernel refuses root like any other user
+		facts = append(facts, tryHidden(cfg.Parent))
 	}
 	for _, raise := range []func() (string, error){
 		func() (string, error) { return restrictFiles(cfg.Paths) },
@@ -99,7 +101,8 @@ func limit(cfg config) Restriction {
 	}
 	if l.Memory > 0 {
 		bounds = append(bounds, bound{"memory", unix.RLIMIT_DATA, uint64(l.Memory) + dataRoom})
-		if reserved, err := addressSpace(); err == nil && reserved < addressRoom { // the race detector reserves terabytes
+		// the race detector reserves terabytes
+		if reserved, err := addressSpace(); err == nil && reserved < addressRoom {
 			bounds = append(bounds, bound{"address space", unix.RLIMIT_AS, uint64(l.Memory) + addressRoom})
 		}
 	}
@@ -201,12 +204,14 @@ func restrictFiles(paths []string) (string, error) {
 
 // tryForbidden tries the operations that the restrictions forbid.
 func tryForbidden(cfg config) []Restriction {
-	return []Restriction{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg), tryPtrace(cfg), tryParent(cfg)}
+	return []Restriction{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg),
+		tryPtrace(cfg), tryParent(cfg)}
 }
 
 func tryFiles(cfg config) Restriction {
 	out := Restriction{Name: "files", Enforced: true, Detail: "no file outside of the granted paths can be opened"}
-	for _, name := range []string{"/", "/etc/passwd", "/etc/hostname", "/proc/self/environ", "/proc/self/exe", "/bin/sh"} {
+	for _, name := range []string{"/", "/etc/passwd", "/etc/hostname", "/proc/self/environ", "/proc/self/exe",
+		"/bin/sh"} {
 		if within(name, cfg.Paths) {
 			continue
 		}
@@ -248,7 +253,8 @@ func tryWrites() Restriction {
 
 func tryNetwork() Restriction {
 	out := Restriction{Name: "network", Enforced: true, Detail: "no socket can be made"}
-	for name, family := range map[string]int{"IPv4": unix.AF_INET, "IPv6": unix.AF_INET6, "Unix": unix.AF_UNIX, "netlink": unix.AF_NETLINK} {
+	for name, family := range map[string]int{"IPv4": unix.AF_INET, "IPv6": unix.AF_INET6, "Unix": unix.AF_UNIX,
+		"netlink": unix.AF_NETLINK} {
 		for _, kind := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM} {
 			fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
 			if err == nil {

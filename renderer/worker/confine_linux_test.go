@@ -35,7 +35,8 @@ func TestRestrictions(t *testing.T) {
 	for _, w := range r.Restrictions {
 		t.Logf("%-14s %-5t %s", w.Name, w.Enforced, w.Detail)
 	}
-	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent", "descriptors", "limits", "capabilities", "privileges"} {
+	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent",
+		"descriptors", "limits", "capabilities", "privileges"} {
 		if !slices.ContainsFunc(r.Restrictions, func(w Restriction) bool { return w.Name == name }) {
 			t.Errorf("the restriction %q was not tried", name)
 		}
@@ -85,7 +86,8 @@ func TestLostNamespacesAreReported(t *testing.T) {
 	if now := report(t, h); len(now.Lost(first)) > 0 {
 		t.Errorf("still lost: %q", now.Lost(first))
 	}
-	if want := []string{fmt.Sprintf("lost %q, back []", lost), fmt.Sprintf("lost [], back %q", lost)}; !slices.Equal(changes, want) {
+	if want := []string{fmt.Sprintf("lost %q, back []", lost),
+		fmt.Sprintf("lost [], back %q", lost)}; !slices.Equal(changes, want) {
 		t.Errorf("changes %q, want %q", changes, want)
 	}
 }
@@ -109,7 +111,8 @@ func TestJobsMeetTheRestrictions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "folder", "inside"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	none, one := h.For(Owner{Repository: "none"}), h.For(Owner{Repository: "one"}, granted, filepath.Join(dir, "folder"))
+	none, one := h.For(Owner{Repository: "none"}), h.For(Owner{Repository: "one"}, granted,
+		filepath.Join(dir, "folder"))
 	if _, err := call(t, h.For(Owner{Repository: "typo"}, filepath.Join(dir, "nowhere")), "echo", ""); err == nil {
 		t.Error("a granted path that does not exist is no error")
 	}
@@ -166,7 +169,8 @@ func TestDescriptorsDoNotLeak(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasPrefix(target, "pipe:") && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") {
+			if !strings.HasPrefix(target, "pipe:") && !strings.HasPrefix(target, "anon_inode:") &&
+				!strings.HasPrefix(target, "/sys/fs/cgroup/") {
 				t.Errorf("%s: the child holds descriptor %s: %s", mode, e.Name(), target)
 			}
 		}

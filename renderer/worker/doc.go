@@ -7,10 +7,10 @@
 // # Restrictions
 //
 // A child has an empty environment, the root as its working directory, no descriptors but three pipes, a session and
-// process group of its own, and limits on memory, CPU time, descriptors, processes and file size. On Linux it also has no
-// capabilities, no new privileges, its own user, network, PID and IPC namespaces where the kernel permits, a Landlock
-// rule set that leaves only the paths that its owner may read, and a seccomp allowlist without sockets, exec, fork,
-// ptrace, kill and, unless there are such paths, open. Before a child takes its first call, it tries the
+// process group of its own, and limits on memory, CPU time, descriptors, processes and file size. On Linux it also has
+// no capabilities, no new privileges, its own user, network, PID and IPC namespaces where the kernel permits, a
+// Landlock rule set that leaves only the paths that its owner may read, and a seccomp allowlist without sockets, exec,
+// fork, ptrace, kill and, unless there are such paths, open. Before a child takes its first call, it tries the
 // forbidden operations and reports which restrictions hold. Mode decides whether a missing one is an error.
 //
 // # Invariants

@@ -17,7 +17,8 @@ var (
 	ErrCrashed = errors.New("the task ended its process")
 )
 
-// ErrProtocol means that a child sent a message that this version never sends: its process is compromised or has another version.
+// ErrProtocol means that a child sent a message that this version never sends: its process is compromised or has
+// another version.
 var ErrProtocol = errors.New("the worker process broke the protocol")
 
 // ErrUnknownJob means that the child has no job of that name: the parent and the child are different versions.

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Messages are frames: one byte for the kind, four bytes that pair a question with its answer, four bytes for the length, and the
-// payload. Numbers are big-endian.
+// Messages are frames: one byte for the kind, four bytes that pair a question with its answer, four bytes for the
+// length, and the payload. Numbers are big-endian.
 type kind byte
 
 const (
@@ -97,8 +97,8 @@ type frameWriter struct {
 	pending []byte // small parts of the message that is being written; kept for the next one
 }
 
-// smallPart is the number of bytes up to which a part is copied rather than written by itself: a copy costs less than the system call
-// and the wake-up of the reader.
+// smallPart is the number of bytes up to which a part is copied rather than written by itself: a copy costs less than
+// the system call and the wake-up of the reader.
 const smallPart = 64 << 10
 
 // send writes one frame whose payload is the concatenation of parts.

@@ -18,9 +18,9 @@ var hiding struct { //nolint:gochecknoglobals // as the kernel's flag is
 	on bool
 }
 
-// Hide keeps other processes of the same user, such as workers, from reading the environment, the memory and the descriptors of this
-// one in /proc, even where the kernel refuses namespaces, Landlock and seccomp. The kernel also writes no core file of this process.
-// Hide lasts as long as the process. Elsewhere than on Linux it does nothing.
+// Hide keeps other processes of the same user, such as workers, from reading the environment, the memory and the
+// descriptors of this one in /proc, even where the kernel refuses namespaces, Landlock and seccomp. The kernel also
+// writes no core file of this process. Hide lasts as long as the process. Elsewhere than on Linux it does nothing.
 func Hide() error {
 	hiding.Lock()
 	defer hiding.Unlock()
@@ -44,9 +44,9 @@ func isHidden() bool {
 	return hiding.on
 }
 
-// start starts a child. A child with a user namespace needs a user mapping, which only root may write for a process that is not
-// dumpable. Until its exec, a child inherits this attribute from its parent. Unless this process runs as root, start therefore makes it
-// dumpable for the milliseconds in which it starts such a child.
+// start starts a child. A child with a user namespace needs a user mapping, which only root may write for a process
+// that is not dumpable. Until its exec, a child inherits this attribute from its parent. Unless this process runs as
+// root, start therefore makes it dumpable for the milliseconds in which it starts such a child.
 func (s separation) start(cmd *exec.Cmd) error {
 	if s.flags&syscall.CLONE_NEWUSER == 0 || os.Geteuid() == 0 {
 		return cmd.Start()
@@ -66,11 +66,12 @@ func (s separation) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// tryHidden tries to read the parent before the restrictions of this process forbid that. The parent may be dumpable for a moment because it
-// starts another child: the restriction is missing only if the parent stays readable.
+// tryHidden tries to read the parent before the restrictions of this process forbid that. The parent may be dumpable
+// for a moment because it starts another child: the restriction is missing only if the parent stays readable.
 func tryHidden(parent int) Restriction {
 	const tries, wait = 100, 20 * time.Millisecond
-	out := Restriction{Name: "parent's memory", Enforced: true, Detail: "/proc of the parent cannot be read, even without the other restrictions"}
+	out := Restriction{Name: "parent's memory", Enforced: true,
+		Detail: "/proc of the parent cannot be read, even without the other restrictions"}
 	for _, file := range []string{"environ", "mem", "maps"} {
 		name := fmt.Sprintf("/proc/%d/%s", parent, file)
 		for try := 1; ; try++ {

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// hiddenParent hides when a line comes, then starts two workers, prints the report of the second one, and waits for the end of its
-// input.
+// hiddenParent hides when a line comes, then starts two workers, prints the report of the second one, and waits for the
+// end of its input.
 func hiddenParent() {
 	in := bufio.NewScanner(os.Stdin)
 	fmt.Println("visible")
@@ -40,8 +40,9 @@ func hiddenParent() {
 	os.Exit(0)
 }
 
-// TestHiddenParent starts a parent as an unprivileged user, and as root if the test is root. A process of the same user, which has no
-// restrictions at all, reads its environment before Hide and not afterwards. Its workers have the same namespaces as those of this process.
+// TestHiddenParent starts a parent as an unprivileged user, and as root if the test is root. A process of the same
+// user, which has no restrictions at all, reads its environment before Hide and not afterwards. Its workers have the
+// same namespaces as those of this process.
 func TestHiddenParent(t *testing.T) {
 	users := []int{os.Geteuid()}
 	if os.Geteuid() == 0 {
@@ -72,7 +73,8 @@ func hiddenFrom(t *testing.T, binary string, user int, usual Report) {
 	as := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		if user != os.Geteuid() {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user), Gid: uint32(user)}}
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(user),
+				Gid: uint32(user)}}
 		}
 		return cmd
 	}

@@ -19,7 +19,8 @@ const (
 	Untrusted Trust = "untrusted"
 )
 
-// Owner identifies the repository and the trust level that a process works for. A process never changes its owner. Owner is comparable.
+// Owner identifies the repository and the trust level that a process works for. A process never changes its owner.
+// Owner is comparable.
 type Owner struct {
 	Repository string // its URL or mirror; "" for the only one of a command line
 	Trust      Trust
@@ -50,9 +51,10 @@ type Options struct {
 	Timeout  time.Duration // of a call that sets none; 0 means one minute
 	CPU      time.Duration // of a call that sets none; 0 means no bound but Timeout
 	MaxCalls int           // of one process, which is replaced then; 0 means 100,000
-	Nice     int           // added to the nice value of untrusted owners' processes on Linux, so that the parent and trusted owners go first
-	// Changed is called when a child reports another confinement than the child before it: the kernel refuses a namespace
-	// that it granted before, or grants it again. Calls do not overlap. It may be nil.
+	// added to the nice value of untrusted owners' processes on Linux, so that the parent and trusted owners go first
+	Nice int
+	// Changed is called when a child reports another confinement than the child before it: the kernel refuses a
+	// namespace that it granted before, or grants it again. Calls do not overlap. It may be nil.
 	Changed func(before, now Report)
 }
 
@@ -65,11 +67,11 @@ type Call struct {
 	CPU       time.Duration // CPU time; 0 means the Host's
 	// Spent gets the CPU time that the call took, where the system tells how much that is; nil where nobody asks.
 	Spent *time.Duration
-	// Answer answers the job's questions; nil refuses them all. It runs in the parent, up to 32 times at once, on input that
-	// the child chose. Its error's text goes to the child.
+	// Answer answers the job's questions; nil refuses them all. It runs in the parent, up to 32 times at once, on input
+	// that the child chose. Its error's text goes to the child.
 	Answer func(ctx context.Context, name string, input []byte) ([]byte, error)
-	// Large reports whether answers to a question can be large; nil means never. At most 4 such questions are open at once: a place becomes
-	// free when the child has read the answer.
+	// Large reports whether answers to a question can be large; nil means never. At most 4 such questions are open at
+	// once: a place becomes free when the child has read the answer.
 	Large func(name string) bool
 }
 
@@ -81,8 +83,8 @@ const (
 	defaultMaxCalls  = 100_000
 )
 
-// Host starts children and shares Size slots between owners. Waiting owners take turns, so that many calls of one do not
-// delay those of another. Safe for concurrent use.
+// Host starts children and shares Size slots between owners. Waiting owners take turns, so that many calls of one do
+// not delay those of another. Safe for concurrent use.
 type Host struct {
 	opts   Options
 	starts chan startRequest // to the thread that starts children
@@ -122,7 +124,8 @@ func NewHost(opts Options) *Host {
 		Memory: cmp.Or(opts.Limits.Memory, d.Memory), CPU: cmp.Or(opts.Limits.CPU, d.CPU),
 		Files: cmp.Or(opts.Limits.Files, d.Files), Processes: cmp.Or(opts.Limits.Processes, d.Processes),
 	}
-	h := &Host{opts: opts, starts: make(chan startRequest), done: make(chan struct{}), choose: separations, queues: map[Owner][]*waiter{}, owners: map[Owner]int{}, live: map[*process]bool{}}
+	h := &Host{opts: opts, starts: make(chan startRequest), done: make(chan struct{}), choose: separations,
+		queues: map[Owner][]*waiter{}, owners: map[Owner]int{}, live: map[*process]bool{}}
 	go h.startThread()
 	for range opts.Warm {
 		go h.warm()
@@ -137,7 +140,8 @@ type Workers struct {
 	paths []string
 }
 
-// For returns the children of an owner, which may read the given files and folders, and nothing else. It starts nothing.
+// For returns the children of an owner, which may read the given files and folders, and nothing else. It starts
+// nothing.
 func (h *Host) For(owner Owner, paths ...string) *Workers {
 	return &Workers{host: h, owner: owner, paths: slices.Clone(paths)}
 }
@@ -154,8 +158,8 @@ func (h *Host) Check(ctx context.Context) (Report, error) {
 	return p.report, err
 }
 
-// configure makes a child apply its restrictions. It calls Options.Changed if the child's report differs from that of the
-// child before it.
+// configure makes a child apply its restrictions. It calls Options.Changed if the child's report differs from that of
+// the child before it.
 func (h *Host) configure(ctx context.Context, p *process, trust Trust, paths []string) error {
 	cfg := config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths}
 	if trust != Trusted {
@@ -179,8 +183,8 @@ func (h *Host) configure(ctx context.Context, p *process, trust Trust, paths []s
 func (w *Workers) Owner() Owner { return w.owner }
 
 // Call runs a job in a child of the owner and returns its answer. If the child ended, the error is ErrTimeout, ErrCPU,
-// ErrMemory, ErrOutput or ErrCrashed. If the job returned an error, it is a *JobError. Other errors are those of ctx and
-// of starting a process, ErrProtocol, ErrUnknownJob, *ConfinementError and ErrClosed.
+// ErrMemory, ErrOutput or ErrCrashed. If the job returned an error, it is a *JobError. Other errors are those of ctx
+// and of starting a process, ErrProtocol, ErrUnknownJob, *ConfinementError and ErrClosed.
 func (w *Workers) Call(ctx context.Context, c Call) ([]byte, error) {
 	c.MaxOutput = min(cmp.Or(c.MaxOutput, defaultMaxOutput), maxInput)
 	c.Timeout = cmp.Or(c.Timeout, w.host.opts.Timeout)
@@ -208,7 +212,10 @@ func (w *Workers) key() string {
 
 // process takes an idle child of the owner, or starts one.
 func (w *Workers) process(ctx context.Context) (*process, error) {
-	if p := w.host.take(func(i idleProcess) bool { return !i.warm && i.owner == w.owner && i.key == w.key() }); p != nil {
+	if p := w.host.take(func(i idleProcess) bool {
+		return !i.warm && i.owner == w.owner &&
+			i.key == w.key()
+	}); p != nil {
 		return p, nil
 	}
 	p := w.host.take(func(i idleProcess) bool { return i.warm })
@@ -272,5 +279,6 @@ func (h *Host) Close() {
 // IsLimit reports whether an error says that a call exceeded one of its limits or crashed its process: the same content
 // would do so again.
 func IsLimit(err error) bool {
-	return slices.ContainsFunc([]error{ErrTimeout, ErrCPU, ErrMemory, ErrOutput, ErrCrashed}, func(e error) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc([]error{ErrTimeout, ErrCPU, ErrMemory, ErrOutput, ErrCrashed},
+		func(e error) bool { return errors.Is(err, e) })
 }

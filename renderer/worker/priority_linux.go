@@ -13,9 +13,9 @@ const (
 	mostNice = 19
 )
 
-// lowerPriority makes all threads of this process nicer. Where the kernel groups processes by session (autogroup), nice values count only
-// within a session, and the worker has one of its own: then the session gets the nice value, too. Errors are ignored: a process with the
-// usual priority is slower for others, and no less confined.
+// lowerPriority makes all threads of this process nicer. Where the kernel groups processes by session (autogroup), nice
+// values count only within a session, and the worker has one of its own: then the session gets the nice value, too.
+// Errors are ignored: a process with the usual priority is slower for others, and no less confined.
 func lowerPriority(by int) {
 	if by <= 0 {
 		return
@@ -25,7 +25,8 @@ func lowerPriority(by int) {
 		return
 	}
 	nice := min(zeroNice-now+by, mostNice)
-	_, _, _ = psx.Syscall3(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(nice)) // the thread's; psx calls it on every thread
+	// the thread's; psx calls it on every thread
+	_, _, _ = psx.Syscall3(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, uintptr(nice))
 	if f, err := os.OpenFile("/proc/self/autogroup", os.O_WRONLY, 0); err == nil {
 		_, _ = f.WriteString(strconv.Itoa(nice)) // the kernel refuses frequent changes
 		_ = f.Close()                            // it was written in one call

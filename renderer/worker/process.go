@@ -52,7 +52,8 @@ func startProcess(command []string, s separation) (*process, error) {
 	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start a worker process: %w", err)
 	}
-	return &process{cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr, apart: s.names}, nil
+	return &process{cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr,
+		apart: s.names}, nil
 }
 
 // configure has the child apply its restrictions and keeps its report.
@@ -178,8 +179,8 @@ func failure(payload []byte, c *Call) error {
 	}
 }
 
-// questions answers what a child asks during one call. A child that does not read its answers cannot make the parent hold more than a
-// bounded number of them.
+// questions answers what a child asks during one call. A child that does not read its answers cannot make the parent
+// hold more than a bounded number of them.
 type questions struct {
 	process *process
 	call    *Call
@@ -197,7 +198,8 @@ const (
 )
 
 func newQuestions(ctx context.Context, p *process, c *Call) *questions {
-	return &questions{process: p, call: c, ctx: ctx, places: make(chan struct{}, maxUnsent), large: make(chan struct{}, maxLarge)}
+	return &questions{process: p, call: c, ctx: ctx, places: make(chan struct{}, maxUnsent),
+		large: make(chan struct{}, maxLarge)}
 }
 
 // enter waits for a place.
@@ -331,7 +333,8 @@ func (p *process) died(ctx context.Context, err error, c *Call) error {
 		return ctx.Err()
 	case p.limits.CPU > 0 && p.cmd.ProcessState.UserTime()+p.cmd.ProcessState.SystemTime() >= p.limits.CPU: // the kernel kills it
 		return fmt.Errorf("%w in its lifetime", ErrCPU)
-	case status == exitMemory, strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"):
+	case status == exitMemory, strings.Contains(words, "out of memory"),
+		strings.Contains(words, "cannot allocate memory"):
 		return ErrMemory
 	case strings.Contains(words, "failed to create new OS thread"), strings.Contains(words, "pthread_create failed"):
 		return fmt.Errorf("%w: it started too many threads", ErrCrashed)

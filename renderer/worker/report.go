@@ -9,8 +9,8 @@ import (
 // Mode says how much confinement a Host demands.
 type Mode string
 
-// The modes. Required refuses to run a child if a restriction is missing. Degraded runs it and reports what is missing. Off builds
-// no restrictions that need the kernel's help: it is for a person's own repository on the command line.
+// The modes. Required refuses to run a child if a restriction is missing. Degraded runs it and reports what is missing.
+// Off builds no restrictions that need the kernel's help: it is for a person's own repository on the command line.
 const (
 	Required Mode = "required"
 	Degraded Mode = "degraded"
@@ -79,7 +79,8 @@ func (r Report) String() string {
 	for _, w := range r.Missing() {
 		missing = append(missing, w.Name)
 	}
-	out := fmt.Sprintf("%s: %d of %d restrictions in force", r.System, len(r.Restrictions)-len(missing), len(r.Restrictions))
+	out := fmt.Sprintf("%s: %d of %d restrictions in force", r.System, len(r.Restrictions)-len(missing),
+		len(r.Restrictions))
 	if len(missing) > 0 {
 		out += ", missing: " + strings.Join(missing, ", ")
 	}

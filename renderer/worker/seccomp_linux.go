@@ -26,7 +26,8 @@ func filterSyscalls(reads bool) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	return seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync, Policy: allowlist(info, os.Getpid(), reads)})
+	return seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Flag: seccomp.FilterFlagTSync,
+		Policy: allowlist(info, os.Getpid(), reads)})
 }
 
 // allowlist returns the policy of filterSyscalls for a process on an architecture.
@@ -43,7 +44,8 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 	plain := known(
 		"read", "write", "writev", "close", "fstat", "pread64", "lseek",
 		"munmap", "madvise", "mincore", "mremap", "brk", "membarrier",
-		"futex", "sched_yield", "sched_getaffinity", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday",
+		"futex", "sched_yield", "sched_getaffinity", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres",
+		"gettimeofday",
 		"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
 		"getpid", "gettid", "getrandom", "getrusage", "set_robust_list", "rseq", "exit", "exit_group",
 		"epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd2",
@@ -51,7 +53,8 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 	conditions := []seccomp.NameWithConditions{
 		{Name: "mmap", Conditions: without(2, unix.PROT_EXEC)},
 		{Name: "mprotect", Conditions: without(2, unix.PROT_EXEC)},
-		{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: unix.CLONE_THREAD}}},
+		{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet,
+			Value: unix.CLONE_THREAD}}},
 		{Name: "tgkill", Conditions: equal(0, uint64(pid))}, //nolint:gosec // positive; the runtime preempts its own threads
 		{Name: "prctl", Conditions: equal(0, unix.PR_SET_VMA)},
 	}
@@ -59,7 +62,8 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 		conditions = append(conditions, seccomp.NameWithConditions{Name: "fcntl", Conditions: equal(1, command)})
 	}
 	if reads {
-		plain = append(plain, known("newfstatat", "fstatat", "statx", "readlinkat", "getdents64", "faccessat", "faccessat2", "fstatfs", "fadvise64")...)
+		plain = append(plain, known("newfstatat", "fstatat", "statx", "readlinkat", "getdents64", "faccessat",
+			"faccessat2", "fstatfs", "fadvise64")...)
 		conditions = append(conditions, seccomp.NameWithConditions{
 			Name:       "openat",
 			Conditions: without(2, unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_APPEND),
@@ -70,7 +74,8 @@ func allowlist(info *arch.Info, pid int, reads bool) seccomp.Policy {
 		DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{
 			{Names: plain, NamesWithCondtions: conditions, Action: seccomp.ActionAllow},
-			{Names: []string{"clone3"}, Action: noSuchCall}, // its flags are behind a pointer; callers fall back on clone
+			// its flags are behind a pointer; callers fall back on clone
+			{Names: []string{"clone3"}, Action: noSuchCall},
 		},
 	}
 }

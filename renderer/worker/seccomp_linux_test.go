@@ -40,7 +40,8 @@ func newFilter(t *testing.T, info *arch.Info, reads bool) *filter {
 	return &filter{t, info, vm}
 }
 
-// decides returns the action for a system call. The machine reads words of packets, which have the other byte order than seccomp's data.
+// decides returns the action for a system call. The machine reads words of packets, which have the other byte order
+// than seccomp's data.
 func (f *filter) decides(id, number uint32, args ...uint64) seccomp.Action {
 	f.t.Helper()
 	data := binary.BigEndian.AppendUint32(nil, number)
@@ -69,7 +70,8 @@ func (f *filter) allows(name string, args ...uint64) bool {
 	return f.decides(uint32(f.info.ID), uint32(number), args...) == seccomp.ActionAllow
 }
 
-// On amd64 and arm64, the filter allows what Go's runtime needs and reading and writing of open descriptors, and nothing else.
+// On amd64 and arm64, the filter allows what Go's runtime needs and reading and writing of open descriptors, and
+// nothing else.
 func TestAllowedSystemCalls(t *testing.T) {
 	t.Parallel()
 	const without = "brk clock_getres clock_gettime clock_nanosleep close epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 eventfd2 exit exit_group fstat futex " +
@@ -82,7 +84,8 @@ func TestAllowedSystemCalls(t *testing.T) {
 			want := strings.Fields(without)
 			if reads {
 				want = append(want, strings.Fields(reading)...)
-				want = append(want, map[*arch.Info]string{arch.X86_64: "newfstatat", arch.AARCH64: "fstatat"}[info]) // as the library's tables call it
+				// as the library's tables call it
+				want = append(want, map[*arch.Info]string{arch.X86_64: "newfstatat", arch.AARCH64: "fstatat"}[info])
 			}
 			if info == arch.X86_64 {
 				want = append(want, "epoll_wait")

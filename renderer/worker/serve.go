@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Job does one task in a child. It must not keep data that later calls of the same owner must not see. It need not watch
-// ctx, because the parent ends the process. The parent escapes the text of the job's error and shows it to users.
+// Job does one task in a child. It must not keep data that later calls of the same owner must not see. It need not
+// watch ctx, because the parent ends the process. The parent escapes the text of the job's error and shows it to users.
 type Job func(ctx context.Context, input []byte, ask Ask) ([]byte, error)
 
 // Ask sends a question to the parent and waits for the answer. It is safe for concurrent use.
@@ -48,14 +48,15 @@ type config struct {
 	Nice   int      `json:"nice"`   // added to the nice value
 }
 
-// Serve is the main loop of a child process: it applies the restrictions that the parent asks for, reports which are in force, and runs
-// calls that come in on r until r ends. It returns nil when r ends between two calls.
+// Serve is the main loop of a child process: it applies the restrictions that the parent asks for, reports which are in
+// force, and runs calls that come in on r until r ends. It returns nil when r ends between two calls.
 //
-// It belongs in a process of its own, at its very start: it limits the whole process for good, and exits when memory runs
-// out or the parent goes away.
+// It belongs in a process of its own, at its very start: it limits the whole process for good, and exits when memory
+// runs out or the parent goes away.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, jobs Jobs) error {
 	c := &childLoop{
-		in: newFrameReader(r), out: &frameWriter{w: w}, jobs: jobs, waiting: map[uint32]chan frame{}, slots: make(chan struct{}, maxAsks),
+		in: newFrameReader(r), out: &frameWriter{w: w}, jobs: jobs, waiting: map[uint32]chan frame{},
+		slots:   make(chan struct{}, maxAsks),
 		started: make(chan struct{}, 1),
 	}
 	first, err := c.in.next(func(kind) int { return maxConfig })
@@ -100,8 +101,8 @@ type childLoop struct {
 	busy    bool
 }
 
-// loop reads until the parent closes the pipe. Calls run in a goroutine of their own, so that answers and the end of the
-// parent are seen while they run.
+// loop reads until the parent closes the pipe. Calls run in a goroutine of their own, so that answers and the end of
+// the parent are seen while they run.
 func (c *childLoop) loop(ctx context.Context) error {
 	for {
 		f, err := c.in.next(func(kind) int { return 1<<31 - 1 })
@@ -206,8 +207,8 @@ func (c *childLoop) isBusy() bool {
 	return c.busy
 }
 
-// watchMemory ends the process when its memory passes the bound. Sampling leaves a gap that one huge allocation can jump;
-// RLIMIT_DATA closes it where the system has one.
+// watchMemory ends the process when its memory passes the bound. Sampling leaves a gap that one huge allocation can
+// jump; RLIMIT_DATA closes it where the system has one.
 func (c *childLoop) watchMemory(limit int64) {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	idle, timer := true, time.NewTimer(watchIdle)

@@ -18,8 +18,8 @@ type startReply struct {
 	err     error
 }
 
-// startThread starts all children on one thread that lives as long as the Host: the kernel kills a child when the thread
-// that started it ends.
+// startThread starts all children on one thread that lives as long as the Host: the kernel kills a child when the
+// thread that started it ends.
 func (h *Host) startThread() {
 	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 	for {
@@ -65,11 +65,12 @@ func (h *Host) keep(i idleProcess) {
 	}
 }
 
-// Prepare starts a process for a later call and does not wait for it: a process takes some hundredths of a second to start. Without a later
-// call, the process is idle until Close.
+// Prepare starts a process for a later call and does not wait for it: a process takes some hundredths of a second to
+// start. Without a later call, the process is idle until Close.
 func (h *Host) Prepare() { go h.warm() }
 
-// warm starts an idle process for a later call. It ignores errors: that call starts a process itself and returns the error.
+// warm starts an idle process for a later call. It ignores errors: that call starts a process itself and returns the
+// error.
 func (h *Host) warm() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -78,8 +79,8 @@ func (h *Host) warm() {
 	}
 }
 
-// start starts a process, with as many namespaces as the kernel permits now: a refusal can be temporary, such as that of a
-// user who has too many of them.
+// start starts a process, with as many namespaces as the kernel permits now: a refusal can be temporary, such as that
+// of a user who has too many of them.
 func (h *Host) start(ctx context.Context) (*process, error) {
 	h.mu.Lock()
 	closed, choices := h.closed, h.choose(h.opts.Mode)

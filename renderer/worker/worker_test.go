@@ -99,7 +99,8 @@ func testJobs() Jobs {
 			}
 			return ask(ctx, "large", make([]byte, n))
 		},
-		"questions": func(ctx context.Context, _ []byte, ask Ask) ([]byte, error) { // a compromised child ignores its own bound
+		// a compromised child ignores its own bound
+		"questions": func(ctx context.Context, _ []byte, ask Ask) ([]byte, error) {
 			w := &frameWriter{w: os.Stdout}
 			for i := range uint32(10 * maxAsks) {
 				head, err := named("slow")
@@ -205,7 +206,8 @@ func TestCalls(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	_, err := call(t, w, "fail", "no\x1b[31m\n::add-mask::x")
-	if job, ok := errors.AsType[*JobError](err); !ok || strings.ContainsAny(job.Error(), "\x1b") || strings.Contains(job.Error(), "\n::") {
+	if job, ok := errors.AsType[*JobError](err); !ok || strings.ContainsAny(job.Error(), "\x1b") ||
+		strings.Contains(job.Error(), "\n::") {
 		t.Errorf("the error is %#v", err)
 	}
 	if _, err := call(t, w, "nothing", ""); !errors.Is(err, ErrUnknownJob) {
@@ -265,10 +267,12 @@ func TestCallsTellTheirCPUTime(t *testing.T) {
 	const budget = 200 * time.Millisecond
 	for range 2 {
 		var spun, echoed time.Duration
-		if _, err := w.Call(t.Context(), Call{Job: "spin", CPU: budget, Spent: &spun}); !errors.Is(err, ErrCPU) || spun < budget {
+		if _, err := w.Call(t.Context(), Call{Job: "spin", CPU: budget, Spent: &spun}); !errors.Is(err, ErrCPU) ||
+			spun < budget {
 			t.Errorf("%v of %v: %v", spun, budget, err)
 		}
-		if _, err := w.Call(t.Context(), Call{Job: "echo", Spent: &echoed}); err != nil || echoed <= 0 || echoed >= spun {
+		if _, err := w.Call(t.Context(), Call{Job: "echo", Spent: &echoed}); err != nil || echoed <= 0 ||
+			echoed >= spun {
 			t.Errorf("an echo took %v, %v", echoed, err)
 		}
 	}
@@ -297,7 +301,10 @@ func TestLimitsOfTheKernel(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("these limits need Linux")
 	}
-	w := host(t, func(o *Options) { o.Timeout, o.Limits.CPU = 5*time.Minute, time.Second }).For(Owner{Repository: "CPU"})
+	w := host(t, func(o *Options) {
+		o.Timeout, o.Limits.CPU = 5*time.Minute,
+			time.Second
+	}).For(Owner{Repository: "CPU"})
 	if _, err := call(t, w, "spin", ""); !errors.Is(err, ErrCPU) || !strings.Contains(err.Error(), "in its lifetime") {
 		t.Errorf("CPU time: %v", err)
 	}
@@ -318,14 +325,16 @@ func TestLimitsOfTheKernel(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("the kernel does not hold root to a number of processes")
 	}
-	if _, err := call(t, h.For(Owner{Repository: "threads"}), "threads", ""); !errors.Is(err, ErrCrashed) || !strings.Contains(err.Error(), "too many threads") {
+	if _, err := call(t, h.For(Owner{Repository: "threads"}), "threads", ""); !errors.Is(err, ErrCrashed) ||
+		!strings.Contains(err.Error(), "too many threads") {
 		t.Errorf("threads: %v", err)
 	}
 }
 
 func TestQuestionsAreBounded(t *testing.T) {
 	w := host(t, func(o *Options) { o.Timeout = 5 * time.Minute }).For(Owner{})
-	_, err := w.Call(t.Context(), Call{Job: "questions", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+	_, err := w.Call(t.Context(), Call{Job: "questions", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte,
+		error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -337,16 +346,17 @@ func TestQuestionsAreBounded(t *testing.T) {
 func TestQuestions(t *testing.T) {
 	w := host(t, nil).For(Owner{})
 	var at, most atomic.Int64
-	got, err := w.Call(t.Context(), Call{Job: "ask", Input: []byte("n"), Answer: func(_ context.Context, name string, in []byte) ([]byte, error) {
-		n := at.Add(1)
-		defer at.Add(-1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		if name != "double" {
-			return nil, errors.New("unknown question")
-		}
-		return append(in, in...), nil
-	}})
+	got, err := w.Call(t.Context(), Call{Job: "ask", Input: []byte("n"),
+		Answer: func(_ context.Context, name string, in []byte) ([]byte, error) {
+			n := at.Add(1)
+			defer at.Add(-1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			if name != "double" {
+				return nil, errors.New("unknown question")
+			}
+			return append(in, in...), nil
+		}})
 	answers := strings.Split(string(got), ",")
 	if err != nil || len(answers) != 100 || answers[42] != "n42n42" {
 		t.Errorf("the result of Call is %s, the error is %v", got, err)
@@ -354,10 +364,12 @@ func TestQuestions(t *testing.T) {
 	if most.Load() > maxAsks {
 		t.Errorf("%d questions at once", most.Load())
 	}
-	if _, err := w.Call(t.Context(), Call{Job: "ask"}); err == nil || !strings.Contains(err.Error(), "this call takes no questions") {
+	if _, err := w.Call(t.Context(), Call{Job: "ask"}); err == nil ||
+		!strings.Contains(err.Error(), "this call takes no questions") {
 		t.Error(err)
 	}
-	_, err = w.Call(t.Context(), Call{Job: "early", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+	_, err = w.Call(t.Context(), Call{Job: "early", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte,
+		error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -418,7 +430,8 @@ func TestPrepare(t *testing.T) {
 
 func TestSlotsAreSharedFairly(t *testing.T) {
 	h := host(t, func(o *Options) { o.Size, o.Reserved = 2, 1 })
-	greedy, other, trusted := h.For(Owner{"greedy", Untrusted}), h.For(Owner{"other", Untrusted}), h.For(Owner{"greedy", Trusted})
+	greedy, other, trusted := h.For(Owner{"greedy", Untrusted}), h.For(Owner{"other", Untrusted}),
+		h.For(Owner{"greedy", Trusted})
 	ctx, cancel := context.WithCancel(t.Context())
 	var hung sync.WaitGroup
 	for range 5 {

@@ -26,18 +26,26 @@ const schemaFile = "../../docs/schema/review.json"
 
 func sample() *report.Review {
 	web := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
-	before := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(2)}}
-	after := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(0)}}
+	before := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(2)}}
+	after := manifest.Object{"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"replicas": int64(0)}}
 	changes := diff.Compare([]diff.Target{{
-		App: "web", Cluster: "a", Environment: "prod", Before: []diff.Object{{Key: "1", Object: before}}, After: []diff.Object{{Key: "2", Object: after}},
-	}}, []diff.Withheld{{App: "db", Cluster: "a", Environment: "prod", Message: "values.yaml:3: bad\nmore"}}, []string{"prod"}, one{})
+		App: "web", Cluster: "a", Environment: "prod", Before: []diff.Object{{Key: "1", Object: before}},
+		After: []diff.Object{{Key: "2", Object: after}},
+	}}, []diff.Withheld{{App: "db", Cluster: "a", Environment: "prod", Message: "values.yaml:3: bad\nmore"}},
+		[]string{"prod"}, one{})
 	return &report.Review{
-		Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1.2.3", Changes: changes, Verdict: report.VerdictError,
+		Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1.2.3",
+		Changes: changes, Verdict: report.VerdictError,
 		Errors: []string{"something\x00 else"}, Links: report.Links{Docs: "https://example.com/policy"},
 		Findings: report.Findings{
 			Introduced: []report.Finding{
-				{Rule: "image-tag", Severity: report.SeverityError, Message: "no tag </failure><x>", Hint: "give it one", Path: "spec.image", Object: web, App: "web", Environment: "prod", Clusters: []string{"a", "b"}, File: "apps/web/app.yaml", Line: 3},
-				{Rule: "image-tag", Severity: report.SeverityWarning, Message: "again", Object: web, App: "web", Environment: "prod", Clusters: []string{"c"}},
+				{Rule: "image-tag", Severity: report.SeverityError, Message: "no tag </failure><x>",
+					Hint: "give it one", Path: "spec.image", Object: web, App: "web", Environment: "prod",
+					Clusters: []string{"a", "b"}, File: "apps/web/app.yaml", Line: 3},
+				{Rule: "image-tag", Severity: report.SeverityWarning, Message: "again", Object: web, App: "web",
+					Environment: "prod", Clusters: []string{"c"}},
 			},
 			Existing: map[report.Severity]int{report.SeverityWarning: 4},
 		},
@@ -92,7 +100,8 @@ func TestJSONAndItsSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, review := range map[string]*report.Review{"full": sample(), "empty": {Changes: &diff.ChangeSet{}}, "without changes": {Errors: []string{"x"}}} {
+	for name, review := range map[string]*report.Review{"full": sample(), "empty": {Changes: &diff.ChangeSet{}},
+		"without changes": {Errors: []string{"x"}}} {
 		value, err := validator.UnmarshalJSON(bytes.NewReader(write(t, data.JSON, review)))
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +120,8 @@ func TestJSONAndItsSchema(t *testing.T) {
 			} `json:"groups"`
 		} `json:"changes"`
 	}
-	if err := json.Unmarshal(write(t, data.JSON, sample()), &doc); err != nil || doc.Kind != "Review" || doc.Changes.Groups[0].Objects[0].ID.Kind != "Deployment" {
+	if err := json.Unmarshal(write(t, data.JSON, sample()), &doc); err != nil || doc.Kind != "Review" ||
+		doc.Changes.Groups[0].Objects[0].ID.Kind != "Deployment" {
 		t.Errorf("the doc is %+v, the error is %v", doc, err)
 	}
 }
@@ -153,18 +163,22 @@ func TestSARIF(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, r := range run.Results {
-		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || len(r.Locations) != 1 || r.Locations[0].PhysicalLocation.Region.StartLine < 1 || r.Message.Text == "" {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || len(r.Locations) != 1 ||
+			r.Locations[0].PhysicalLocation.Region.StartLine < 1 || r.Message.Text == "" {
 			t.Errorf("result %+v", r)
 		}
 		seen[r.PartialFingerprints["sluice/v1"]] = true
 	}
-	if last := run.Results[2]; last.Level != "error" || last.Locations[0].PhysicalLocation.ArtifactLocation.URI != "apps/web/app.yaml" || !strings.Contains(last.Message.Text, "no tag") {
+	if last := run.Results[2]; last.Level != "error" ||
+		last.Locations[0].PhysicalLocation.ArtifactLocation.URI != "apps/web/app.yaml" ||
+		!strings.Contains(last.Message.Text, "no tag") {
 		t.Errorf("result %+v", last)
 	}
 	if len(seen) != 4 {
 		t.Errorf("%d fingerprints for 4 findings", len(seen))
 	}
-	if empty := write(t, data.SARIF, &report.Review{Changes: &diff.ChangeSet{}}); !strings.Contains(string(empty), `"results": []`) {
+	if empty := write(t, data.SARIF, &report.Review{Changes: &diff.ChangeSet{}}); !strings.Contains(string(empty),
+		`"results": []`) {
 		t.Errorf("without findings: %s", empty)
 	}
 }
@@ -188,7 +202,8 @@ func TestJUnit(t *testing.T) {
 	if err := xml.Unmarshal(text, &doc); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	if doc.Tests != 4 || doc.Failures != 1 || doc.Errors != 2 || len(doc.Suites) != 3 || doc.Suites[2].Cases[0].Failure.Message != "no tag </failure><x>" {
+	if doc.Tests != 4 || doc.Failures != 1 || doc.Errors != 2 || len(doc.Suites) != 3 ||
+		doc.Suites[2].Cases[0].Failure.Message != "no tag </failure><x>" {
 		t.Errorf("the doc is %+v", doc)
 	}
 }

@@ -1,6 +1,6 @@
-// Package data writes a review for programs: as JSON with its own schema, as SARIF 2.1.0 and as JUnit XML. The JSON form
-// contains the complete review without escaping; SARIF and JUnit contain the findings and escape what a viewer would
-// interpret. Equal reviews give equal bytes.
+// Package data writes a review for programs: as JSON with its own schema, as SARIF 2.1.0 and as JUnit XML. The JSON
+// form contains the complete review without escaping; SARIF and JUnit contain the findings and escape what a viewer
+// would interpret. Equal reviews give equal bytes.
 //
 // The package is not API: it can change in every release.
 package data
@@ -43,7 +43,8 @@ func withLists(r *report.Review) *report.Review {
 		return &out
 	}
 	changes := *r.Changes
-	changes.Groups, changes.Withheld, changes.Apps = list(changes.Groups), list(changes.Withheld), list(slices.Clone(changes.Apps))
+	changes.Groups, changes.Withheld, changes.Apps = list(changes.Groups), list(changes.Withheld),
+		list(slices.Clone(changes.Apps))
 	for i := range changes.Apps {
 		changes.Apps[i].Where = list(changes.Apps[i].Where)
 	}

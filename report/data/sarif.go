@@ -21,14 +21,15 @@ const ruleRendering = "rendering"
 
 const sarifSchema = "https://json.schemastore.org/sarif-2.1.0.json"
 
-// SARIF writes the findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/): one run, one rule for each rule
-// with findings, one result for each finding. A finding on a rendered object points to the app's file in the source
-// repository.
+// SARIF writes the findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/): one run, one rule for
+// each rule with findings, one result for each finding. A finding on a rendered object points to the app's file in the
+// source repository.
 func SARIF(w io.Writer, r *report.Review) error {
 	run := sarif.NewRunWithInformationURI("Sluice", "https://github.com/sluice-gitops/sluice")
 	run.Tool.Driver.WithVersion(clean(r.Version))
 	for _, e := range r.Errors {
-		addResult(run, r, report.Finding{Rule: ruleRendering, Severity: report.SeverityError, Message: e, File: "sluice.yaml"})
+		addResult(run, r, report.Finding{Rule: ruleRendering, Severity: report.SeverityError, Message: e,
+			File: "sluice.yaml"})
 	}
 	if r.Changes != nil {
 		for _, one := range r.Changes.Withheld {
@@ -53,7 +54,8 @@ func withheld(one diff.Withheld) report.Finding {
 		severity, side = report.SeverityWarning, " at the base"
 	}
 	return report.Finding{
-		Rule: ruleRendering, Severity: severity, Message: "could not be rendered" + side + ": " + one.Message, App: one.App, Environment: one.Environment,
+		Rule: ruleRendering, Severity: severity, Message: "could not be rendered" + side + ": " + one.Message,
+		App: one.App, Environment: one.Environment,
 		Clusters: []string{one.Cluster}, File: cmp.Or(one.File, "apps/"+one.App+"/app.yaml"), Line: one.Line,
 	}
 }
@@ -64,7 +66,8 @@ func addResult(run *sarif.Run, r *report.Review, f report.Finding) {
 		rule.WithHelpURI(docs)
 	}
 	result := run.CreateResultForRule(clean(f.Rule)).WithLevel(level(f.Severity)).WithMessage(sarif.NewTextMessage(sentence(&f)))
-	physical := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(cmp.Or(f.File, "sluice.yaml")))).
+	physical := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(uri(cmp.Or(f.File,
+		"sluice.yaml")))).
 		WithRegion(sarif.NewSimpleRegion(max(f.Line, 1), max(f.Line, 1)))
 	location := sarif.NewLocationWithPhysicalLocation(physical)
 	if name := logical(&f); name != "" {
@@ -126,7 +129,8 @@ func logical(f *report.Finding) string {
 
 // fingerprint identifies a finding over several runs.
 func fingerprint(f *report.Finding) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.App, f.Environment, f.Object.String(), cmp.Or(f.Path, f.Message)}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.App, f.Environment, f.Object.String(),
+		cmp.Or(f.Path, f.Message)}, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -72,19 +72,29 @@ func (got *found) checkUse(t *testing.T) {
 		t.Errorf("the page is wider than its window by %d, %d, %d pixels", f.Wide, f.Medium, f.Narrow)
 	}
 	for what, pair := range map[string][2]string{
-		"first section": {f.FirstSection, "Cautions"}, "j": {f.J, "PersistentVolumeClaim backup/archive"}, "j j": {f.JJ, "StatefulSet backup/backup-store"},
-		"k": {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "NetworkPolicy edge/gateway"}, "]": {f.Caution, "StatefulSet backup/backup-store"},
-		"x": {f.Copied, "Command copied"}, "search": {f.Search, "1 object in 1 group of 3"}, "address": {f.Address, "?q=checkout"}, "d": {f.Theme, "light"},
+		"first section": {f.FirstSection, "Cautions"}, "j": {f.J, "PersistentVolumeClaim backup/archive"},
+		"j j": {f.JJ, "StatefulSet backup/backup-store"},
+		"k":   {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "NetworkPolicy edge/gateway"},
+		"]": {f.Caution, "StatefulSet backup/backup-store"},
+		"x": {f.Copied, "Command copied"}, "search": {f.Search, "1 object in 1 group of 3"},
+		"address": {f.Address, "?q=checkout"}, "d": {f.Theme, "light"},
 		"restored filters": {f.Restored, "replicas 1 true"}, "jump": {f.Jump, "Deployment shop/web-9000"},
-		"groups above the window": {f.Window, "Deployment shop/web-8224"}, "the object after Escape": {f.AfterEscape, f.Window}, "print: side, tools, acts, all hunks as rows, fits": {f.Printed, "false false false true true"}, "order of the groups": {f.Order, "ascending in each app"},
-		"an object far down": {f.Far, "Service shop/web-5700"}, "objects around it": {f.Around, "false true"}, "p from there": {f.P, "Deployment shop/web-4000"},
-		"n to the group that is drawn far down": {f.FirstOfFar, "Service shop/web-5000"}, "k to the last object of the group before": {f.LastBefore, "Service shop/web-4999"},
+		"groups above the window":                           {f.Window, "Deployment shop/web-8224"},
+		"the object after Escape":                           {f.AfterEscape, f.Window},
+		"print: side, tools, acts, all hunks as rows, fits": {f.Printed, "false false false true true"},
+		"order of the groups":                               {f.Order, "ascending in each app"},
+		"an object far down":                                {f.Far, "Service shop/web-5700"}, "objects around it": {f.Around, "false true"},
+		"p from there":                             {f.P, "Deployment shop/web-4000"},
+		"n to the group that is drawn far down":    {f.FirstOfFar, "Service shop/web-5000"},
+		"k to the last object of the group before": {f.LastBefore, "Service shop/web-4999"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: the pair is %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if f.Numbers == 0 || !strings.Contains(strings.Join(f.Marks, " "), "200Gi 100Gi") || !f.Closed || !f.Expanded || !f.Sheet || f.NoscriptTools || !f.Hostile || !f.Stays || f.DrawnBefore > 100 || !strings.Contains(f.Noscript, "storage: 200Gi") {
+	if f.Numbers == 0 || !strings.Contains(strings.Join(f.Marks, " "), "200Gi 100Gi") || !f.Closed || !f.Expanded ||
+		!f.Sheet || f.NoscriptTools || !f.Hostile || !f.Stays || f.DrawnBefore > 100 ||
+		!strings.Contains(f.Noscript, "storage: 200Gi") {
 		t.Errorf("the facts are %+v", f)
 	}
 }
@@ -106,8 +116,8 @@ func (got *found) checkTimes(t *testing.T) {
 	}
 }
 
-// checkCounts bounds what each key does in reports of 10,000 changes: a few times what it does now. To draw or to lay out
-// everything takes ten to a hundred times as much. `make bench ONLY=pages` measures the processor time of the keys.
+// checkCounts bounds what each key does in reports of 10,000 changes: a few times what it does now. To draw or to lay
+// out everything takes ten to a hundred times as much. `make bench ONLY=pages` measures the processor time of the keys.
 func (got *found) checkCounts(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"fleet.html", "many.html", "deep.html"} {
@@ -115,12 +125,14 @@ func (got *found) checkCounts(t *testing.T) {
 		for key, c := range got.Counts[name] {
 			most := counts{Added: 1000, Styled: 1000, Laid: 1500, Script: 5000}
 			if key == "?" {
-				most.Styled = 6000 // an open dialog makes everything else inert, which is a style of all elements that are drawn
+				// an open dialog makes everything else inert, which is a style of all elements that are drawn
+				most.Styled = 6000
 			}
 			if c.Added > most.Added || c.Styled > most.Styled || c.Laid > most.Laid || c.Script > most.Script {
 				t.Errorf("%s: %s: %+v, want at most %+v", name, key, c, most)
 			}
-			all.Added, all.Styled, all.Laid, all.Script = all.Added+c.Added, all.Styled+c.Styled, all.Laid+c.Laid, all.Script+c.Script
+			all.Added, all.Styled, all.Laid, all.Script = all.Added+c.Added, all.Styled+c.Styled, all.Laid+c.Laid,
+				all.Script+c.Script
 		}
 		t.Logf("%s: %+v", name, got.Counts[name])
 		if len(got.Counts[name]) < 20 || min(all.Added, all.Styled, all.Laid, all.Script) < 100 {
@@ -133,7 +145,8 @@ func writePages(t *testing.T, dir string) {
 	t.Helper()
 	const changes, large = 10_000, 1000
 	for name, r := range map[string]*report.Review{
-		"fleet": fleetReview(t), "hostile": hostileReview(t, "\"><img src=x onerror=pwned=1>"), "many": many(changes, 1, ""), "deep": many(changes, large, ""),
+		"fleet": fleetReview(t), "hostile": hostileReview(t, "\"><img src=x onerror=pwned=1>"),
+		"many": many(changes, 1, ""), "deep": many(changes, large, ""),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".html"), render(t, r), 0o600); err != nil {
 			t.Fatal(err)

@@ -9,13 +9,14 @@ import (
 	"github.com/sluice-gitops/sluice/report"
 )
 
-// TestRiskComesFirst: the cautions and the tree begin with the greatest risk, whatever the names, and each caution is a link
-// to the object that it is about.
+// TestRiskComesFirst: the cautions and the tree begin with the greatest risk, whatever the names, and each caution is a
+// link to the object that it is about.
 func TestRiskComesFirst(t *testing.T) {
 	t.Parallel()
 	counts := placed{"prod": 1}
 	target := func(app, before, after string) diff.Target {
-		return diff.Target{App: app, Cluster: "c", Environment: "prod", Before: objects(t, before), After: objects(t, after)}
+		return diff.Target{App: app, Cluster: "c", Environment: "prod", Before: objects(t, before),
+			After: objects(t, after)}
 	}
 	calm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: a}\ndata: {a: %}\n"
 	targets := []diff.Target{
@@ -23,7 +24,8 @@ func TestRiskComesFirst(t *testing.T) {
 		target("zzz", operator, strings.Replace(operator, "storage: 200Gi", "storage: 100Gi", 1)),
 		target("mmm", operator, strings.Replace(operator, "resources: [pods,", "resources: [secrets, pods,", 1)),
 	}
-	page := string(render(t, &report.Review{Fleet: "acme", Changes: diff.Compare(targets, nil, []string{"prod"}, counts)}))
+	page := string(render(t, &report.Review{Fleet: "acme", Changes: diff.Compare(targets, nil, []string{"prod"},
+		counts)}))
 	body, _, _ := strings.Cut(page[strings.Index(page, "<body>"):], "<script>")
 	names := func(expression, in string) (out []string) {
 		for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(in, -1) {

@@ -74,8 +74,10 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 	}
 	b.risks[o.Risk] = true
 	out := &objectView{
-		ID: id, Verb: o.Verb, VerbWord: report.VerbWord(o.ObjectChange), Risk: o.Risk, Kind: o.ID.Kind, Title: o.Title(), Rolls: o.Rolls, Images: imagesOf(o.ObjectChange), Rights: rightsOf(o.ObjectChange),
-		Explain: "sluice explain --app " + quote(g.App) + " --cluster " + quote(g.Example), Noise: noiseOf(o.ObjectChange),
+		ID: id, Verb: o.Verb, VerbWord: report.VerbWord(o.ObjectChange), Risk: o.Risk, Kind: o.ID.Kind,
+		Title: o.Title(), Rolls: o.Rolls, Images: imagesOf(o.ObjectChange), Rights: rightsOf(o.ObjectChange),
+		Explain: "sluice explain --app " + quote(g.App) + " --cluster " + quote(g.Example),
+		Noise:   noiseOf(o.ObjectChange),
 	}
 	b.anchor(g, o.ObjectChange, id)
 	for _, same := range o.Same {
@@ -91,7 +93,8 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 		}
 	}
 	if o.Like != nil {
-		out.LikeTitle, out.LikeID, out.LikeWhere = o.Like.Title(), b.anchors[o.Like], diff.Patterns(b.groups[o.Like].Where)
+		out.LikeTitle, out.LikeID, out.LikeWhere = o.Like.Title(), b.anchors[o.Like],
+			diff.Patterns(b.groups[o.Like].Where)
 		return out
 	}
 	b.hunks(out, o.ObjectChange)
@@ -209,7 +212,8 @@ func imagesOf(o *diff.ObjectChange) []imageView {
 	for _, r := range report.ImageRows(o) {
 		old, now := diff.SplitImage(r.Old), diff.SplitImage(r.New)
 		one := imageView{
-			Containers: strings.Join(r.Containers, ", "), Repository: now.Repository, Old: old.Version(), New: now.Version(), OldFull: r.Old, NewFull: r.New,
+			Containers: strings.Join(r.Containers, ", "), Repository: now.Repository, Old: old.Version(),
+			New: now.Version(), OldFull: r.Old, NewFull: r.New,
 		}
 		switch {
 		case r.Old == "":

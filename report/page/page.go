@@ -31,7 +31,8 @@ var pageCSS string
 //go:embed js/*.js
 var scripts embed.FS
 
-// assets are what all pages share. They are made once: parsing the template costs more than filling it in for a small review.
+// assets are what all pages share. They are made once: parsing the template costs more than filling it in for a small
+// review.
 type assets struct {
 	template *template.Template
 	css, js  string
@@ -68,8 +69,8 @@ func Write(w io.Writer, r *report.Review) error {
 // linkedPolicy is the content security policy of pages that share their style and script.
 const linkedPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
 
-// WriteLinked writes the review as an HTML page that loads the style and the script from Files, so that many pages need less space. folder
-// is the way to them, such as "../".
+// WriteLinked writes the review as an HTML page that loads the style and the script from Files, so that many pages need
+// less space. folder is the way to them, such as "../".
 func WriteLinked(w io.Writer, r *report.Review, folder string) error {
 	a, err := shared()
 	if err != nil {
@@ -96,7 +97,8 @@ func (a *assets) execute(w io.Writer, v *view) error {
 	return nil
 }
 
-// Policy returns the content security policy of the pages that this version writes, for a server that sends one of them.
+// Policy returns the content security policy of the pages that this version writes, for a server that sends one of
+// them.
 func Policy() (string, error) {
 	a, err := shared()
 	if err != nil {
@@ -147,8 +149,8 @@ func functions() template.FuncMap {
 	}
 }
 
-// arrows is show for a text in which an arrow leads from an old to a new value. The arrow is drawn, because not every font
-// has it, and remains a character for those who copy the text.
+// arrows is show for a text in which an arrow leads from an old to a new value. The arrow is drawn, because not every
+// font has it, and remains a character for those who copy the text.
 func arrows(text string) template.HTML {
 	parts := strings.Split(safetext.Line(text), " → ")
 	for i := range parts {

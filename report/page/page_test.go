@@ -88,7 +88,8 @@ func TestPageNeedsNothingElse(t *testing.T) {
 		r.Findings.Introduced[i].Docs = ""
 	}
 	page := string(render(t, r))
-	for _, bad := range []string{"http-equiv=\"refresh\"", " src=", "@import", "url(", "innerHTML", "eval(", "ZgotmplZ", " style=", " onclick", "unsafe-inline"} {
+	for _, bad := range []string{"http-equiv=\"refresh\"", " src=", "@import", "url(", "innerHTML", "eval(", "ZgotmplZ",
+		" style=", " onclick", "unsafe-inline"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}
@@ -124,11 +125,13 @@ func TestWaits(t *testing.T) {
 	t.Parallel()
 	r := &report.Review{Fleet: "demo", Verdict: report.VerdictPass, Waits: "waits for <b>acme/components!12</b>"}
 	got := strings.Join(strings.Fields(text(parse(t, render(t, r)))), " ")
-	if !strings.Contains(got, "waiting") || !strings.Contains(got, "This merge request waits for <b>acme/components!12</b>.") {
+	if !strings.Contains(got, "waiting") || !strings.Contains(got,
+		"This merge request waits for <b>acme/components!12</b>.") {
 		t.Error(got)
 	}
 	r.Waits = ""
-	if got := text(parse(t, render(t, r))); strings.Contains(got, "waiting") || strings.Contains(got, "This merge request") {
+	if got := text(parse(t, render(t, r))); strings.Contains(got, "waiting") ||
+		strings.Contains(got, "This merge request") {
 		t.Error(got)
 	}
 }
@@ -144,8 +147,10 @@ func TestReadableWithoutScript(t *testing.T) {
 	}
 	body = text(parse(t, render(t, fleetReview(t))))
 	for _, want := range []string{
-		"Cautions", "The cluster refuses the change", "spec.serviceName", "A volume cannot shrink", "Rights are widened", "+ added", "− removed", "secrets",
-		"1.2.0@sha256:0123456789ab", "1.3.0@sha256:fedcba987654", "The same change on 8 more", "Service edge/gateway-8", "1 target cannot be rendered", "${cluster.vars.shards}",
+		"Cautions", "The cluster refuses the change", "spec.serviceName", "A volume cannot shrink",
+		"Rights are widened", "+ added", "− removed", "secrets",
+		"1.2.0@sha256:0123456789ab", "1.3.0@sha256:fedcba987654", "The same change on 8 more", "Service edge/gateway-8",
+		"1 target cannot be rendered", "${cluster.vars.shards}",
 		"cluster.labels.region", "a ClusterRole must not read Secrets", "prod (40)", "the label tier is not used",
 	} {
 		if !strings.Contains(body, want) {
@@ -178,17 +183,20 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// TestArrowsAreDrawn: an arrow between an old and a new value is drawn, since fonts may lack it. A text beside it is escaped.
+// TestArrowsAreDrawn: an arrow between an old and a new value is drawn, since fonts may lack it. A text beside it is
+// escaped.
 func TestArrowsAreDrawn(t *testing.T) {
 	t.Parallel()
 	r := fleetReview(t)
 	html := string(render(t, r))
 	body, _, _ := strings.Cut(html[strings.Index(html, "<body>"):], "<script>")
-	if n, drawn := strings.Count(body, "→"), strings.Count(body, `→</span>`); n == 0 || n != drawn || !strings.Contains(body, `store 3.1.0 <span class="to">→</span> 3.2.0`) {
+	if n, drawn := strings.Count(body, "→"), strings.Count(body, `→</span>`); n == 0 || n != drawn ||
+		!strings.Contains(body, `store 3.1.0 <span class="to">→</span> 3.2.0`) {
 		t.Errorf("%d arrows, %d of them drawn", n, drawn)
 	}
 	r.Changes.Apps[0].Summary = "web <img src=x> → \u202e<b>2</b>"
-	if html := string(render(t, r)); !strings.Contains(html, `web &lt;img src=x&gt; <span class="to">→</span> `) || strings.Contains(html, "<b>2") || strings.Contains(html, "\u202e") {
+	if html := string(render(t, r)); !strings.Contains(html, `web &lt;img src=x&gt; <span class="to">→</span> `) ||
+		strings.Contains(html, "<b>2") || strings.Contains(html, "\u202e") {
 		t.Error("a text with an arrow is not escaped")
 	}
 }

@@ -114,29 +114,38 @@ func fleetReview(tb testing.TB) *report.Review {
 				region := []string{"eu-west", "us-east", "ap-south"}[i%3]
 				fill := strings.NewReplacer("${REGION}", region)
 				targets = append(targets, diff.Target{
-					App: app, Cluster: fmt.Sprintf("%s-%s-%02d", env, region, i), Environment: env, Sync: diff.SyncArgoCD,
+					App: app, Cluster: fmt.Sprintf("%s-%s-%02d", env, region, i), Environment: env,
+					Sync:   diff.SyncArgoCD,
 					Facts:  func() map[string]string { return map[string]string{"cluster.labels.region": region} },
 					Before: objects(tb, fill.Replace(before)), After: objects(tb, fill.Replace(after)),
 				})
 			}
 		}
 	}
-	add("web", web, strings.NewReplacer("web:1.2.0@sha256:0123456789ab", "web:1.3.0@sha256:fedcba987654", "web-1.0.0", "web-1.1.0", "aaa", "bbb",
-		"log-level=info", "log-level=debug", "replicas: 2", "replicas: 3", "cache.ttl: 60s", "cache.ttl: 90s", "pool=10", "pool=25", `feature.checkout: "false"`, `feature.checkout: "true"`,
+	add("web", web, strings.NewReplacer("web:1.2.0@sha256:0123456789ab", "web:1.3.0@sha256:fedcba987654", "web-1.0.0",
+		"web-1.1.0", "aaa", "bbb",
+		"log-level=info", "log-level=debug", "replicas: 2", "replicas: 3", "cache.ttl: 60s", "cache.ttl: 90s",
+		"pool=10", "pool=25", `feature.checkout: "false"`, `feature.checkout: "true"`,
 		"upstream: http://catalog.shop.svc", "upstream: http://catalog.${REGION}.shop.svc").Replace(web))
-	add("backup-operator", operator, strings.NewReplacer("[pods, persistentvolumeclaims], verbs: [get, list, watch]", "[pods, persistentvolumeclaims, secrets], verbs: [get, list, watch, delete]",
-		"verbs: [get, list, watch, patch]", "verbs: [get, list, watch]", "serviceName: backup-store", "serviceName: store", "store:3.1.0", "store:3.2.0", "storage: 200Gi", "storage: 100Gi").Replace(operator))
+	add("backup-operator", operator, strings.NewReplacer("[pods, persistentvolumeclaims], verbs: [get, list, watch]",
+		"[pods, persistentvolumeclaims, secrets], verbs: [get, list, watch, delete]",
+		"verbs: [get, list, watch, patch]", "verbs: [get, list, watch]", "serviceName: backup-store",
+		"serviceName: store", "store:3.1.0", "store:3.2.0", "storage: 200Gi", "storage: 100Gi").Replace(operator))
 	var labels, labelled strings.Builder
 	for i := range 9 {
 		fmt.Fprintf(&labels, "---\napiVersion: v1\nkind: Service\nmetadata: {name: gateway-%d, namespace: edge, labels: {tier: edge}}\nspec: {selector: {app: gateway-%d}}\n", i, i)
 		fmt.Fprintf(&labelled, "---\napiVersion: v1\nkind: Service\nmetadata: {name: gateway-%d, namespace: edge, labels: {tier: edge, team: traffic}}\nspec: {selector: {app: gateway-%d}}\n", i, i)
 	}
-	add("gateway", labels.String(), labelled.String()+"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: gateway, namespace: edge}\nspec: {podSelector: {matchLabels: {tier: edge}}, policyTypes: [Ingress, Egress]}\n")
-	withheld := []diff.Withheld{{App: "search", Cluster: "prod-eu-west-00", Environment: "prod", Message: "apps/search/layers/region/eu-west/values.yaml:12: ${cluster.vars.shards} is not set for this cluster; set it in clusters/ or write ${cluster.vars.shards:=3}"}}
+	add("gateway", labels.String(), labelled.String()+
+		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: gateway, namespace: edge}\nspec: {podSelector: {matchLabels: {tier: edge}}, policyTypes: [Ingress, Egress]}\n")
+	withheld := []diff.Withheld{{App: "search", Cluster: "prod-eu-west-00", Environment: "prod",
+		Message: "apps/search/layers/region/eu-west/values.yaml:12: ${cluster.vars.shards} is not set for this cluster; set it in clusters/ or write ${cluster.vars.shards:=3}"}}
 	r := &report.Review{
-		Fleet: "acme", Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.4.0", Verdict: report.VerdictFail,
-		MergeRequest: report.MergeRequest{Number: 42, Title: "Release the shop and move backups", URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
-		Changes:      diff.Compare(targets, withheld, []string{"dev", "staging", "prod"}, counts),
+		Fleet: "acme", Base: strings.Repeat("0123456789", 4), Head: strings.Repeat("fedcba9876", 4), Version: "v0.4.0",
+		Verdict: report.VerdictFail,
+		MergeRequest: report.MergeRequest{Number: 42, Title: "Release the shop and move backups",
+			URL: "https://git.example.com/acme/fleet/pull/42", Forge: "github"},
+		Changes: diff.Compare(targets, withheld, []string{"dev", "staging", "prod"}, counts),
 	}
 	deployment := manifest.Identity{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
 	for _, env := range []string{"dev", "staging", "prod"} {
@@ -145,13 +154,20 @@ func fleetReview(tb testing.TB) *report.Review {
 			names = append(names, fmt.Sprintf("%s-%02d", env, i))
 		}
 		r.Findings.Introduced = append(r.Findings.Introduced, report.Finding{
-			Rule: "image-tag", Severity: report.SeverityWarning, Message: "the image registry.example.com/shop/exporter:0.9.1 has no digest", Hint: "pin the image by digest",
-			Path: "spec.template.spec.containers[name=metrics].image", Object: deployment, App: "web", Environment: env, Clusters: names, Docs: "https://sluice.example.com/policy/image-tag",
+			Rule: "image-tag", Severity: report.SeverityWarning,
+			Message: "the image registry.example.com/shop/exporter:0.9.1 has no digest",
+			Hint:    "pin the image by digest",
+			Path:    "spec.template.spec.containers[name=metrics].image", Object: deployment, App: "web", Environment: env,
+			Clusters: names, Docs: "https://sluice.example.com/policy/image-tag",
 		})
 	}
 	r.Findings.Introduced = append(r.Findings.Introduced, report.Finding{
-		Rule: "no-secret-access", Severity: report.SeverityError, Message: "a ClusterRole must not read Secrets in all namespaces", Hint: "use a Role in the namespace, or ask for an exemption in policy/exemptions.yaml",
-		Object: manifest.Identity{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "backup-operator"}, App: "backup-operator", Environment: "prod", Clusters: []string{"prod-eu-west-00"}, File: "apps/backup-operator/app.yaml", Line: 7,
+		Rule: "no-secret-access", Severity: report.SeverityError,
+		Message: "a ClusterRole must not read Secrets in all namespaces",
+		Hint:    "use a Role in the namespace, or ask for an exemption in policy/exemptions.yaml",
+		Object:  manifest.Identity{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "backup-operator"},
+		App:     "backup-operator", Environment: "prod", Clusters: []string{"prod-eu-west-00"},
+		File: "apps/backup-operator/app.yaml", Line: 7,
 	})
 	r.Findings.Existing = map[report.Severity]int{report.SeverityWarning: 17}
 	r.Warnings = []string{"clusters/prod.yaml:31: the label tier is not used by any app"}
@@ -165,19 +181,26 @@ func many(n, size int, text string) *report.Review {
 	for i := range n / size {
 		name := fmt.Sprintf("app-%d", i%97)
 		g := diff.Group{
-			ID: fmt.Sprintf("id%d", i), App: name, Clusters: []string{fmt.Sprintf("eu-%d", i%50)}, Risk: diff.RiskMedium, Summary: "replicas " + text, Example: "eu-1",
-			Where: []diff.Reach{{Environment: []string{"dev", "prod"}[i%2], Pattern: fmt.Sprintf("prod/eu-%d", i%50), Clusters: 1}},
+			ID: fmt.Sprintf("id%d", i), App: name, Clusters: []string{fmt.Sprintf("eu-%d", i%50)},
+			Risk: diff.RiskMedium, Summary: "replicas " + text, Example: "eu-1",
+			Where: []diff.Reach{{Environment: []string{"dev", "prod"}[i%2], Pattern: fmt.Sprintf("prod/eu-%d", i%50),
+				Clusters: 1}},
 		}
 		for k := range size {
-			id := manifest.Identity{Group: "apps", Kind: []string{"Deployment", "Service"}[(i+k)%2], Namespace: "shop", Name: fmt.Sprintf("web-%d", i*size+k)}
-			lines := []string{" spec:", "   progressDeadlineSeconds: 600", "   revisionHistoryLimit: 10", "-  replicas: 1", fmt.Sprintf("+  replicas: %d", 2+i*size+k), "   selector:", "     matchLabels:", "       app: " + id.Name + text}
+			id := manifest.Identity{Group: "apps", Kind: []string{"Deployment", "Service"}[(i+k)%2], Namespace: "shop",
+				Name: fmt.Sprintf("web-%d", i*size+k)}
+			lines := []string{" spec:", "   progressDeadlineSeconds: 600", "   revisionHistoryLimit: 10",
+				"-  replicas: 1", fmt.Sprintf("+  replicas: %d", 2+i*size+k), "   selector:", "     matchLabels:",
+				"       app: " + id.Name + text}
 			g.Objects = append(g.Objects, diff.ObjectChange{
-				Verb: diff.Changed, ID: id, APIVersion: "apps/v1", Risk: diff.RiskMedium, Fields: []diff.FieldChange{{Path: "spec.replicas", Old: 1, New: i*size + k, Had: true, Has: true}},
-				Hunks: []diff.Hunk{{Path: "spec", OldStart: 11, NewStart: 11, Lines: lines}}, Lines: len(lines),
+				Verb: diff.Changed, ID: id, APIVersion: "apps/v1", Risk: diff.RiskMedium,
+				Fields: []diff.FieldChange{{Path: "spec.replicas", Old: 1, New: i*size + k, Had: true, Has: true}},
+				Hunks:  []diff.Hunk{{Path: "spec", OldStart: 11, NewStart: 11, Lines: lines}}, Lines: len(lines),
 				Context: strings.Split(strings.Repeat("line: of the object before\n", 40), "\n"),
 			})
 			if (i*size+k)%1000 == 700 {
-				g.Objects[k].Effects = []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskHigh, Message: "the cluster refuses the new selector"}}
+				g.Objects[k].Effects = []diff.Effect{{Name: diff.EffectImmutable, Risk: diff.RiskHigh,
+					Message: "the cluster refuses the new selector"}}
 			}
 			g.Counts.Changed++
 		}
@@ -191,14 +214,16 @@ func many(n, size int, text string) *report.Review {
 			c.Apps = append(c.Apps, *a)
 		}
 	}
-	return &report.Review{Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1", Changes: c, Verdict: report.VerdictPass}
+	return &report.Review{Fleet: "acme", Base: strings.Repeat("a", 40), Head: strings.Repeat("b", 40), Version: "v1",
+		Changes: c, Verdict: report.VerdictPass}
 }
 
 // hostileReview puts a text into every place of a review.
 func hostileReview(tb testing.TB, text string) *report.Review {
 	tb.Helper()
 	r := fleetReview(tb)
-	r.Fleet, r.Version, r.Against, r.MergeRequest.Title, r.MergeRequest.URL = text, text, text, text, "https://x.example/"+text
+	r.Fleet, r.Version, r.Against, r.MergeRequest.Title, r.MergeRequest.URL = text, text, text, text,
+		"https://x.example/"+text
 	r.Errors, r.Warnings, r.Findings.Notes = []string{"e " + text}, []string{"w " + text}, []string{"n " + text}
 	for i := range r.Changes.Groups {
 		g := &r.Changes.Groups[i]

@@ -17,9 +17,9 @@ const (
 	effortGoal = 25   // processor time of a key until its frame
 )
 
-// TestPageTimes measures pages of 10,000 changes in Chromium and prints each time beside its goal. It fails for no time,
-// because the machine may be busy. `make bench ONLY=pages` runs it; SLUICE_PAGE_TRIES is how often each time is taken, of
-// which the least counts.
+// TestPageTimes measures pages of 10,000 changes in Chromium and prints each time beside its goal. It fails for no
+// time, because the machine may be busy. `make bench ONLY=pages` runs it; SLUICE_PAGE_TRIES is how often each time is
+// taken, of which the least counts.
 func TestPageTimes(t *testing.T) {
 	tries := os.Getenv("SLUICE_PAGE_TRIES")
 	if tries == "" {

@@ -42,8 +42,8 @@ type trialChange struct {
 // View is what the templates of a report fill in.
 func (c *trialChange) View() *view { return c.view }
 
-// WriteTrial writes the reviews of several changes as one HTML page that needs nothing else. The page has no script: each report is behind a
-// line that opens it. A report of many objects is cut, and names the command that shows all.
+// WriteTrial writes the reviews of several changes as one HTML page that needs nothing else. The page has no script:
+// each report is behind a line that opens it. A report of many objects is cut, and names the command that shows all.
 func WriteTrial(w io.Writer, t *report.Trial) error {
 	a, err := shared()
 	if err != nil {
@@ -54,7 +54,8 @@ func WriteTrial(w io.Writer, t *report.Trial) error {
 	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css))
 	for i := range t.Changes {
 		c := &t.Changes[i]
-		one := &trialChange{view: newViewIn(c.Review, fmt.Sprintf("c%d", i+1)), Change: c, Risk: report.Risk(c.Review), Size: report.Size(c.Review), Took: seconds(c.Took)}
+		one := &trialChange{view: newViewIn(c.Review, fmt.Sprintf("c%d", i+1)), Change: c, Risk: report.Risk(c.Review),
+			Size: report.Size(c.Review), Took: seconds(c.Took)}
 		if !c.When.IsZero() {
 			one.When = c.When.UTC().Format(time.DateOnly)
 		}

@@ -110,7 +110,8 @@ func newView(r *report.Review) *view { return newViewIn(r, "") }
 
 // newViewIn is newView for one of several reports in a page. The ids of its elements begin with prefix.
 func newViewIn(r *report.Review, prefix string) *view {
-	v := &view{Review: r, Prefix: prefix, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r), Command: report.Command(r)}
+	v := &view{Review: r, Prefix: prefix, Title: "Sluice: " + r.Fleet, Headline: report.Scope(r),
+		Command: report.Command(r)}
 	_, v.Words = report.VerdictWords(r)
 	v.Detail = report.VerdictDetail(r)
 	for _, g := range report.Alike(report.GroupMessages(r.Errors)) {
@@ -134,9 +135,11 @@ func newViewIn(r *report.Review, prefix string) *view {
 func (v *view) changes(r *report.Review, ids map[string]string) {
 	c := r.Changes
 	for _, g := range report.GroupWithheld(c.Withheld) {
-		v.Withheld = append(v.Withheld, messageView{Label: g.Label(safetext.Line), Text: safetext.Message(g.Message, contextLines, 500)})
+		v.Withheld = append(v.Withheld, messageView{Label: g.Label(safetext.Line),
+			Text: safetext.Message(g.Message, contextLines, 500)})
 	}
-	b := &builder{view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{}, anchors: map[*diff.ObjectChange]string{}, groups: map[*diff.ObjectChange]*diff.Group{}}
+	b := &builder{view: v, fold: report.NewFolder(), ids: ids, apps: map[string]*appView{}, since: map[string]string{},
+		anchors: map[*diff.ObjectChange]string{}, groups: map[*diff.ObjectChange]*diff.Group{}}
 	if r.Since != nil {
 		for _, id := range r.Since.New {
 			b.since[id] = "new"
@@ -175,7 +178,8 @@ func (v *view) cautions(c *diff.ChangeSet, b *builder) {
 	for _, one := range report.Cautions(c, maxCautions) {
 		for _, i := range one.Items {
 			v.Cautions = append(v.Cautions, cautionView{
-				Risk: one.Risk, Words: report.EffectWords(one.Name), Title: i.Object.Title(), App: i.Group.App, Where: diff.Patterns(i.Group.Where),
+				Risk: one.Risk, Words: report.EffectWords(one.Name), Title: i.Object.Title(), App: i.Group.App,
+				Where:   diff.Patterns(i.Group.Where),
 				Message: i.Message, ID: b.anchors[i.Object],
 			})
 		}
@@ -205,7 +209,8 @@ func (v *view) findings(r *report.Review, ids map[string]string) {
 
 func breachText(b *report.Breach) string {
 	var parts []string
-	for _, p := range [][2]string{{"", b.Object}, {"of ", b.App}, {"on ", strings.Join(b.Where, ", ")}, {"at ", b.Path}, {"in ", b.File}} {
+	for _, p := range [][2]string{{"", b.Object}, {"of ", b.App}, {"on ", strings.Join(b.Where, ", ")}, {"at ", b.Path},
+		{"in ", b.File}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+p[1])
 		}
@@ -248,7 +253,8 @@ func (s set) sorted() []string {
 }
 
 func (b *builder) app(a *diff.App) *appView {
-	out := &appView{ID: fmt.Sprintf("%sa%d", b.view.Prefix, len(b.view.Apps)), Name: a.Name, Risk: a.Risk, Summary: a.Summary, Held: a.Withheld}
+	out := &appView{ID: fmt.Sprintf("%sa%d", b.view.Prefix, len(b.view.Apps)), Name: a.Name, Risk: a.Risk,
+		Summary: a.Summary, Held: a.Withheld}
 	b.apps[a.Name] = out
 	b.view.Apps = append(b.view.Apps, out)
 	return out
@@ -261,7 +267,8 @@ func (b *builder) group(g *diff.Group, n int) int {
 		app = b.app(&diff.App{Name: g.App, Risk: g.Risk})
 	}
 	out := &groupView{
-		ID: b.view.Prefix + "g" + strconv.Itoa(n), App: g.App, Risk: g.Risk, Where: diff.Patterns(g.Where), Counts: report.GroupCounts(g), Summary: g.Summary, Example: g.Example,
+		ID: b.view.Prefix + "g" + strconv.Itoa(n), App: g.App, Risk: g.Risk, Where: diff.Patterns(g.Where),
+		Counts: report.GroupCounts(g), Summary: g.Summary, Example: g.Example,
 		Clusters: g.Clusters, Varies: strings.Join(g.Varies, ", "), Since: b.since[g.ID], Count: len(g.Objects),
 	}
 	b.objects += len(g.Objects)

@@ -15,8 +15,8 @@ import (
 // Func notifies receivers of the branches that one push moved.
 type Func func(ctx context.Context, repository string, moves []notify.Move)
 
-// Pushes returns a session that calls announce after each push that moved branches of the fleet of a tree. If the fleet cannot be read,
-// nothing will be pushed, and Pushes returns the same session.
+// Pushes returns a session that calls announce after each push that moved branches of the fleet of a tree. If the fleet
+// cannot be read, nothing will be pushed, and Pushes returns the same session.
 func Pushes(ctx context.Context, s *session.Session, tree gitstore.Hash, announce Func) *session.Session {
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {
@@ -33,7 +33,8 @@ type announcing struct {
 }
 
 // Push implements gitstore.Branches.
-func (a announcing) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (a announcing) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	results, err := a.Branches.Push(ctx, w, moves, o)
 	if moved := a.moved(results); len(moved) > 0 {
 		a.announce(ctx, a.String(), moved)

@@ -39,8 +39,8 @@ type Client struct {
 	userAgent string
 }
 
-// New returns a Client. A nil transport is the default one. The transport refuses an internal address with an error that wraps
-// fetch.ErrInvalid. The client does not follow redirects.
+// New returns a Client. A nil transport is the default one. The transport refuses an internal address with an error
+// that wraps fetch.ErrInvalid. The client does not follow redirects.
 func New(userAgent string, transport http.RoundTripper) *Client {
 	return &Client{
 		client: &http.Client{
@@ -51,8 +51,8 @@ func New(userAgent string, transport http.RoundTripper) *Client {
 	}
 }
 
-// Check evaluates the checks of an environment one after the other, each within 10 s, and returns the state of each in the same order. It
-// implements promotion.Checker.
+// Check evaluates the checks of an environment one after the other, each within 10 s, and returns the state of each in
+// the same order. It implements promotion.Checker.
 func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []rollout.CheckResult {
 	out := make([]rollout.CheckResult, 0, len(e.Promotion.Checks))
 	for _, one := range e.Promotion.Checks {
@@ -84,7 +84,8 @@ func (c *Client) get(ctx context.Context, address string) (status int, body []by
 	return resp.StatusCode, body, err
 }
 
-// http sends a GET request. The check passes if the answer has the expected status. A reason is text for a person; it is "" for Green.
+// http sends a GET request. The check passes if the answer has the expected status. A reason is text for a person; it
+// is "" for Green.
 func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (rollout.State, string) {
 	expected := check.Status
 	if expected == 0 {
@@ -102,10 +103,11 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (rollout.Stat
 	return rollout.Green, ""
 }
 
-// prometheus runs an instant query (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries). The check passes if
-// the result has at least one sample and each sample is greater than 0.
+// prometheus runs an instant query (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries). The
+// check passes if the result has at least one sample and each sample is greater than 0.
 func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (rollout.State, string) {
-	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+url.QueryEscape(check.Query))
+	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+
+		url.QueryEscape(check.Query))
 	switch {
 	case errors.Is(err, fetch.ErrInvalid):
 		return rollout.Unknown, refused
@@ -125,7 +127,8 @@ func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (
 			} `json:"result"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || answer.Data.ResultType != "vector" {
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" ||
+		answer.Data.ResultType != "vector" {
 		return rollout.Unknown, "the answer of Prometheus is not a vector"
 	}
 	if len(answer.Data.Result) == 0 {

@@ -39,9 +39,10 @@ func TestHTTPCheck(t *testing.T) {
 		check fleet.HTTPCheck
 		want  rollout.State
 	}{
-		"200":                     {fleet.HTTPCheck{URL: server.URL + "/ok"}, rollout.Green},
-		"another status":          {fleet.HTTPCheck{URL: server.URL + "/teapot"}, rollout.Red},
-		"the expected status":     {fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot}, rollout.Green},
+		"200":            {fleet.HTTPCheck{URL: server.URL + "/ok"}, rollout.Green},
+		"another status": {fleet.HTTPCheck{URL: server.URL + "/teapot"}, rollout.Red},
+		"the expected status": {fleet.HTTPCheck{URL: server.URL + "/teapot", Status: http.StatusTeapot},
+			rollout.Green},
 		"redirects do not follow": {fleet.HTTPCheck{URL: server.URL + "/moved"}, rollout.Red},
 		"no answer":               {fleet.HTTPCheck{URL: gone.URL}, rollout.Unknown},
 	} {
@@ -62,9 +63,11 @@ func TestPrometheusCheck(t *testing.T) {
 		"none":   `{"status":"success","data":{"resultType":"vector","result":[]}}`,
 		"matrix": `{"status":"success","data":{"resultType":"matrix","result":[]}}`,
 		"failed": `{"status":"error"}`,
-		"long":   `{"status":"success","data":{"resultType":"vector","result":[{"value":[0,"` + strings.Repeat("x", 1000) + `"]}]}}`,
-		"text":   `hello`,
-		"large":  `{"status":"success","data":{"resultType":"vector","result":[` + strings.Repeat(`{"value":[0,"1"]},`, 100_000) + `{"value":[0,"0"]}]}}`,
+		"long": `{"status":"success","data":{"resultType":"vector","result":[{"value":[0,"` +
+			strings.Repeat("x", 1000) + `"]}]}}`,
+		"text": `hello`,
+		"large": `{"status":"success","data":{"resultType":"vector","result":[` +
+			strings.Repeat(`{"value":[0,"1"]},`, 100_000) + `{"value":[0,"0"]}]}}`,
 	}
 	reasons := map[string]string{"refused": "status 400", "large": "1 MiB"}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,18 +84,21 @@ func TestPrometheusCheck(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := check.New("sluice/test", nil)
 	for query, want := range map[string]rollout.State{
-		"up": rollout.Green, "down": rollout.Red, "nan": rollout.Red, "number": rollout.Red, "long": rollout.Red, "none": rollout.Unknown, "matrix": rollout.Unknown, "failed": rollout.Unknown, "text": rollout.Unknown,
+		"up": rollout.Green, "down": rollout.Red, "nan": rollout.Red, "number": rollout.Red, "long": rollout.Red,
+		"none": rollout.Unknown, "matrix": rollout.Unknown, "failed": rollout.Unknown, "text": rollout.Unknown,
 		"refused": rollout.Unknown, "large": rollout.Unknown,
 	} {
-		got := c.Check(t.Context(), environment(fleet.Check{Name: query, Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
-		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 || !strings.Contains(got[0].Reason, reasons[query]) {
+		got := c.Check(t.Context(), environment(fleet.Check{Name: query,
+			Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
+		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 ||
+			!strings.Contains(got[0].Reason, reasons[query]) {
 			t.Errorf("%s: the result of Check is %+v, want %s", query, got, want)
 		}
 	}
 }
 
-// TestChecksStayWithinTheGuard: a check on an internal address is unknown and is not sent, whether the host is a name or an address; the
-// reason names the key that allows it. Metadata services are internal.
+// TestChecksStayWithinTheGuard: a check on an internal address is unknown and is not sent, whether the host is a name
+// or an address; the reason names the key that allows it. Metadata services are internal.
 func TestChecksStayWithinTheGuard(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -107,8 +113,10 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := check.New("sluice/test", guard.Transport())
-	for _, host := range []string{at.Host, "localhost:" + at.Port(), "169.254.169.254", "[::1]:" + at.Port(), "[::ffff:127.0.0.1]:" + at.Port()} {
-		e := environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: "http://" + host}}, fleet.Check{Name: "b", Prometheus: &fleet.PrometheusCheck{URL: "http://" + host, Query: "up"}})
+	for _, host := range []string{at.Host, "localhost:" + at.Port(), "169.254.169.254", "[::1]:" + at.Port(),
+		"[::ffff:127.0.0.1]:" + at.Port()} {
+		e := environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: "http://" + host}},
+			fleet.Check{Name: "b", Prometheus: &fleet.PrometheusCheck{URL: "http://" + host, Query: "up"}})
 		for _, got := range c.Check(t.Context(), e, time.Unix(0, 0)) {
 			if got.State != rollout.Unknown || !strings.Contains(got.Reason, "network.allow") {
 				t.Errorf("%s: the result is %+v", host, got)
@@ -121,7 +129,8 @@ func TestChecksStayWithinTheGuard(t *testing.T) {
 	if guard, err = fetch.NewGuard(at.Host); err != nil {
 		t.Fatal(err)
 	}
-	got := check.New("sluice/test", guard.Transport()).Check(t.Context(), environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: server.URL}}), time.Unix(0, 0))
+	got := check.New("sluice/test", guard.Transport()).Check(t.Context(),
+		environment(fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{URL: server.URL}}), time.Unix(0, 0))
 	if got[0].State != rollout.Green || asked != 1 {
 		t.Errorf("an allowed host: %+v", got)
 	}

@@ -21,30 +21,36 @@ import (
 
 // Config is the service's configuration.
 type Config struct {
-	Listen      string        `yaml:"listen"`      // address of webhooks and probes. Default: :8080
-	Metrics     string        `yaml:"metrics"`     // address of metrics and of the isolation report; "" disables both
-	Debug       string        `yaml:"debug"`       // address of pprof; "" disables it
-	Data        string        `yaml:"data"`        // folder of queue, mirrors and reports. Default: /var/lib/sluice
-	Mirrors     ByteSize      `yaml:"mirrors"`     // limit for the size of all mirrors. Default: 20Gi
-	Workers     int           `yaml:"workers"`     // reviews processed at once, as many commands, and as many other tasks. Default: 4
-	Reviews     int           `yaml:"reviews"`     // of one repository processed at once. Default: 2
-	Jobs        int           `yaml:"jobs"`        // targets rendered at once. Default: all processors
-	Sweep       time.Duration `yaml:"sweep"`       // interval of sweeps. Default: 2m
-	Promote     time.Duration `yaml:"promote"`     // interval of checks of promotions. Default: 1m
-	Drain       time.Duration `yaml:"drain"`       // time limit for running work at shutdown. Default: 2m
-	Queue       Queue         `yaml:"queue"`       //
-	Isolation   worker.Mode   `yaml:"isolation"`   // confinement of worker processes: required (default), degraded or off
-	Network     Network       `yaml:"network"`     // private hosts that charts, schemas and checks may be fetched from
-	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that replace secrets
-	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent has
-	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" disables tracing
-	Pages       Pages         `yaml:"pages"`       // pages of the fleets
-	Forges      []Forge       `yaml:"forges"`
+	Listen  string   `yaml:"listen"`  // address of webhooks and probes. Default: :8080
+	Metrics string   `yaml:"metrics"` // address of metrics and of the isolation report; "" disables both
+	Debug   string   `yaml:"debug"`   // address of pprof; "" disables it
+	Data    string   `yaml:"data"`    // folder of queue, mirrors and reports. Default: /var/lib/sluice
+	Mirrors ByteSize `yaml:"mirrors"` // limit for the size of all mirrors. Default: 20Gi
+	// reviews processed at once, as many commands, and as many other tasks. Default: 4
+	Workers int           `yaml:"workers"`
+	Reviews int           `yaml:"reviews"` // of one repository processed at once. Default: 2
+	Jobs    int           `yaml:"jobs"`    // targets rendered at once. Default: all processors
+	Sweep   time.Duration `yaml:"sweep"`   // interval of sweeps. Default: 2m
+	Promote time.Duration `yaml:"promote"` // interval of checks of promotions. Default: 1m
+	Drain   time.Duration `yaml:"drain"`   // time limit for running work at shutdown. Default: 2m
+	Queue   Queue         `yaml:"queue"`   //
+	// confinement of worker processes: required (default), degraded or off
+	Isolation   worker.Mode `yaml:"isolation"`
+	Network     Network     `yaml:"network"`     // private hosts that charts, schemas and checks may be fetched from
+	Fingerprint Secret      `yaml:"fingerprint"` // key of the fingerprints that replace secrets
+	// file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH
+	// agent has
+	SignKey string  `yaml:"signKey"`
+	Tracing string  `yaml:"tracing"` // URL of an OTLP receiver over HTTP; "" disables tracing
+	Pages   Pages   `yaml:"pages"`   // pages of the fleets
+	Forges  []Forge `yaml:"forges"`
 }
 
-// Network limits which addresses the service connects to on behalf of a fleet: for charts, schemas, checks and receivers.
+// Network limits which addresses the service connects to on behalf of a fleet: for charts, schemas, checks and
+// receivers.
 type Network struct {
-	Allow []string `yaml:"allow"` // hosts, host:port, addresses or CIDR ranges that are reachable although they are private
+	// hosts, host:port, addresses or CIDR ranges that are reachable although they are private
+	Allow []string `yaml:"allow"`
 }
 
 // Queue configures the queue.
@@ -52,7 +58,8 @@ type Queue struct {
 	URL         string `yaml:"url"`         // of a NATS cluster; "" runs the queue in this process
 	Credentials string `yaml:"credentials"` // file of NATS credentials
 	Replicas    int    `yaml:"replicas"`    // copies of each message. Default: 1, or 3 with a URL
-	Reports     *bool  `yaml:"reports"`     // share reports of merge requests with the other replicas. Default: true with a URL
+	// share reports of merge requests with the other replicas. Default: true with a URL
+	Reports *bool `yaml:"reports"`
 }
 
 var sizePattern = regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`)

@@ -47,14 +47,17 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Mirrors != 512<<20 || c.Sweep != time.Minute || c.Workers != 4 || c.Listen != ":8080" || c.Queue.Replicas != 1 {
+	if c.Mirrors != 512<<20 || c.Sweep != time.Minute || c.Workers != 4 || c.Listen != ":8080" ||
+		c.Queue.Replicas != 1 {
 		t.Errorf("the result of parse is %+v", c)
 	}
 	hub, lab := &c.Forges[0], &c.Forges[1]
-	if hub.Git != "https://github.com" || hub.Name != "github" || string(hub.App.Key.Bytes()) != "k3y" || string(lab.Token.Bytes()) != "t0ken" || lab.Git != "https://git.example.com/sub" {
+	if hub.Git != "https://github.com" || hub.Name != "github" || string(hub.App.Key.Bytes()) != "k3y" ||
+		string(lab.Token.Bytes()) != "t0ken" || lab.Git != "https://git.example.com/sub" {
 		t.Errorf("the forges are %+v", c.Forges)
 	}
-	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") && !strings.Contains(s, "(secret)") {
+	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") &&
+		!strings.Contains(s, "(secret)") {
 		t.Errorf("a secret is printed: %s", s)
 	}
 }
@@ -97,8 +100,12 @@ forges:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"workers: -1", "reviews: 101", "metrics: another setting uses the address :1", "debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
-		"/none", "forges[1].api: it must be", "\"fleet\" is not a pattern", "forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
+		"workers: -1", "reviews: 101", "metrics: another setting uses the address :1",
+		"debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none",
+		"forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"/none", "forges[1].api: it must be", "\"fleet\" is not a pattern",
+		"forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing",
+		"forges[2].settings.branchProtection: \"maybe\" must be",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

@@ -12,21 +12,22 @@ import (
 
 // Forge configures one account on one forge.
 type Forge struct {
-	Name         string     `yaml:"name"` // part of the webhook's path: /hooks/<name>
-	Kind         string     `yaml:"kind"` // github or gitlab
-	API          string     `yaml:"api"`  // URL. Default: the public one
-	Git          string     `yaml:"git"`  // base URL for clones. Default: the API's host
-	App          App        `yaml:"app"`  // GitHub App
-	Token        Secret     `yaml:"token"`
-	GitToken     Secret     `yaml:"gitToken"`     // reads repositories. Default: Token, or the App's
-	PushToken    Secret     `yaml:"pushToken"`    // pushes branches. Default: GitToken
-	Secrets      []Secret   `yaml:"secrets"`      // of webhooks; several while they are rotated
-	Signing      []Secret   `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
-	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
-	Outputs      Outputs    `yaml:"outputs"`      // further repositories for spec.output.repository: patterns of full paths, or of addresses elsewhere
-	Settings     Settings   `yaml:"settings"`
-	Overrides    []Override `yaml:"overrides"` // of all that match, the last one that sets a key decides it
-	Receivers    []Receiver `yaml:"receivers"` // get a notification when branches move
+	Name         string   `yaml:"name"` // part of the webhook's path: /hooks/<name>
+	Kind         string   `yaml:"kind"` // github or gitlab
+	API          string   `yaml:"api"`  // URL. Default: the public one
+	Git          string   `yaml:"git"`  // base URL for clones. Default: the API's host
+	App          App      `yaml:"app"`  // GitHub App
+	Token        Secret   `yaml:"token"`
+	GitToken     Secret   `yaml:"gitToken"`     // reads repositories. Default: Token, or the App's
+	PushToken    Secret   `yaml:"pushToken"`    // pushes branches. Default: GitToken
+	Secrets      []Secret `yaml:"secrets"`      // of webhooks; several while they are rotated
+	Signing      []Secret `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
+	Repositories []string `yaml:"repositories"` // patterns of full paths: acme/*
+	// further repositories for spec.output.repository: patterns of full paths, or of addresses elsewhere
+	Outputs   Outputs    `yaml:"outputs"`
+	Settings  Settings   `yaml:"settings"`
+	Overrides []Override `yaml:"overrides"` // of all that match, the last one that sets a key decides it
+	Receivers []Receiver `yaml:"receivers"` // get a notification when branches move
 }
 
 // App is a GitHub App.
@@ -200,9 +201,11 @@ func (s Settings) over(base Settings) Settings {
 		return b
 	}
 	out := Settings{
-		Drafts: pick(s.Drafts, base.Drafts), Previews: pick(s.Previews, base.Previews), Checks: pick(s.Checks, base.Checks),
+		Drafts: pick(s.Drafts, base.Drafts), Previews: pick(s.Previews, base.Previews),
+		Checks: pick(s.Checks, base.Checks),
 		Labels: base.Labels, SkipLabels: base.SkipLabels, PreviewCap: cmp.Or(s.PreviewCap, base.PreviewCap),
-		PerPush: cmp.Or(s.PerPush, base.PerPush), Context: cmp.Or(s.Context, base.Context), BranchProtection: cmp.Or(s.BranchProtection, base.BranchProtection),
+		PerPush: cmp.Or(s.PerPush, base.PerPush), Context: cmp.Or(s.Context, base.Context),
+		BranchProtection: cmp.Or(s.BranchProtection, base.BranchProtection),
 	}
 	if s.Labels != nil {
 		out.Labels = s.Labels

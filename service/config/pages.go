@@ -9,10 +9,11 @@ import (
 
 // Pages configure the listener of the fleets' pages.
 type Pages struct {
-	Listen    string    `yaml:"listen"`    // address; "" disables the pages. Without auth it must be a loopback address
-	Address   string    `yaml:"address"`   // URL at which people open the pages; required for signing in
-	CookieKey Secret    `yaml:"cookieKey"` // key of the session cookies. Default: a random key, so sessions end with the process
-	Reports   ByteSize  `yaml:"reports"`   // limit of the size of all reports of merge requests. Default: 2Gi
+	Listen  string `yaml:"listen"`  // address; "" disables the pages. Without auth it must be a loopback address
+	Address string `yaml:"address"` // URL at which people open the pages; required for signing in
+	// key of the session cookies. Default: a random key, so sessions end with the process
+	CookieKey Secret    `yaml:"cookieKey"`
+	Reports   ByteSize  `yaml:"reports"` // limit of the size of all reports of merge requests. Default: 2Gi
 	Auth      PagesAuth `yaml:"auth"`
 }
 

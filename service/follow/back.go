@@ -12,9 +12,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// back says why a pin is not newer than the one before: "moved" for a tag of the same version at another commit, "lower" for a lower version,
-// and "rewound" for a branch that no longer contains the commit before. It fetches the new commit, and fails if there is none.
-func (w *Follower) back(ctx context.Context, r *fleet.Repository, before fetch.Pin, locked bool, pin fetch.Pin) (string, error) {
+// back says why a pin is not newer than the one before: "moved" for a tag of the same version at another commit,
+// "lower" for a lower version, and "rewound" for a branch that no longer contains the commit before. It fetches the new
+// commit, and fails if there is none.
+func (w *Follower) back(ctx context.Context, r *fleet.Repository, before fetch.Pin, locked bool, pin fetch.Pin) (string,
+	error) {
 	commit, err := gitstore.ParseHash(pin.Commit)
 	if err != nil {
 		return "", err
@@ -24,7 +26,8 @@ func (w *Follower) back(ctx context.Context, r *fleet.Repository, before fetch.P
 		_, err = w.Store.Commit(ctx, commit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("repository %s: %s of %s is no commit that can be fetched: %w", r.Name, pin.Resolved, r.URL, err)
+		return "", fmt.Errorf("repository %s: %s of %s is no commit that can be fetched: %w", r.Name, pin.Resolved,
+			r.URL, err)
 	}
 	if !locked {
 		return "", nil

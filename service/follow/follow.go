@@ -28,8 +28,8 @@ const trailerFollow = "Sluice-Follow"
 // maxUndone is the number of the trunk's commits among which one of Sluice is looked for.
 const maxUndone = 100
 
-// Follower implements bot.Follows for one task. It reads the branches and the latest commits of the fleet once for all followed repositories.
-// It is not safe for concurrent use.
+// Follower implements bot.Follows for one task. It reads the branches and the latest commits of the fleet once for all
+// followed repositories. It is not safe for concurrent use.
 type Follower struct {
 	*session.Session
 
@@ -45,9 +45,10 @@ func New(s *session.Session, signer gitstore.Signer, pushAuth func(context.Conte
 	return &Follower{Session: s, signer: signer, pushAuth: pushAuth}
 }
 
-// branches returns the trunk and the branches that move pins as they were at the first call for this tip of the trunk, with what Sluice
-// has pushed since. A push compares with the present ones.
-func (w *Follower) branches(ctx context.Context, trunk gitstore.Hash, target string, remote gitstore.Branches) (map[string]gitstore.Hash, error) {
+// branches returns the trunk and the branches that move pins as they were at the first call for this tip of the trunk,
+// with what Sluice has pushed since. A push compares with the present ones.
+func (w *Follower) branches(ctx context.Context, trunk gitstore.Hash, target string,
+	remote gitstore.Branches) (map[string]gitstore.Hash, error) {
 	if w.refs != nil && w.trunk == trunk {
 		return w.refs, nil
 	}
@@ -122,7 +123,8 @@ func (w *Follower) Look(ctx context.Context, trunk gitstore.Commit, name string)
 }
 
 // branch reads what the branch has.
-func (w *Follower) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash, trailer string, out *bot.Followed) error {
+func (w *Follower) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash,
+	trailer string, out *bot.Followed) error {
 	if err := branches.Fetch(ctx, head); err != nil {
 		return err
 	}
@@ -188,7 +190,8 @@ func (w *Follower) Commit(ctx context.Context, trunk gitstore.Commit, f *bot.Fol
 }
 
 // write makes the commit with the new pin and moves a branch to it.
-func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string, old gitstore.Hash) (string, error) {
+func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string,
+	old gitstore.Hash) (string, error) {
 	self, err := w.committer(ctx, trunk)
 	if err != nil {
 		return "", err
@@ -214,12 +217,14 @@ func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Foll
 	body := f.URL + "\n" + strings.TrimSpace(report.Tag(f.From)+" → "+report.Tag(f.To))
 	head, err := branch.Commit{
 		Tree: tree, Parent: trunk.Hash, Author: self, Committer: self, Subject: subject, Body: body,
-		Trailers: []gitstore.Trailer{{Key: trailerFollow, Value: trailer}}, Version: w.Runtime.Version, Signer: w.signer,
+		Trailers: []gitstore.Trailer{{Key: trailerFollow, Value: trailer}}, Version: w.Runtime.Version,
+		Signer: w.signer,
 	}.Write(writer)
 	if err != nil {
 		return "", err
 	}
-	results, err := branches.Push(ctx, writer, []gitstore.Move{{Branch: name, Old: old, New: head}}, gitstore.PushOptions{})
+	results, err := branches.Push(ctx, writer, []gitstore.Move{{Branch: name, Old: old, New: head}},
+		gitstore.PushOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +240,8 @@ func (w *Follower) write(ctx context.Context, trunk gitstore.Commit, f *bot.Foll
 }
 
 // withFile returns a tree with new content for sluice.lock.
-func withFile(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash, lock []byte) (gitstore.Hash, error) {
+func withFile(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash,
+	lock []byte) (gitstore.Hash, error) {
 	entries, err := store.Tree(ctx, tree)
 	if err != nil {
 		return gitstore.Hash{}, err

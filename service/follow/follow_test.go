@@ -34,8 +34,10 @@ func newFollowedFleet(t *testing.T, spec string) *followedFleet {
 		"sluice.lock":                  h.Lock(map[string]string{"components": one}),
 	})
 	h.Git("fleet", "config", "http.receivepack", "true")
-	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := session.Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"),
+		Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/fleet/.git", Jobs: 2,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +110,15 @@ func TestOwnCommitOfAFollowedBranch(t *testing.T) {
 	}
 	for what, change := range map[string]func(){
 		"another file": func() {
-			write("apps/web/app.yaml", strings.Replace(hydratetest.AppIn("components"), "namespace: web", "namespace: evil", 1))
+			write("apps/web/app.yaml", strings.Replace(hydratetest.AppIn("components"), "namespace: web",
+				"namespace: evil", 1))
 			amend()
 		},
-		"another repository":     func() { write("sluice.lock", strings.ReplaceAll(string(lock), "/components/", "/evil/")); amend() },
+		"another repository": func() {
+			write("sluice.lock", strings.ReplaceAll(string(lock), "/components/",
+				"/evil/"))
+			amend()
+		},
 		"a lock without meaning": func() { write("sluice.lock", "{{"); amend() },
 		"another parent": func() {
 			f.Git("fleet", "checkout", "-q", "-B", "other", "main")
@@ -220,7 +227,8 @@ func TestWhatIsNotNewer(t *testing.T) {
 	f := newFollowedFleet(t, "tags: v*, follow: true")
 	is := func(want, to string) {
 		t.Helper()
-		if got := f.look(); got.Back != want || !strings.HasPrefix(got.To, to) || want != "" && len(got.Was) != len(got.Commit) {
+		if got := f.look(); got.Back != want || !strings.HasPrefix(got.To, to) ||
+			want != "" && len(got.Was) != len(got.Commit) {
 			t.Errorf("%q, %s %s → %s %s, want %q to %s", got.Back, got.From, got.Was, got.To, got.Commit, want, to)
 		}
 	}
@@ -242,7 +250,8 @@ func TestWhatIsNotNewer(t *testing.T) {
 	f.Git("components", "tag", "-d", "v1.5.0")
 	is("lower", "v1.4.0")
 	f.Git("components", "tag", "v9", "HEAD:web/cm.yaml")
-	if got, err := f.follows.Look(t.Context(), f.trunk(), "components"); err == nil || !strings.Contains(err.Error(), "no commit") {
+	if got, err := f.follows.Look(t.Context(), f.trunk(), "components"); err == nil ||
+		!strings.Contains(err.Error(), "no commit") {
 		t.Errorf("a tag of a file: %+v, %v", got, err)
 	}
 

@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// own reports whether a commit is one that Sluice makes: its parent is on the trunk, nothing but the pin of the followed repository
-// differs from the parent, and the signature is Sluice's if Sluice signs. Everybody can copy names and trailers, so they are not enough:
-// Sluice replaces such commits, and opens merge requests for them as itself.
+// own reports whether a commit is one that Sluice makes: its parent is on the trunk, nothing but the pin of the
+// followed repository differs from the parent, and the signature is Sluice's if Sluice signs. Everybody can copy names
+// and trailers, so they are not enough: Sluice replaces such commits, and opens merge requests for them as itself.
 func (w *Follower) own(ctx context.Context, trunk, c gitstore.Commit, name string) (bool, error) {
 	have := branch.Trailer(c.Message, trailerFollow)
 	if len(c.Parents) != 1 || !strings.HasPrefix(have, name+" ") {

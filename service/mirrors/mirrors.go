@@ -21,10 +21,10 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Mirrors manages the clones of a service's repositories, one folder for each. When they exceed a size, it deletes
-// the clones that were not used for the longest time. All of them can be deleted at any time, because the remote has
-// their content. Mirrors is safe for concurrent use. It neither deletes nor measures folders while it holds its lock, because a task of
-// another repository, such as a command, would wait.
+// Mirrors manages the clones of a service's repositories, one folder for each. When they exceed a size, it deletes the
+// clones that were not used for the longest time. All of them can be deleted at any time, because the remote has their
+// content. Mirrors is safe for concurrent use. It neither deletes nor measures folders while it holds its lock, because
+// a task of another repository, such as a command, would wait.
 type Mirrors struct {
 	dir    string
 	limit  int64 // bytes
@@ -120,7 +120,8 @@ func (m *Mirrors) release(folder string, used time.Time) {
 	m.clear(gone)
 }
 
-// earlier returns the clones of an earlier process, and deletes what that did not. After the first use of a clone it returns nil.
+// earlier returns the clones of an earlier process, and deletes what that did not. After the first use of a clone it
+// returns nil.
 func (m *Mirrors) earlier() map[string]mirrorState {
 	m.mu.Lock()
 	known := m.known != nil
@@ -146,8 +147,8 @@ func (m *Mirrors) earlier() map[string]mirrorState {
 	return out
 }
 
-// evict discards unused clones, the least recently used first, until the others are within the limit, and returns what to clear. It keeps
-// the clone that was used last, whatever its size. The caller holds the lock.
+// evict discards unused clones, the least recently used first, until the others are within the limit, and returns what
+// to clear. It keeps the clone that was used last, whatever its size. The caller holds the lock.
 func (m *Mirrors) evict(last string) []string {
 	var gone []string
 	var total int64
@@ -157,7 +158,8 @@ func (m *Mirrors) evict(last string) []string {
 	if total <= m.limit {
 		return nil
 	}
-	for _, folder := range slices.SortedFunc(maps.Keys(m.known), func(a, b string) int { return m.known[a].used.Compare(m.known[b].used) }) {
+	for _, folder := range slices.SortedFunc(maps.Keys(m.known),
+		func(a, b string) int { return m.known[a].used.Compare(m.known[b].used) }) {
 		if total <= m.limit {
 			break
 		}

@@ -51,7 +51,8 @@ func TestMirrorsEvictLeastRecentlyUsed(t *testing.T) {
 	exist(map[string]bool{"b": false, "d": false, "e": true})
 }
 
-// While a large clone is deleted, because it is evicted or damaged, clones of other repositories are used: a command does not wait for it.
+// While a large clone is deleted, because it is evicted or damaged, clones of other repositories are used: a command
+// does not wait for it.
 func TestMirrorsDeleteBeside(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	large, other := hint.NewPlace("f", "acme/large"), hint.NewPlace("f", "acme/other")

@@ -77,7 +77,10 @@ type Notifier struct {
 // NewClient returns a client that follows no redirect, because a signed message must reach only the configured
 // address.
 func NewClient() *http.Client {
-	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 // message is a request to send.
@@ -116,7 +119,8 @@ func (n *Notifier) messages(moves []Move) []message {
 			if !r.receives(&m) {
 				continue
 			}
-			address := strings.NewReplacer("${cluster.name}", url.PathEscape(m.Cluster), "${environment}", url.PathEscape(m.Environment)).Replace(r.URL)
+			address := strings.NewReplacer("${cluster.name}", url.PathEscape(m.Cluster), "${environment}",
+				url.PathEscape(m.Environment)).Replace(r.URL)
 			if r.Kind == Flux && sent[address] {
 				continue
 			}
@@ -153,7 +157,10 @@ func (n *Notifier) send(ctx context.Context, repository string, m *message) erro
 		return err
 	}
 	policy := retry.Policy{Tries: tries, First: n.Wait, Max: tries * n.Wait}
-	_, err = retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) { return struct{}{}, n.post(ctx, m, body) })
+	_, err = retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) {
+		return struct{}{},
+			n.post(ctx, m, body)
+	})
 	if err != nil {
 		return fmt.Errorf("notify %s at %s of %s: %w", m.kind, u.Host, m.move.Branch, err)
 	}
@@ -176,7 +183,8 @@ func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 		}
 		return retry.Again(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize)) // drain the body, so that the connection is reused
+	// drain the body, so that the connection is reused
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize))
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
@@ -224,12 +232,15 @@ func (m *message) body(repository string) ([]byte, error) {
 	if before == "" {
 		before = noCommit
 	}
-	return json.Marshal(push{Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After, Repository: pushRepository{HTMLURL: Web(repository)}})
+	return json.Marshal(push{Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After,
+		Repository: pushRepository{HTMLURL: Web(repository)}})
 }
 
 // Web returns the address of a repository's web page from its clone address.
 func Web(repository string) string {
-	if host, rest, ok := strings.Cut(repository, ":"); ok && !strings.Contains(repository, "://") && !strings.Contains(host, "/") { // git@host:path
+	// git@host:path
+	if host, rest, ok := strings.Cut(repository, ":"); ok && !strings.Contains(repository, "://") &&
+		!strings.Contains(host, "/") {
 		repository = "ssh://" + host + "/" + rest
 	}
 	u, err := url.Parse(repository)

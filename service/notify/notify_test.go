@@ -80,7 +80,8 @@ func moves() []notify.Move {
 	return []notify.Move{
 		{Branch: "env/prod", Environment: "prod", Before: strings.Repeat("1", 40), After: strings.Repeat("2", 40)},
 		{Branch: "cluster/eu-1", Environment: "prod", Cluster: "eu-1", After: strings.Repeat("3", 40)},
-		{Branch: "cluster/us-1", Environment: "prod", Cluster: "us-1", Before: strings.Repeat("4", 40), After: strings.Repeat("5", 40)},
+		{Branch: "cluster/us-1", Environment: "prod", Cluster: "us-1", Before: strings.Repeat("4", 40),
+			After: strings.Repeat("5", 40)},
 	}
 }
 
@@ -88,7 +89,8 @@ func TestFlux(t *testing.T) {
 	t.Parallel()
 	e := newEar(t)
 	n := notifier(
-		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/${environment}/${cluster.name}/hook", Clusters: []string{"eu-*"}},
+		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/${environment}/${cluster.name}/hook",
+			Clusters: []string{"eu-*"}},
 		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/all"},
 	)
 	if err := n.Notify(t.Context(), "https://git.example.com/acme/fleet.git", moves()); err != nil {
@@ -130,7 +132,8 @@ func TestArgoCD(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, ok := got.(github.PushPayload)
-		if !ok || p.Repository.HTMLURL != "https://git.example.com/acme/fleet" || len(p.After) != 40 || len(p.Before) != 40 || len(p.Commits) != 0 {
+		if !ok || p.Repository.HTMLURL != "https://git.example.com/acme/fleet" || len(p.After) != 40 ||
+			len(p.Before) != 40 || len(p.Commits) != 0 {
 			t.Errorf("the result of Parse is %+v", got)
 		}
 		refs = append(refs, p.Ref)
@@ -140,7 +143,8 @@ func TestArgoCD(t *testing.T) {
 		}
 	}
 	slices.Sort(refs)
-	if want := []string{"refs/heads/cluster/eu-1", "refs/heads/cluster/us-1", "refs/heads/env/prod"}; !slices.Equal(refs, want) {
+	if want := []string{"refs/heads/cluster/eu-1", "refs/heads/cluster/us-1",
+		"refs/heads/env/prod"}; !slices.Equal(refs, want) {
 		t.Errorf("the refs are %v", refs)
 	}
 }
@@ -162,8 +166,10 @@ func TestFailures(t *testing.T) {
 	} {
 		e := newEar(t)
 		e.fail = c.answers
-		err := notifier(notify.Receiver{Kind: notify.Flux, URL: e.URL + "/hook/very-secret"}).Notify(t.Context(), "x", one)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || len(e.paths()) != c.sent {
+		err := notifier(notify.Receiver{Kind: notify.Flux, URL: e.URL + "/hook/very-secret"}).Notify(t.Context(), "x",
+			one)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||
+			len(e.paths()) != c.sent {
 			t.Errorf("%s: %v after %v", name, err, e.paths())
 		}
 		if err != nil && (strings.Contains(err.Error(), "very-secret") || strings.Contains(err.Error(), secret)) {
@@ -172,7 +178,8 @@ func TestFailures(t *testing.T) {
 	}
 	gone := newEar(t)
 	gone.Close()
-	err := notifier(notify.Receiver{Kind: notify.Flux, URL: gone.URL + "/hook/very-secret"}).Notify(t.Context(), "x", one)
+	err := notifier(notify.Receiver{Kind: notify.Flux, URL: gone.URL + "/hook/very-secret"}).Notify(t.Context(), "x",
+		one)
 	if err == nil || strings.Contains(err.Error(), "very-secret") {
 		t.Errorf("nobody there: %v", err)
 	}
@@ -199,7 +206,8 @@ func TestFluxReceiversNeedHTTPS(t *testing.T) {
 	t.Parallel()
 	n := notifier(notify.Receiver{Kind: notify.Flux, URL: "http://flux.example.com/hook/very-secret"})
 	err := n.Notify(t.Context(), "x", moves())
-	if _, plain := errors.AsType[*plainhttp.Error](err); !plain || strings.Contains(err.Error(), "very-secret") || !strings.Contains(err.Error(), "flux.example.com") {
+	if _, plain := errors.AsType[*plainhttp.Error](err); !plain || strings.Contains(err.Error(), "very-secret") ||
+		!strings.Contains(err.Error(), "flux.example.com") {
 		t.Errorf("the error is %v", err)
 	}
 	reached := false

@@ -1,5 +1,6 @@
 // Package otlp configures OpenTelemetry's exporter of spans: OTLP over HTTP, as protobuf. It reads the variables of the
-// environment itself, because OpenTelemetry's reader logs and skips what is wrong, with the value, which can be a credential.
+// environment itself, because OpenTelemetry's reader logs and skips what is wrong, with the value, which can be a
+// credential.
 //
 // The package is not API: it can change in every release.
 package otlp
@@ -62,15 +63,18 @@ func New(ctx context.Context, c Config) (*otlptrace.Exporter, error) {
 	if _, value := env.get("COMPRESSION"); value == "gzip" {
 		compression = otlptracehttp.GzipCompression
 	}
-	// The exporter reads the variables again and logs those that are malformed, which can be credentials. New has read and checked them.
+	// The exporter reads the variables again and logs those that are malformed, which can be credentials. New has read
+	// and checked them.
 	otel.SetLogger(logr.Discard())
 	return otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithTimeout(wait),
+		otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers),
+		otlptracehttp.WithTimeout(wait),
 		otlptracehttp.WithCompression(compression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		// A redirect would carry the headers, which are often credentials, to another server.
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		}}),
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: wait,
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}}),
 	)
 }
 
@@ -122,7 +126,8 @@ func (v variables) timeout() (time.Duration, error) {
 
 // transport returns Go's usual transport with the certificates that the variables name.
 func (v variables) transport() (*http.Transport, error) {
-	out := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: timeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	out := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second,
+		TLSHandshakeTimeout: timeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if name, file := v.get("CERTIFICATE"); name != "" {
 		text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 		if err != nil {

@@ -40,20 +40,25 @@ func TestExporter(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if err := proto.Unmarshal(text, &request); err != nil || r.URL.Path != "/v1/traces" || r.Method != http.MethodPost {
+			if err := proto.Unmarshal(text, &request); err != nil || r.URL.Path != "/v1/traces" ||
+				r.Method != http.MethodPost {
 				t.Errorf("the method is %s, the path is %s: the error is %v", r.Method, r.URL.Path, err)
 			}
 		}))
 		defer receiver.Close()
 		authority := filepath.Join(t.TempDir(), "ca.pem")
-		if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
+		if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: receiver.Certificate().Raw}), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		env := map[string]string{
-			"OTEL_EXPORTER_OTLP_CERTIFICATE": authority, "OTEL_EXPORTER_OTLP_COMPRESSION": compression, "OTEL_EXPORTER_OTLP_TIMEOUT": "60000",
-			"OTEL_EXPORTER_OTLP_HEADERS": "api-key=general", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "api-key=for%20traces%2C2, x-tenant=a",
+			"OTEL_EXPORTER_OTLP_CERTIFICATE": authority, "OTEL_EXPORTER_OTLP_COMPRESSION": compression,
+			"OTEL_EXPORTER_OTLP_TIMEOUT":        "60000",
+			"OTEL_EXPORTER_OTLP_HEADERS":        "api-key=general",
+			"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "api-key=for%20traces%2C2, x-tenant=a",
 		}
-		exporter, err := New(t.Context(), Config{URL: receiver.URL + "/v1/traces", Getenv: func(name string) string { return env[name] }})
+		exporter, err := New(t.Context(), Config{URL: receiver.URL + "/v1/traces",
+			Getenv: func(name string) string { return env[name] }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,14 +71,16 @@ func TestExporter(t *testing.T) {
 		if got := request.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0].GetName(); got != "task trunk" {
 			t.Errorf("the span is %q", got)
 		}
-		got := []string{headers.Get("Content-Type"), headers.Get("Content-Encoding"), headers.Get("Api-Key"), headers.Get("X-Tenant")}
+		got := []string{headers.Get("Content-Type"), headers.Get("Content-Encoding"), headers.Get("Api-Key"),
+			headers.Get("X-Tenant")}
 		if diff := cmp.Diff([]string{"application/x-protobuf", compression, "for traces,2", "a"}, got); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// A refusal is an error with the receiver's words, and a redirect is not followed: it would carry credentials to another server.
+// A refusal is an error with the receiver's words, and a redirect is not followed: it would carry credentials to
+// another server.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -134,7 +141,8 @@ func TestWrongConfiguration(t *testing.T) {
 			return ""
 		}})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the address is %s, the name is %s=the value is %s: the error is %v, want %q", c.address, c.name, c.value, err, c.want)
+			t.Errorf("the address is %s, the name is %s=the value is %s: the error is %v, want %q", c.address, c.name,
+				c.value, err, c.want)
 		}
 	}
 }

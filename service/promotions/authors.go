@@ -23,8 +23,8 @@ const (
 	maxKnown     = 2000        // commits whose authors are cached
 )
 
-// Authors caches who wrote the merge requests that brought commits, because the promotion loop asks in each pass. It is safe for concurrent
-// use.
+// Authors caches who wrote the merge requests that brought commits, because the promotion loop asks in each pass. It is
+// safe for concurrent use.
 type Authors struct {
 	cache *lru.Cache[authorsKey, *knownAuthors]
 }
@@ -53,8 +53,8 @@ func NewAuthors() *Authors {
 	return &Authors{cache}
 }
 
-// of returns the authors that are cached under a key, or asks for them. Authors that were known stay, also if the forge cannot be asked
-// again.
+// of returns the authors that are cached under a key, or asks for them. Authors that were known stay, also if the forge
+// cannot be asked again.
 func (c *Authors) of(key authorsKey, now time.Time, ask func() ([]string, error)) ([]string, error) {
 	v, known := c.cache.Get(key)
 	if known && !v.outdated(now) {
@@ -78,8 +78,9 @@ func (c *Authors) of(key authorsKey, now time.Time, ask func() ([]string, error)
 	return next.names, nil
 }
 
-// outdated reports whether the authors must be asked for again: after a minute, and then after as long as they are known, up to an hour. The
-// forge may list the merge request of the true author last, who could approve their own change until then.
+// outdated reports whether the authors must be asked for again: after a minute, and then after as long as they are
+// known, up to an hour. The forge may list the merge request of the true author last, who could approve their own
+// change until then.
 func (v *knownAuthors) outdated(now time.Time) bool {
 	return now.Sub(v.at) >= min(max(v.at.Sub(v.since), noAuthorsFor), authorsFor)
 }
@@ -99,13 +100,14 @@ func (a *authors) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 	}
 	var out []string
 	for _, c := range commits {
-		names, err := a.cache.of(authorsKey{repository: a.sources.Path, commit: c.Hash}, a.session.Runtime.Clock(), func() (names []string, err error) {
-			list, err := a.forge.MergeRequestsOf(ctx, a.sources, c.Hash.String())
-			for _, mr := range list {
-				names = append(names, mr.Author.Login)
-			}
-			return names, err
-		})
+		names, err := a.cache.of(authorsKey{repository: a.sources.Path, commit: c.Hash}, a.session.Runtime.Clock(),
+			func() (names []string, err error) {
+				list, err := a.forge.MergeRequestsOf(ctx, a.sources, c.Hash.String())
+				for _, mr := range list {
+					names = append(names, mr.Author.Login)
+				}
+				return names, err
+			})
 		if err != nil {
 			return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
 		}
@@ -117,8 +119,8 @@ func (a *authors) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 // maxElsewhere limits the commits of another repository whose authors are looked up for one promotion.
 const maxElsewhere = 200
 
-// AuthorsElsewhere implements promote.AuthorFinder. A commit without a merge request into the pinned branch is an error: Git's name of its
-// author is not one on the forge, and anybody can choose it.
+// AuthorsElsewhere implements promote.AuthorFinder. A commit without a merge request into the pinned branch is an
+// error: Git's name of its author is not one on the forge, and anybody can choose it.
 func (a *authors) AuthorsElsewhere(ctx context.Context, m promote.MovedPin) ([]string, error) {
 	repo, ok := sibling(a.session.Store.RemoteURL(), a.sources.Path, m.URL)
 	if !ok {
@@ -135,7 +137,8 @@ func (a *authors) AuthorsElsewhere(ctx context.Context, m promote.MovedPin) ([]s
 	if forward, err := store.IsAncestor(ctx, m.From, m.To); err != nil {
 		return nil, err
 	} else if !forward {
-		return nil, fmt.Errorf("%s lacks commits of %s, and who took them away is unknown", m.To.Short(), m.From.Short())
+		return nil, fmt.Errorf("%s lacks commits of %s, and who took them away is unknown", m.To.Short(),
+			m.From.Short())
 	}
 	var out []string
 	for _, c := range commits {
@@ -150,7 +153,8 @@ func (a *authors) AuthorsElsewhere(ctx context.Context, m promote.MovedPin) ([]s
 	return out, nil
 }
 
-// sibling returns the repository that an address names on the forge of the fleet, whose address ends with its path; false if there is none.
+// sibling returns the repository that an address names on the forge of the fleet, whose address ends with its path;
+// false if there is none.
 func sibling(fleet, path, address string) (forge.Repository, bool) {
 	own, place := giturl.Plain(fleet), "/"+path
 	if len(own) <= len(place) || !strings.EqualFold(own[len(own)-len(place):], place) {
@@ -160,18 +164,20 @@ func sibling(fleet, path, address string) (forge.Repository, bool) {
 	return forge.Repository{Path: other}, ok
 }
 
-// mergedBy returns the authors of the merge requests that have a commit. One of them must be merged into the pinned branch; for tags,
-// into any.
-func (a *authors) mergedBy(ctx context.Context, repo forge.Repository, c gitstore.Commit, wanted string) ([]string, error) {
-	names, err := a.cache.of(authorsKey{repo.Path, c.Hash, true, wanted}, a.session.Runtime.Clock(), func() (names []string, err error) {
-		list, err := a.forge.MergeRequestsOf(ctx, repo, c.Hash.String())
-		if slices.ContainsFunc(list, func(mr *forge.MergeRequest) bool { return merged(mr, wanted) }) {
-			for _, mr := range list {
-				names = append(names, mr.Author.Login)
+// mergedBy returns the authors of the merge requests that have a commit. One of them must be merged into the pinned
+// branch; for tags, into any.
+func (a *authors) mergedBy(ctx context.Context, repo forge.Repository, c gitstore.Commit, wanted string) ([]string,
+	error) {
+	names, err := a.cache.of(authorsKey{repo.Path, c.Hash, true, wanted}, a.session.Runtime.Clock(),
+		func() (names []string, err error) {
+			list, err := a.forge.MergeRequestsOf(ctx, repo, c.Hash.String())
+			if slices.ContainsFunc(list, func(mr *forge.MergeRequest) bool { return merged(mr, wanted) }) {
+				for _, mr := range list {
+					names = append(names, mr.Author.Login)
+				}
 			}
-		}
-		return names, err
-	})
+			return names, err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
 	}
@@ -181,7 +187,9 @@ func (a *authors) mergedBy(ctx context.Context, repo forge.Repository, c gitstor
 	return names, nil
 }
 
-// merged reports whether a merge request with a known author brought its commits to the branch that a ref names; tags stand for any branch.
+// merged reports whether a merge request with a known author brought its commits to the branch that a ref names; tags
+// stand for any branch.
 func merged(mr *forge.MergeRequest, wanted string) bool {
-	return mr.State == forge.Merged && mr.Author.Login != "" && (strings.HasPrefix(wanted, "refs/tags/") || "refs/heads/"+mr.TargetBranch == wanted)
+	return mr.State == forge.Merged && mr.Author.Login != "" &&
+		(strings.HasPrefix(wanted, "refs/tags/") || "refs/heads/"+mr.TargetBranch == wanted)
 }

@@ -28,7 +28,8 @@ type mergedForge struct {
 	asked []string
 }
 
-func (f *mergedForge) MergeRequestsOf(_ context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
+func (f *mergedForge) MergeRequestsOf(_ context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest,
+	error) {
 	f.asked = append(f.asked, repo.Path+"@"+commit)
 	return f.of[repo.Path+"@"+commit], f.err
 }
@@ -51,7 +52,8 @@ func newBeside(t *testing.T) *beside {
 	h.Commit("acme/fleet", map[string]string{"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n"})
 	w := &beside{Host: h, forge: &mergedForge{of: map[string][]*forge.MergeRequest{}}, now: time.Unix(1_800_000_000, 0)}
 	r := session.Runtime{Cache: t.TempDir(), Version: "test", Clock: func() time.Time { return w.now }}
-	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/acme/fleet", Jobs: 1, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	s, err := session.Open(t.Context(), r, session.Options{Repo: h.URL + "/acme/fleet", Jobs: 1,
+		Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func TestAuthorsElsewhere(t *testing.T) {
 	w := newBeside(t)
 	w.change("one")
 	from := w.Git("acme/team", "rev-parse", "HEAD")
-	one := w.change("two", mr(forge.Merged, "yan", "main"), mr(forge.Closed, "zoe", "main"), mr(forge.Open, "kim", "other"))
+	one := w.change("two", mr(forge.Merged, "yan", "main"), mr(forge.Closed, "zoe", "main"),
+		mr(forge.Open, "kim", "other"))
 	two := w.change("three", mr(forge.Merged, "zoe", "main"))
 	direct := w.change("four")
 	w.Git("acme/team", "checkout", "-q", "--detach", from)
@@ -94,7 +97,8 @@ func TestAuthorsElsewhere(t *testing.T) {
 	w.Git("acme/team", "checkout", "-q", "--detach", from)
 	side := w.change("seven", mr(forge.Merged, "yan", "side"))
 	w.Git("acme/team", "checkout", "-q", "--detach", two)
-	w.Git("acme/team", "-c", "user.name=zoe", "-c", "user.email=zoe@example.com", "merge", "-q", "--no-ff", "-X", "ours", "-m", "merge", side)
+	w.Git("acme/team", "-c", "user.name=zoe", "-c", "user.email=zoe@example.com", "merge", "-q", "--no-ff", "-X",
+		"ours", "-m", "merge", side)
 	merge := w.Git("acme/team", "rev-parse", "HEAD")
 	w.forge.of["acme/team@"+merge] = []*forge.MergeRequest{mr(forge.Merged, "yan", "main")}
 
@@ -139,7 +143,8 @@ func TestAuthorsElsewhere(t *testing.T) {
 	// Merging a change does not make zoe its author.
 	w.forge.of["acme/team@"+side] = []*forge.MergeRequest{mr(forge.Merged, "yan", "main")}
 	w.cache = NewAuthors()
-	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", two, merge)); err != nil || slices.Contains(got, "zoe") || !slices.Contains(got, "yan") || !slices.Contains(got, "A") {
+	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", two, merge)); err != nil ||
+		slices.Contains(got, "zoe") || !slices.Contains(got, "yan") || !slices.Contains(got, "A") {
 		t.Errorf("a merge: %q %v", got, err)
 	}
 }
@@ -170,7 +175,8 @@ func TestAuthorsElsewhereAreFoundLate(t *testing.T) {
 		if len(w.forge.asked) != step.asked {
 			t.Errorf("step %d: asked for %q", i, w.forge.asked)
 		}
-		if step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails) || step.err != nil && !errors.Is(err, step.err)) {
+		if step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails) ||
+			step.err != nil && !errors.Is(err, step.err)) {
 			t.Errorf("step %d: %q %v", i, got, err)
 		}
 		if step.fails == "" && (err != nil || !slices.Contains(got, "yan")) {
@@ -189,7 +195,8 @@ func TestTooManyCommitsElsewhere(t *testing.T) {
 	from := w.change("one")
 	var stream strings.Builder // one process instead of 201
 	for i := range maxElsewhere + 1 {
-		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n", 1_800_000_000+i)
+		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter A <a@example.com> %d +0000\ndata 1\nx\n",
+			1_800_000_000+i)
 		if i == 0 {
 			fmt.Fprintf(&stream, "from %s\n", from)
 		}
@@ -201,7 +208,8 @@ func TestTooManyCommitsElsewhere(t *testing.T) {
 		t.Fatalf("the error is %v\nthe output is\n%s", err, out)
 	}
 	to := w.Git("acme/team", "rev-parse", "main")
-	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", from, to)); err == nil || !strings.Contains(err.Error(), "more than 200 commits") || len(w.forge.asked) > 0 {
+	if got, err := w.AuthorsElsewhere(t.Context(), w.pin(t, "refs/heads/main", from, to)); err == nil ||
+		!strings.Contains(err.Error(), "more than 200 commits") || len(w.forge.asked) > 0 {
 		t.Errorf("%d names, asked %d times: %v", len(got), len(w.forge.asked), err)
 	}
 }
@@ -211,11 +219,14 @@ func TestSiblings(t *testing.T) {
 	for _, c := range []struct{ fleet, path, address, want string }{
 		{"https://git.example.com/acme/fleet.git", "acme/fleet", "https://git.example.com/acme/team", "acme/team"},
 		{"https://git.example.com/acme/fleet.git", "acme/fleet", "git@git.example.com:acme/team.git", "acme/team"},
-		{"https://git.example.com/acme/fleet.git", "acme/fleet", "ssh://git@git.example.com/acme/sub/team.git/", "acme/sub/team"},
+		{"https://git.example.com/acme/fleet.git", "acme/fleet", "ssh://git@git.example.com/acme/sub/team.git/",
+			"acme/sub/team"},
 		{"git@git.example.com:Acme/Fleet.git", "acme/fleet", "https://GIT.example.com/other/team", "other/team"},
-		{"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/gitlab/acme/team", "acme/team"},
+		{"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/gitlab/acme/team",
+			"acme/team"},
 		{"https://git.example.com/gitlab/acme/fleet", "acme/fleet", "https://git.example.com/acme/team", ""},
-		{"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team", "acme/team"},
+		{"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team",
+			"acme/team"},
 		{"https://git.example.com:8443/acme/fleet", "acme/fleet", "https://git.example.com/acme/team", ""},
 		{"https://git.example.com/acme/fleet", "acme/fleet", "https://git.example.com.evil.example.org/acme/team", ""},
 		{"https://git.example.com/acme/fleet", "acme/fleet", "https://git.example.com:8443/acme/team", ""},
@@ -231,7 +242,9 @@ func TestSiblings(t *testing.T) {
 		}
 	}
 	w := newBeside(t)
-	if _, err := w.AuthorsElsewhere(t.Context(), promote.MovedPin{URL: "https://git.example.com/acme/team"}); err == nil || !strings.Contains(err.Error(), "is not on the forge of the fleet") || len(w.forge.asked) > 0 {
+	if _, err := w.AuthorsElsewhere(t.Context(),
+		promote.MovedPin{URL: "https://git.example.com/acme/team"}); err == nil ||
+		!strings.Contains(err.Error(), "is not on the forge of the fleet") || len(w.forge.asked) > 0 {
 		t.Errorf("on another forge: %v, asked for %q", err, w.forge.asked)
 	}
 }

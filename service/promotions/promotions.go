@@ -1,5 +1,5 @@
-// Package promotions connects promotions (package promote) with what is not in Git: the trunk's policy, which reviews judge
-// by, and the commit statuses, authors and merge requests of a forge.
+// Package promotions connects promotions (package promote) with what is not in Git: the trunk's policy, which reviews
+// judge by, and the commit statuses, authors and merge requests of a forge.
 //
 // The package is not API: it can change in every release.
 package promotions
@@ -49,7 +49,8 @@ type Options struct {
 // Adapters returns what promotions of a session's repository need.
 func Adapters(s *session.Session, o Options) promote.Adapters {
 	local := review.Local{Session: s}
-	a := promote.Adapters{Policy: &judge{s, review.Cached(local, o.Reviews, s.Runtime.Clock), o.Trunk, o.NoPolicy}, Checks: o.Checks}
+	a := promote.Adapters{Policy: &judge{s, review.Cached(local, o.Reviews, s.Runtime.Clock), o.Trunk, o.NoPolicy},
+		Checks: o.Checks}
 	if f := o.Forge; f != nil {
 		a.Statuses = Statuses{f.Forge, f.Output}
 		a.Authors = &authors{s, f.Forge, f.Sources, f.Authors}
@@ -111,7 +112,8 @@ func (o *requests) Find(ctx context.Context, from, to string) (*promote.MergeReq
 	}
 	for _, mr := range list {
 		if mr.SourceBranch == from && !mr.Fork {
-			return &promote.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
+			return &promote.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title,
+				Body: mr.Body}, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // no open merge request
@@ -131,7 +133,8 @@ func (o *requests) Open(ctx context.Context, r promote.MergeRequest) error {
 	if have != nil {
 		return o.forge.EditMergeRequest(ctx, o.output, have.Number, r.Title, body, false)
 	}
-	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{Title: r.Title, Body: body, SourceBranch: r.From, TargetBranch: r.To})
+	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{Title: r.Title, Body: body,
+		SourceBranch: r.From, TargetBranch: r.To})
 	return err
 }
 
@@ -147,7 +150,8 @@ func (o *requests) changes(ctx context.Context, r promote.MergeRequest) string {
 		return ""
 	}
 	request := review.Request{Policy: o.trunk.Tree}
-	request.Head, request.Against, request.Environments, request.Key = c, compare.AgainstBranches, []string{o.environmentOf(ctx, r.To)}, o.session.FingerprintKey()
+	request.Head, request.Against, request.Environments, request.Key = c, compare.AgainstBranches,
+		[]string{o.environmentOf(ctx, r.To)}, o.session.FingerprintKey()
 	result, err := o.reviewer.Review(ctx, request)
 	if err != nil {
 		return ""
@@ -172,5 +176,6 @@ func (o *requests) environmentOf(ctx context.Context, branch string) string {
 
 // Close implements promote.MergeRequests. The reason can quote people: a freeze or a hold has a reason of its own.
 func (o *requests) Close(ctx context.Context, r promote.MergeRequest, why string) error {
-	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\n"+report.Block([]string{"Closed: " + safetext.Line(why)}), true)
+	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\n"+
+		report.Block([]string{"Closed: " + safetext.Line(why)}), true)
 }

@@ -33,7 +33,8 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := &lateForge{}
-	o := &authors{session: &session.Session{Runtime: session.Runtime{Clock: func() time.Time { return now }}}, forge: f, cache: NewAuthors()}
+	o := &authors{session: &session.Session{Runtime: session.Runtime{Clock: func() time.Time { return now }}}, forge: f,
+		cache: NewAuthors()}
 	for _, step := range []struct {
 		list  []*forge.MergeRequest
 		pass  time.Duration
@@ -44,9 +45,13 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 		{nil, time.Second, nil, 1},
 		{[]*forge.MergeRequest{{Author: forge.User{Login: "alice"}}}, noAuthorsFor, []string{"alice"}, 2},
 		{nil, noAuthorsFor - time.Second, []string{"alice"}, 2},
-		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second, []string{"alice", "bob"}, 3}, // the forge lists a merge request late
-		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},                                                                                          // an author stays
-		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},                                                                                          // known for two minutes
+		// the forge lists a merge request late
+		{[]*forge.MergeRequest{{Author: forge.User{Login: "bob"}}, {Author: forge.User{Login: "bob"}}}, time.Second,
+			[]string{"alice", "bob"}, 3},
+		// an author stays
+		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},
+		// known for two minutes
+		{nil, noAuthorsFor, []string{"alice", "bob"}, 4},
 		{nil, noAuthorsFor, []string{"alice", "bob"}, 5},
 		{nil, 24 * time.Hour, []string{"alice", "bob"}, 6},
 		{nil, authorsFor - time.Second, []string{"alice", "bob"}, 6},
@@ -76,7 +81,8 @@ func TestReasonOfAClosedPromotion(t *testing.T) {
 	t.Parallel()
 	f := &writtenForge{}
 	o := &requests{forge: f}
-	if err := o.Close(t.Context(), promote.MergeRequest{Number: 1, Body: "Merging this promotes:"}, "freeze: @all <b>\n```\n/merge"); err != nil {
+	if err := o.Close(t.Context(), promote.MergeRequest{Number: 1, Body: "Merging this promotes:"},
+		"freeze: @all <b>\n```\n/merge"); err != nil {
 		t.Fatal(err)
 	}
 	if want := "Merging this promotes:\n\n````text\nClosed: freeze: @all <b>\\n```\\n/merge\n````\n"; f.body != want {
@@ -95,7 +101,8 @@ func (f *bulkForge) StatusesOf(context.Context, forge.Repository, []string) (map
 	return nil, f.err
 }
 
-// Where a forge, its limit of such requests, or something before it refuses to answer for many commits, each is read alone.
+// Where a forge, its limit of such requests, or something before it refuses to answer for many commits, each is read
+// alone.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -119,7 +126,8 @@ func TestBulkRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (Statuses{Forge: &bulkForge{err: context.Canceled}}).Bulk(ctx, nil); errors.Is(err, errors.ErrUnsupported) {
+	if _, err := (Statuses{Forge: &bulkForge{err: context.Canceled}}).Bulk(ctx, nil); errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Errorf("an end of the service is taken for a refusal: %v", err)
 	}
 }

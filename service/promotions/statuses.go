@@ -65,7 +65,8 @@ func (s Statuses) Bulk(ctx context.Context, commits []string) (map[string][]roll
 	case ctx.Err() != nil:
 		return nil, err
 	case limited || !errors.Is(err, forge.ErrUnavailable):
-		// The forge has another limit for single commits, and what refuses this request, such as a proxy, may let those pass.
+		// The forge has another limit for single commits, and what refuses this request, such as a proxy, may let those
+		// pass.
 		return nil, errors.Join(errors.ErrUnsupported, err)
 	default:
 		return nil, unavailable(err)

@@ -86,7 +86,8 @@ func selected(o *bot.Order, g *diff.Group) bool {
 	if o.Env != "" && !slices.ContainsFunc(g.Where, func(r diff.Reach) bool { return r.Environment == o.Env }) {
 		return false
 	}
-	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters, func(c string) bool { return slices.Contains(g.Clusters, c) })
+	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters,
+		func(c string) bool { return slices.Contains(g.Clusters, c) })
 }
 
 // status answers `/sluice status` with the text of `sluice status`. It evaluates promotions and changes nothing.
@@ -102,7 +103,8 @@ func (w *Session) status(ctx context.Context, o bot.Order) (string, error) {
 	rows := make([]report.RolloutRow, len(running))
 	var text strings.Builder
 	for i, r := range running {
-		rows[i] = report.RolloutRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since, Waits: r.Foreign}
+		rows[i] = report.RolloutRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since,
+			Waits: r.Foreign}
 		if !r.Source.IsZero() {
 			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
 		}
@@ -120,7 +122,8 @@ func (w *Session) status(ctx context.Context, o bot.Order) (string, error) {
 	return report.RolloutBlock(rows) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
 }
 
-// explain answers `/sluice explain`: which layers of the merge request's head set a value of a target. A worker process reads the head.
+// explain answers `/sluice explain`: which layers of the merge request's head set a value of a target. A worker process
+// reads the head.
 func (w *Session) explain(ctx context.Context, o bot.Order) (string, error) {
 	head, err := w.head(ctx, o.MR)
 	if err != nil {

@@ -40,7 +40,8 @@ func (w *Session) promote(ctx context.Context, r promote.Request) ([]promote.Sta
 	r.Now, r.PerPush, r.Candidates = w.now(), w.repo.PerPush, w.config.Candidates
 	o := promotions.Options{Trunk: r.Trunk, Reviews: w.config.Verdicts, Checks: w.config.Checks}
 	if w.repo.Forge != nil {
-		o.Forge = &promotions.OnForge{Forge: w.repo.Forge, Sources: w.repo.Place.Repo(), Output: output, Authors: w.config.Authors}
+		o.Forge = &promotions.OnForge{Forge: w.repo.Forge, Sources: w.repo.Place.Repo(), Output: output,
+			Authors: w.config.Authors}
 	}
 	adapters := promotions.Adapters(s, o)
 	if r.Adapters.Statuses != nil {
@@ -69,8 +70,8 @@ func (w *Session) Order(ctx context.Context, o bot.Order) (string, error) {
 	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.now(), o.Said
 	stop := o.Holds()
 	if stop && !o.Said.IsZero() && o.Said.Before(c.At) {
-		// A stop goes before commands that wait. It is recorded with the time of its comment, so that a command of an earlier
-		// comment that is executed later does not end it.
+		// A stop goes before commands that wait. It is recorded with the time of its comment, so that a command of an
+		// earlier comment that is executed later does not end it.
 		c.At = o.Said
 	}
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
@@ -95,7 +96,8 @@ func (w *Session) Order(ctx context.Context, o bot.Order) (string, error) {
 		}
 		return outcome(&e), nil
 	}
-	if records, ok := errors.AsType[*promote.RecordsError](failed); ok { // until somebody mends the branch, a retry has the same result
+	// until somebody mends the branch, a retry has the same result
+	if records, ok := errors.AsType[*promote.RecordsError](failed); ok {
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, records)
 	}
 	if failed != nil {
@@ -104,8 +106,8 @@ func (w *Session) Order(ctx context.Context, o bot.Order) (string, error) {
 	return "", fmt.Errorf("%w: %s has no `after`, so it follows the trunk", bot.ErrRefused, c.Environment)
 }
 
-// allowed reports whether the person of a command has the right to it, before anything else is asked for. An environment that does not exist is
-// refused later.
+// allowed reports whether the person of a command has the right to it, before anything else is asked for. An
+// environment that does not exist is refused later.
 func allowed(f *fleet.Fleet, c *promote.Command) (bool, string) {
 	e, ok := f.Environment(c.Environment)
 	if !ok {
@@ -171,8 +173,10 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promote.Comma
 	out := &promote.Command{Environment: c.Env, Verb: string(c.Verb)}
 	out.Reason, out.Apps, out.Workspaces, out.Now, out.Clusters = c.Reason, c.App, c.Spaces, c.Now, c.Clusters
 	kinds := map[command.Verb]rollout.EventKind{
-		command.VerbPromote: rollout.EventPromote, command.VerbApprove: rollout.EventApprove, command.VerbRollback: rollout.EventRollback, command.VerbFreeze: rollout.EventFreeze,
-		command.VerbUnfreeze: rollout.EventUnfreeze, command.VerbHalt: rollout.EventHalt, command.VerbResume: rollout.EventResume,
+		command.VerbPromote: rollout.EventPromote, command.VerbApprove: rollout.EventApprove,
+		command.VerbRollback: rollout.EventRollback, command.VerbFreeze: rollout.EventFreeze,
+		command.VerbUnfreeze: rollout.EventUnfreeze, command.VerbHalt: rollout.EventHalt,
+		command.VerbResume: rollout.EventResume,
 	}
 	kind, ok := kinds[c.Verb]
 	if !ok {

@@ -77,8 +77,10 @@ func (w *Session) unprotected(ctx context.Context, trunk gitstore.Hash, output f
 	case err == nil:
 		w.config.Protections.cache.Add(key, &protectionAnswer{now, reason})
 		return reason, nil
-	case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported), errors.Is(err, forge.ErrUnauthorized):
-		reason = "whether branches are protected cannot be read: the service's credential lacks the permission; " + remedy
+	case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported),
+		errors.Is(err, forge.ErrUnauthorized):
+		reason = "whether branches are protected cannot be read: the service's credential lacks the permission; " +
+			remedy
 		w.config.Protections.cache.Add(key, &protectionAnswer{now, reason})
 		return reason, nil
 	case ok && now.Sub(known.at) < protectionGrace && ctx.Err() == nil:
@@ -92,7 +94,8 @@ const remedy = "protect env/*, cluster/* and sluice/* on the forge (docs/service
 // unprotectedBranches returns a text about Sluice's branches that are not protected; "" if all are. Rules usually
 // contain patterns. For a kind with several branches, it therefore asks the forge about an unused name first. If no
 // pattern protects that name, it asks about the existing branches of the kind.
-func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Repository, f *fleet.Fleet) (string, error) {
+func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Repository, f *fleet.Fleet) (string,
+	error) {
 	var environments, clusters []string
 	for _, e := range f.Spec.Environments {
 		environments = append(environments, f.EnvironmentBranch(e.Name))
@@ -139,7 +142,8 @@ func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Rep
 
 // openBranches returns the branches that are not protected, and whether the forge returned any. A branch that does
 // not exist and that no rule names is open, because anybody with write access can create it.
-func openBranches(ctx context.Context, p forge.Protection, repo forge.Repository, names []string) (open []string, known bool, err error) {
+func openBranches(ctx context.Context, p forge.Protection, repo forge.Repository, names []string) (open []string,
+	known bool, err error) {
 	for _, name := range names {
 		yes, err := p.Protected(ctx, repo, name)
 		if err != nil && !unknownBranch(err) {
@@ -165,7 +169,8 @@ func describeOpen(open []string) string {
 	if len(open) > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s not protected on the forge, so anybody with write access could promote: %s", what, verb, remedy)
+	return fmt.Sprintf("%s %s not protected on the forge, so anybody with write access could promote: %s", what, verb,
+		remedy)
 }
 
 // unknownBranch reports whether the forge has no information about a branch because it does not exist and no rule

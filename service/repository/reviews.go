@@ -18,8 +18,8 @@ import (
 // Reviews implements bot.Reviews.
 type Reviews struct{ *Session }
 
-// Review reviews a merge request of the fleet by the policy of the trunk. For an untrusted change, it fetches charts without credentials,
-// and no other repository but the commits of the request's pins.
+// Review reviews a merge request of the fleet by the policy of the trunk. For an untrusted change, it fetches charts
+// without credentials, and no other repository but the commits of the request's pins.
 func (w Reviews) Review(ctx context.Context, r review.Request) (*review.Result, error) {
 	trunk, err := w.trunkTree(ctx)
 	if err != nil {
@@ -38,7 +38,8 @@ func (w Reviews) Review(ctx context.Context, r review.Request) (*review.Result, 
 }
 
 // isolated reviews in a worker process. The merge request is one of the repository at from.
-func (w Reviews) isolated(ctx context.Context, from hint.Place, trunk gitstore.Hash, r review.Request) (*review.Result, error) {
+func (w Reviews) isolated(ctx context.Context, from hint.Place, trunk gitstore.Hash, r review.Request) (*review.Result,
+	error) {
 	r.Policy, r.Key = trunk, w.FingerprintKey()
 	s, err := w.reading(ctx, trunk, &r)
 	if err != nil {
@@ -48,10 +49,10 @@ func (w Reviews) isolated(ctx context.Context, from hint.Place, trunk gitstore.H
 	return review.Isolated(local, w.config.ReviewWorkers, from.String()).Review(ctx, r)
 }
 
-// Companion reviews a change of another repository that the fleet takes content from. It renders the fleet's trunk with that repository at
-// two commits and compares the results. Everything else, including the policy and the other pins, comes from the trunk, except changes that
-// the request names. Companion returns
-// nil if the trunk does not ask for such reviews.
+// Companion reviews a change of another repository that the fleet takes content from. It renders the fleet's trunk with
+// that repository at two commits and compares the results. Everything else, including the policy and the other pins,
+// comes from the trunk, except changes that the request names. Companion returns nil if the trunk does not ask for such
+// reviews.
 func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report.Review, error) {
 	tip, _, err := w.TrunkTip(ctx)
 	if err != nil {
@@ -61,7 +62,8 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 	if problems, broken := errors.AsType[fleet.Problems](err); broken && problems.Absent() {
 		return nil, nil //nolint:nilnil // the trunk no longer has a fleet
 	} else if broken {
-		return nil, fmt.Errorf("%w: its trunk is invalid: the next valid commit there starts the review again", bot.ErrRefused)
+		return nil, fmt.Errorf("%w: its trunk is invalid: the next valid commit there starts the review again",
+			bot.ErrRefused)
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +78,8 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 		request.Base, request.Head = r.Fleet.Base, r.Fleet.Head
 	}
 	this := review.Pin{Name: r.Name, Base: r.Base, Head: r.Head}
-	if request.Pins, err = review.FetchPins(ctx, w.Session.Session, v.Fleet, append([]review.Pin{this}, r.With...)); err != nil {
+	if request.Pins, err = review.FetchPins(ctx, w.Session.Session, v.Fleet,
+		append([]review.Pin{this}, r.With...)); err != nil {
 		return nil, err
 	}
 	out, err := w.isolated(ctx, r.From, tip.Tree, request)
@@ -86,8 +89,9 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 	return out.Review, nil
 }
 
-// reading returns the session of a review. For a change by somebody without write access, the session fetches charts without credentials,
-// and reads the pinned commits of other repositories, and nothing else of any other repository. The trunk names the output repository.
+// reading returns the session of a review. For a change by somebody without write access, the session fetches charts
+// without credentials, and reads the pinned commits of other repositories, and nothing else of any other repository.
+// The trunk names the output repository.
 func (w Reviews) reading(ctx context.Context, trunk gitstore.Hash, r *review.Request) (*session.Session, error) {
 	if r.Trusted {
 		return w.pushing(ctx, trunk)

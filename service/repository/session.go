@@ -1,8 +1,8 @@
-// Package repository opens the repositories of a service and executes one task in each: reviews, hydrations, promotions and
-// the answers to questions.
+// Package repository opens the repositories of a service and executes one task in each: reviews, hydrations, promotions
+// and the answers to questions.
 //
-// A Session is a session (package hydrate/session) with the credentials and the forge of its repository. The bot declares
-// the roles that it uses. The package names no concrete forge.
+// A Session is a session (package hydrate/session) with the credentials and the forge of its repository. The bot
+// declares the roles that it uses. The package names no concrete forge.
 //
 // The package is not API: it can change in every release.
 package repository
@@ -95,7 +95,8 @@ type Session struct {
 	release func()
 }
 
-// Open opens the clone of a repository. Close releases it. A clone that cannot be opened is deleted before the next use.
+// Open opens the clone of a repository. Close releases it. A clone that cannot be opened is deleted before the next
+// use.
 func (c Config) Open(ctx context.Context, r Repository) (*Session, error) {
 	auth, err := r.Credential(ctx, r.Place.Repo(), false)
 	if err != nil {
@@ -107,13 +108,15 @@ func (c Config) Open(ctx context.Context, r Repository) (*Session, error) {
 	}
 	runtime := c.Runtime
 	runtime.Git = auth
-	opened, err := session.Open(ctx, runtime, session.Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder, OneListing: true}, nil)
+	opened, err := session.Open(ctx, runtime, session.Options{Repo: r.URL, Jobs: c.Jobs,
+		Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder, OneListing: true}, nil)
 	if err != nil {
 		release()
 		c.Mirrors.Discard(r.Place)
 		return nil, fmt.Errorf("mirror of %s: %w", r.Place, err)
 	}
-	return &Session{Session: opened, config: c, repo: r, pushers: map[gitstore.Hash]*session.Session{}, release: release}, nil
+	return &Session{Session: opened, config: c, repo: r, pushers: map[gitstore.Hash]*session.Session{},
+		release: release}, nil
 }
 
 // Close releases the clone.
@@ -130,7 +133,8 @@ func (w *Session) Revision(ctx context.Context, rev string, also ...string) (git
 }
 
 // Trunk implements bot.Commits.
-func (w *Session) Trunk(ctx context.Context, named func(ctx context.Context, head gitstore.Commit) string) (gitstore.Commit, error) {
+func (w *Session) Trunk(ctx context.Context, named func(ctx context.Context,
+	head gitstore.Commit) string) (gitstore.Commit, error) {
 	tip, err := gitstore.FetchTrunk(ctx, w.Store, named)
 	if err == nil {
 		w.seen.Store(&tip)
@@ -177,8 +181,8 @@ func (w *Session) pushingTrunk(ctx context.Context) (*session.Session, error) {
 	return w.pushing(ctx, tree)
 }
 
-// listingAge is how long a hydration that moves nothing may take for promotions to read the refs that it read. Whatever they read, a push
-// compares with the present refs.
+// listingAge is how long a hydration that moves nothing may take for promotions to read the refs that it read. Whatever
+// they read, a push compares with the present refs.
 const listingAge = 10 * time.Second
 
 // Hydrate renders a commit and moves branches.
@@ -254,8 +258,8 @@ func (w *Session) trunkTree(ctx context.Context) (gitstore.Hash, error) {
 	return tip.Tree, err
 }
 
-// Output returns the repository of the rendered branches, and whether it is on the forge, for links and statuses: by the trunk as the
-// task saw it last.
+// Output returns the repository of the rendered branches, and whether it is on the forge, for links and statuses: by
+// the trunk as the task saw it last.
 func (w *Session) Output(ctx context.Context) (forge.Repository, bool, error) {
 	if seen := w.seen.Load(); seen != nil {
 		if tip, _, err := w.Readable(ctx, *seen); err == nil {
@@ -275,7 +279,8 @@ func (w *Session) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repos
 	return repo, err
 }
 
-func (w *Session) outputPlace(ctx context.Context, tree gitstore.Hash) (repo forge.Repository, onForge bool, err error) {
+func (w *Session) outputPlace(ctx context.Context, tree gitstore.Hash) (repo forge.Repository, onForge bool,
+	err error) {
 	f, _, err := w.Fleet(ctx, tree)
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
 		return w.repo.Place.Repo(), false, err
@@ -335,7 +340,8 @@ type observedBranches struct {
 }
 
 // Push implements gitstore.Branches.
-func (b observedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+func (b observedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move,
+	o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
 	results, err := b.Branches.Push(ctx, w, moves, o)
 	b.observe.Pushed(results, err)
 	return results, err

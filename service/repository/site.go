@@ -38,10 +38,12 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 		if err := w.refreshStatuses(ctx, s, trunk.Tree, r.Posted); ctx.Err() != nil {
 			return nil, ctx.Err()
 		} else if err != nil {
-			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+err.Error())
+			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+
+				err.Error())
 		}
 	}
-	dry := promote.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}
+	dry := promote.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs),
+		CommandPrefix: "sluice"}
 	if r.Posted != nil {
 		dry.Adapters.Statuses = r.Posted.Reader(w.now())
 	}
@@ -55,7 +57,8 @@ func (w *Session) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, e
 }
 
 // refreshStatuses reads the commit statuses of the rendered branches that are due.
-func (w *Session) refreshStatuses(ctx context.Context, s *session.Session, trunk gitstore.Hash, into *site.Statuses) error {
+func (w *Session) refreshStatuses(ctx context.Context, s *session.Session, trunk gitstore.Hash,
+	into *site.Statuses) error {
 	output, err := w.outputOf(ctx, trunk)
 	if err != nil {
 		return err
@@ -87,8 +90,9 @@ func (w *Session) Changes(ctx context.Context, c site.Change) (*report.Review, e
 	return c.Report(ctx, s.Hydrator, trunk.Tree, w.config.Runtime.Version, w.FingerprintKey())
 }
 
-// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves. The fleet names the output
-// repository. If the output is in the repository itself, Tips reads the fleet only after a branch has moved; otherwise in every call.
+// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves. The fleet
+// names the output repository. If the output is in the repository itself, Tips reads the fleet only after a branch has
+// moved; otherwise in every call.
 func (w *Session) Tips(ctx context.Context) (string, error) {
 	source, err := w.SourceRemote("")
 	if err != nil {
@@ -117,7 +121,8 @@ func (w *Session) Tips(ctx context.Context) (string, error) {
 	return own + digest(output), nil
 }
 
-// Outputs caches a digest of all branches of each repository that contains its own rendered branches. It is safe for concurrent use.
+// Outputs caches a digest of all branches of each repository that contains its own rendered branches. It is safe for
+// concurrent use.
 type Outputs struct{ known sync.Map } // hint.Place → digest of all branches
 
 func digest(refs map[string]gitstore.Hash) string {

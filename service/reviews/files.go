@@ -31,7 +31,8 @@ type entry struct {
 	Updated time.Time
 	Waits   string
 	Heads   []head // newest first
-	// Revision grows with each change, on whichever replica. Of two entries, the one with the higher revision is current.
+	// Revision grows with each change, on whichever replica. Of two entries, the one with the higher revision is
+	// current.
 	Revision int64 `json:",omitempty"`
 }
 
@@ -56,10 +57,11 @@ func (h *head) file() string {
 	return h.Commit + "-" + folderOf(h.Fleet) + reportSuffix
 }
 
-// public returns the entry for pages. A head counts as stored if this replica has its report, or if another replica whose version writes
-// the same pages shared it.
+// public returns the entry for pages. A head counts as stored if this replica has its report, or if another replica
+// whose version writes the same pages shared it.
 func public(s *Store, e *entry) site.MergeRequest {
-	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
+	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target,
+		Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
 	for i := range e.Heads {
 		if h := e.Heads[i]; h.Fleet == "" {
 			h.Stored = h.Stored || h.Shared && s.shared != nil && h.Policy == s.policy
@@ -89,8 +91,8 @@ func (s *Store) file(folder string, number int, h *head) string {
 	return filepath.Join(s.dir, folder, strconv.Itoa(number), h.file())
 }
 
-// terms is the first line of a stored or shared report, before the page. The page and the rights that it needs are one value, so that no
-// reader gets the page without them.
+// terms is the first line of a stored or shared report, before the page. The page and the rights that it needs are one
+// value, so that no reader gets the page without them.
 type terms struct {
 	Policy string
 	Needs  []hint.Place // never null
@@ -104,7 +106,8 @@ func pack(r *Report) ([]byte, error) {
 	return append(append(first, '\n'), r.Gzip...), nil
 }
 
-// unpack reads a stored or shared report. It refuses one that does not say what a reader needs, or that has terms of a later version.
+// unpack reads a stored or shared report. It refuses one that does not say what a reader needs, or that has terms of a
+// later version.
 func unpack(data []byte) (*Report, bool) {
 	first, packed, ok := bytes.Cut(data, []byte("\n"))
 	if !ok {
@@ -135,7 +138,8 @@ func (s *Store) load() error {
 			return err
 		}
 		for _, file := range files {
-			if e := s.read(filepath.Join(s.dir, f.Name(), file.Name())); e != nil && file.Name() == strconv.Itoa(e.Number)+listSuffix {
+			if e := s.read(filepath.Join(s.dir, f.Name(), file.Name())); e != nil &&
+				file.Name() == strconv.Itoa(e.Number)+listSuffix {
 				one.requests[e.Number] = e
 			}
 		}
@@ -182,7 +186,8 @@ func (s *Store) sweep(folder string, p *place, files []os.DirEntry) error {
 	return nil
 }
 
-// count adds the sizes of a merge request's reports to the total, marks heads whose report is missing, and deletes other files.
+// count adds the sizes of a merge request's reports to the total, marks heads whose report is missing, and deletes
+// other files.
 func (s *Store) count(folder string, e *entry) error {
 	dir := filepath.Join(s.dir, folder, strconv.Itoa(e.Number))
 	reports, err := os.ReadDir(dir)
@@ -214,8 +219,8 @@ func (s *Store) count(folder string, e *entry) error {
 	return nil
 }
 
-// save writes the file of an entry, and drops the oldest merge requests of the repository beyond the limit, closed ones first. That can
-// be the entry itself.
+// save writes the file of an entry, and drops the oldest merge requests of the repository beyond the limit, closed ones
+// first. That can be the entry itself.
 func (s *Store) save(folder string, e *entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -290,7 +295,8 @@ func (s *Store) shrink() error {
 // remove deletes the report of a head.
 func (s *Store) remove(folder string, number int, h *head) {
 	if h.Stored {
-		_ = os.Remove(s.file(folder, number, h)) // if it fails, load deletes the file at the next start, because no list names it
+		// if it fails, load deletes the file at the next start, because no list names it
+		_ = os.Remove(s.file(folder, number, h))
 		s.total -= h.Size
 		h.Stored, h.Size = false, 0
 	}

@@ -1,10 +1,10 @@
-// Package reviews stores the HTML reports of reviewed heads of merge requests, so that each has a page of its own, and a list of the
-// merge requests for the pages of the fleet. Replicas of a service share both.
+// Package reviews stores the HTML reports of reviewed heads of merge requests, so that each has a page of its own, and
+// a list of the merge requests for the pages of the fleet. Replicas of a service share both.
 //
-// The folder is a cache that can be deleted at any time: open merge requests are reviewed again after a restart, and only the pages of
-// earlier heads are lost. Its size is bounded: when it exceeds the limit, a Store deletes the oldest reports, and the list still names
-// their heads. The names of files consist of numbers and hexadecimal digits that the package checks, never of text of a merge request.
-// A Store is safe for concurrent use.
+// The folder is a cache that can be deleted at any time: open merge requests are reviewed again after a restart, and
+// only the pages of earlier heads are lost. Its size is bounded: when it exceeds the limit, a Store deletes the oldest
+// reports, and the list still names their heads. The names of files consist of numbers and hexadecimal digits that the
+// package checks, never of text of a merge request. A Store is safe for concurrent use.
 //
 // The package is not API: it can change in every release.
 package reviews
@@ -43,7 +43,8 @@ type Limits struct {
 	Requests int   // merge requests of a repository that are listed; 0 is 2,000
 }
 
-// ErrNone means that no report of a head is stored: it was never reviewed, or the limit of the Store deleted its report.
+// ErrNone means that no report of a head is stored: it was never reviewed, or the limit of the Store deleted its
+// report.
 var ErrNone = errors.New("there is no report of this head")
 
 // Store keeps reports below a folder.
@@ -53,9 +54,10 @@ type Store struct {
 	clock  func() time.Time
 	policy string // content security policy of the pages that this version writes
 
-	id      string     // unique to this store
-	shared  Shared     // nil: no other replicas
-	sharing sync.Mutex // held while a list is read and shared, so that the newest list is shared last. Lock it before mu
+	id     string // unique to this store
+	shared Shared // nil: no other replicas
+	// held while a list is read and shared, so that the newest list is shared last. Lock it before mu
+	sharing sync.Mutex
 
 	mu     sync.Mutex        // guards the rest, and the files of the folder
 	places map[string]*place // by folder
@@ -93,12 +95,13 @@ type Report struct {
 	Gzip   []byte       // the page, compressed
 }
 
-// Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. stored is false if the report is
-// larger than the limit: then only its head is listed. If stored is true and err is not nil, this replica has the report, and other
-// replicas do not.
+// Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. stored is false
+// if the report is larger than the limit: then only its head is listed. If stored is true and err is not nil, this
+// replica has the report, and other replicas do not.
 func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
 	if !isCommit(r.Head) {
-		return false, fmt.Errorf("reports: the head of merge request %d is not the hash of a commit: %q", mr.Number, safetext.Brief(r.Head, maxText))
+		return false, fmt.Errorf("reports: the head of merge request %d is not the hash of a commit: %q", mr.Number,
+			safetext.Brief(r.Head, maxText))
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -110,7 +113,8 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	}
 	h := head{
 		Policy: s.policy,
-		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
+		Head: site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict),
+			Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 	}
 	if fleet != p {
 		h.Fleet = fleet
@@ -161,7 +165,8 @@ func (s *Store) keep(folder string, mr *forge.MergeRequest, h head, data []byte)
 	return e.Heads[0].Stored, nil
 }
 
-// replace puts a head before the others, in place of an earlier report of it, and deletes reports of heads that are no longer listed.
+// replace puts a head before the others, in place of an earlier report of it, and deletes reports of heads that are no
+// longer listed.
 func (s *Store) replace(folder string, e *entry, h head) {
 	for i := range e.Heads {
 		if e.Heads[i].is(h.Commit, h.Fleet) {
@@ -192,7 +197,8 @@ func (s *Store) Note(p hint.Place, mr *forge.MergeRequest, why string) error {
 	})
 }
 
-// change changes the entry of a merge request and shares it. do gets the entry, or nil without one, and returns nil if nothing changes.
+// change changes the entry of a merge request and shares it. do gets the entry, or nil without one, and returns nil if
+// nothing changes.
 func (s *Store) change(p hint.Place, number int, do func(folder string, have *entry) *entry) error {
 	folder := folderOf(p)
 	changed, err := func() (bool, error) {
@@ -271,8 +277,8 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 	return out
 }
 
-// Changes returns the version of a repository's list, for caches in this process: it differs after each change of the list. It is "" for
-// a repository without a list.
+// Changes returns the version of a repository's list, for caches in this process: it differs after each change of the
+// list. It is "" for a repository without a list.
 func (s *Store) Changes(p hint.Place) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +293,8 @@ func (s *Store) Report(ctx context.Context, p, fleet hint.Place, number int, com
 	if fleet == p {
 		fleet = ""
 	}
-	folder, found := folderOf(p), head{Head: site.Head{Commit: commit}, Fleet: fleet, Shared: true} // its list may arrive later
+	// its list may arrive later
+	folder, found := folderOf(p), head{Head: site.Head{Commit: commit}, Fleet: fleet, Shared: true}
 	s.mu.Lock()
 	if e := s.known(folder, number); e != nil {
 		if i := slices.IndexFunc(e.Heads, func(h head) bool { return h.is(commit, fleet) }); i >= 0 {
@@ -319,8 +326,8 @@ func (s *Store) known(folder string, number int) *entry {
 	return nil
 }
 
-// entry returns the entry of a merge request with its current title, state and so on, and adds it to the list if it is not there. The
-// caller holds mu and saves the entry.
+// entry returns the entry of a merge request with its current title, state and so on, and adds it to the list if it is
+// not there. The caller holds mu and saves the entry.
 func (s *Store) entry(folder string, mr *forge.MergeRequest) *entry {
 	have := s.places[folder]
 	if have == nil {
@@ -334,7 +341,8 @@ func (s *Store) entry(folder string, mr *forge.MergeRequest) *entry {
 	}
 	have.changes++
 	e.Revision = revision(s, e)
-	e.Title, e.URL, e.Author, e.Target = title(mr), safetext.Shorten(mr.URL, maxText), safetext.Shorten(mr.Author.Login, maxText), safetext.Shorten(mr.TargetBranch, maxText)
+	e.Title, e.URL, e.Author, e.Target = title(mr), safetext.Shorten(mr.URL, maxText),
+		safetext.Shorten(mr.Author.Login, maxText), safetext.Shorten(mr.TargetBranch, maxText)
 	e.Draft, e.State = mr.Draft, string(mr.State)
 	return e
 }

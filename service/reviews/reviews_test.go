@@ -26,11 +26,13 @@ const fleet = hint.Place("hub:acme/fleet")
 func commit(i int) string { return fmt.Sprintf("%040x", i) }
 
 func request(number int) *forge.MergeRequest {
-	return &forge.MergeRequest{Number: number, Title: fmt.Sprintf("Change %d", number), State: forge.Open, URL: "https://hub.example.com/1", Author: forge.User{Login: "ada"}, TargetBranch: "main"}
+	return &forge.MergeRequest{Number: number, Title: fmt.Sprintf("Change %d", number), State: forge.Open,
+		URL: "https://hub.example.com/1", Author: forge.User{Login: "ada"}, TargetBranch: "main"}
 }
 
 func review(head string) *report.Review {
-	return &report.Review{Fleet: "demo", Base: commit(1), Head: head, Version: "test", Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
+	return &report.Review{Fleet: "demo", Base: commit(1), Head: head, Version: "test", Verdict: report.VerdictPass,
+		Changes: &diff.ChangeSet{}}
 }
 
 // ticking is a clock that advances with each look.
@@ -78,7 +80,8 @@ func pageOf(t *testing.T, r *reviews.Report) string {
 	return string(html)
 }
 
-// TestEveryHeadKeepsItsReport: heads of a merge request keep their reports after later pushes, after a merge and after a restart.
+// TestEveryHeadKeepsItsReport: heads of a merge request keep their reports after later pushes, after a merge and after
+// a restart.
 func TestEveryHeadKeepsItsReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,14 +102,17 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 		if open := s.OpenRequests(fleet); len(open) != 1 || open[0] != 8 {
 			t.Errorf("open: %v", open)
 		}
-		if len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 2 || list[0].Heads[0].Commit != commit(3) || list[0].Heads[0].Verdict != "pass" || list[1].Waits != "waits for trust" {
+		if len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 2 ||
+			list[0].Heads[0].Commit != commit(3) || list[0].Heads[0].Verdict != "pass" ||
+			list[1].Waits != "waits for trust" {
 			t.Fatalf("the list is %+v", list)
 		}
 		for _, h := range list[0].Heads {
 			got, err := s.Report(t.Context(), fleet, fleet, 7, h.Commit)
 			must(t, err)
 			html := pageOf(t, got)
-			if !strings.Contains(html, h.Commit[:12]) || !strings.Contains(html, "<!doctype html>") || !strings.Contains(got.Policy, "script-src 'sha256-") {
+			if !strings.Contains(html, h.Commit[:12]) || !strings.Contains(html, "<!doctype html>") ||
+				!strings.Contains(got.Policy, "script-src 'sha256-") {
 				t.Errorf("%s: the html is %.200s, the policy is %s", h.Commit, html, got.Policy)
 			}
 		}
@@ -115,7 +121,8 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 				t.Errorf("head %q: %v", c, err)
 			}
 		}
-		if _, err := s.Report(t.Context(), "hub:acme/other", "hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
+		if _, err := s.Report(t.Context(), "hub:acme/other", "hub:acme/other", 7, commit(3)); !errors.Is(err,
+			reviews.ErrNone) {
 			t.Errorf("another repository has the report: %v", err)
 		}
 	}
@@ -153,12 +160,14 @@ func TestLimit(t *testing.T) {
 	}
 	large := review(commit(8))
 	for i := range 2000 { // hardly compressible
-		large.Findings.Notes = append(large.Findings.Notes, fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})))
+		large.Findings.Notes = append(large.Findings.Notes, fmt.Sprintf("%x",
+			sha256.Sum256([]byte{byte(i), byte(i >> 8)})))
 	}
 	if stored, err := s.Keep(fleet, fleet, request(8), large); stored || err != nil {
 		t.Errorf("a report that is larger than the limit: stored %t, %v", stored, err)
 	}
-	if _, err := s.Report(t.Context(), fleet, fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
+	if _, err := s.Report(t.Context(), fleet, fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) ||
+		size(t, dir) != 2*one {
 		t.Errorf("the earlier report of the head is there: %v, %d bytes", err, size(t, dir))
 	}
 }
@@ -177,7 +186,8 @@ func size(t *testing.T, dir string) int64 {
 	return total
 }
 
-// TestDamage: whatever is in the folder, the store opens, deletes what it does not know, and never reads outside of its folder.
+// TestDamage: whatever is in the folder, the store opens, deletes what it does not know, and never reads outside of its
+// folder.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -227,8 +237,8 @@ func TestManyRequests(t *testing.T) {
 	}
 }
 
-// TestReportsInOtherFleets: the report of a head in the fleet of another repository is one of its own. The list of the repository has only
-// heads that were reviewed in its own fleet.
+// TestReportsInOtherFleets: the report of a head in the fleet of another repository is one of its own. The list of the
+// repository has only heads that were reviewed in its own fleet.
 func TestReportsInOtherFleets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -254,7 +264,8 @@ func TestReportsInOtherFleets(t *testing.T) {
 	in(components, fleet, 7, 2, report.VerdictCaution)
 	for _, s := range []*reviews.Store{s, open(t, dir, 16<<20)} {
 		list := s.List(components)
-		if len(list) != 2 || list[0].Number != 3 || list[0].Waits == "" || list[1].Number != 7 || len(list[1].Heads) != 1 || list[1].Heads[0].Verdict != "pass" {
+		if len(list) != 2 || list[0].Number != 3 || list[0].Waits == "" || list[1].Number != 7 ||
+			len(list[1].Heads) != 1 || list[1].Heads[0].Verdict != "pass" {
 			t.Errorf("the list is %+v", list)
 		}
 		if open := s.OpenRequests(components); fmt.Sprint(open) != "[3 7 8]" {
@@ -273,7 +284,8 @@ func TestReportsInOtherFleets(t *testing.T) {
 			p, f   hint.Place
 			number int
 		}{{components, "hub:acme/unknown", 7}, {fleet, fleet, 7}, {fleet, components, 7}, {components, components, 8}} {
-			if _, err := s.Report(t.Context(), none.p, none.f, none.number, commit(2)); !errors.Is(err, reviews.ErrNone) {
+			if _, err := s.Report(t.Context(), none.p, none.f, none.number, commit(2)); !errors.Is(err,
+				reviews.ErrNone) {
 				t.Errorf("%v: the error is %v", none, err)
 			}
 		}
@@ -293,8 +305,8 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
-// TestWaitingReview: the list says what a reviewed merge request waits for, until a later review. A review in another fleet changes
-// nothing of the list of the repository.
+// TestWaitingReview: the list says what a reviewed merge request waits for, until a later review. A review in another
+// fleet changes nothing of the list of the repository.
 func TestWaitingReview(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), 1<<20)
@@ -317,7 +329,8 @@ func TestWaitingReview(t *testing.T) {
 	}
 }
 
-// TestGone: a merge request that the forge no longer has is closed in the list, and open again if the forge has it again.
+// TestGone: a merge request that the forge no longer has is closed in the list, and open again if the forge has it
+// again.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -368,7 +381,8 @@ func TestNeededRights(t *testing.T) {
 	}
 	must(t, os.Rename(files[0], strings.TrimSuffix(files[0], ".report")+".html.gz")) // as earlier versions wrote it
 	s = open(t, dir, 16<<20)
-	if _, err := s.Report(t.Context(), fleet, fleet, 7, commit(1)); !errors.Is(err, reviews.ErrNone) || s.List(fleet)[0].Heads[0].Stored {
+	if _, err := s.Report(t.Context(), fleet, fleet, 7, commit(1)); !errors.Is(err, reviews.ErrNone) ||
+		s.List(fleet)[0].Heads[0].Stored {
 		t.Errorf("a report of an earlier version: %v, %+v", err, s.List(fleet))
 	}
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Shared is what the replicas of a service share: pages and lists by name. Both are caches that forget the oldest entries. All methods are
-// safe for concurrent use.
+// Shared is what the replicas of a service share: pages and lists by name. Both are caches that forget the oldest
+// entries. All methods are safe for concurrent use.
 type Shared interface {
-	// Put stores a page, and replaces an earlier one; a nil page deletes it. Get returns the page; nil if there is none. Most is the size
-	// in bytes of the largest page that Put takes.
+	// Put stores a page, and replaces an earlier one; a nil page deletes it. Get returns the page; nil if there is
+	// none. Most is the size in bytes of the largest page that Put takes.
 	Put(ctx context.Context, name string, data []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
 	Most() int64
-	// PutList stores a list. Follow calls do with all lists, and then with each that a replica stores, in turn, until ctx ends.
+	// PutList stores a list. Follow calls do with all lists, and then with each that a replica stores, in turn, until
+	// ctx ends.
 	PutList(ctx context.Context, name string, data []byte) error
 	Follow(ctx context.Context, do func(name string, data []byte)) error
 }
@@ -37,8 +38,8 @@ const (
 // Share has the store exchange reports with the other replicas. Call it before any other method.
 func (s *Store) Share(with Shared) { s.shared = with }
 
-// Follow merges the lists that other replicas share into the list of this one, until ctx ends. report gets the errors of lists that cannot
-// be read, saved or shared; Follow goes on with the next list.
+// Follow merges the lists that other replicas share into the list of this one, until ctx ends. report gets the errors
+// of lists that cannot be read, saved or shared; Follow goes on with the next list.
 func (s *Store) Follow(ctx context.Context, report func(name string, err error)) error {
 	if s.shared == nil {
 		return nil
@@ -116,9 +117,9 @@ type sharedEntry struct {
 	From string // the store that shared it
 }
 
-// apply merges the entry of a merge request that a replica has shared. It is idempotent, and the order of entries does not matter. ahead
-// means that this replica has more than the shared entry. That entry may have replaced the one that this replica shared, so this replica
-// must share the merged one.
+// apply merges the entry of a merge request that a replica has shared. It is idempotent, and the order of entries does
+// not matter. ahead means that this replica has more than the shared entry. That entry may have replaced the one that
+// this replica shared, so this replica must share the merged one.
 func apply(s *Store, name string, data []byte) (folder string, number int, ahead bool, err error) {
 	folder, text, _ := strings.Cut(name, "-")
 	number, err = strconv.Atoi(text)
@@ -177,11 +178,12 @@ func isAhead(e, other *entry) bool {
 
 // later reports whether the fields of an entry are current rather than those of the other entry.
 func later(e, other *entry) bool {
-	return cmp.Or(cmp.Compare(e.Revision, other.Revision), e.Updated.Compare(other.Updated), cmp.Compare(e.State, other.State)) > 0
+	return cmp.Or(cmp.Compare(e.Revision, other.Revision), e.Updated.Compare(other.Updated),
+		cmp.Compare(e.State, other.State)) > 0
 }
 
-// merge merges the entry of another replica into the list, and reports whether that changed it. The fields come from the entry with the
-// higher revision, the heads from both.
+// merge merges the entry of another replica into the list, and reports whether that changed it. The fields come from
+// the entry with the higher revision, the heads from both.
 func merge(s *Store, folder string, p *place, next *entry) bool {
 	heads := next.Heads
 	for i := range heads {
@@ -204,7 +206,8 @@ func merge(s *Store, folder string, p *place, next *entry) bool {
 	return changed
 }
 
-// add adds heads that another replica reviewed, and reports whether there are new ones. Of two reviews of a head, the later one counts.
+// add adds heads that another replica reviewed, and reports whether there are new ones. Of two reviews of a head, the
+// later one counts.
 func add(s *Store, folder string, e *entry, heads []head) bool {
 	changed := false
 	for _, h := range heads {
@@ -238,8 +241,8 @@ func limitHeads(s *Store, folder string, e *entry) {
 	})
 }
 
-// fetch reads a report that another replica has shared; ErrNone if there is none. If the last review of the head was not shared, a page of an
-// earlier one may still be there: it is not the report of the head.
+// fetch reads a report that another replica has shared; ErrNone if there is none. If the last review of the head was
+// not shared, a page of an earlier one may still be there: it is not the report of the head.
 func fetch(ctx context.Context, s *Store, folder string, number int, h *head) (*Report, error) {
 	if s.shared == nil || !h.Shared || number <= 0 || !isCommit(h.Commit) {
 		return nil, ErrNone
@@ -257,5 +260,6 @@ func fetch(ctx context.Context, s *Store, folder string, number int, h *head) (*
 	return nil, ErrNone
 }
 
-// revision returns the next revision of an entry. It is a time, so that a replica that lost its list does not begin below the others.
+// revision returns the next revision of an entry. It is a time, so that a replica that lost its list does not begin
+// below the others.
 func revision(s *Store, e *entry) int64 { return max(e.Revision+1, s.clock().UnixMilli()) }

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/service/reviews"
 )
 
-// hub is what replicas share, as the queue offers it: pages, and the newest list of each name. Lists are delivered when the test says.
+// hub is what replicas share, as the queue offers it: pages, and the newest list of each name. Lists are delivered when
+// the test says.
 type hub struct {
 	mu    sync.Mutex
 	pages map[string][]byte
@@ -111,7 +112,8 @@ func readable(t *testing.T, s *reviews.Store, head string) bool {
 	return strings.Contains(pageOf(t, r), head[:12]) && strings.Contains(r.Policy, "script-src 'sha256-")
 }
 
-// TestReplicas: replicas have the same list and the same reports, whichever of them made a review, in whatever order the lists arrive.
+// TestReplicas: replicas have the same list and the same reports, whichever of them made a review, in whatever order
+// the lists arrive.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 3, -time.Hour)
@@ -157,7 +159,8 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("replica %d shows the report of another fleet: %v", i, err)
 		}
 	}
-	if list := b.List(fleet); len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 3 || !list[0].Heads[2].Stored || list[1].Waits != "waits for trust" {
+	if list := b.List(fleet); len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 3 ||
+		!list[0].Heads[2].Stored || list[1].Waits != "waits for trust" {
 		t.Errorf("the list is %+v", list)
 	}
 	before := b.Changes(fleet)
@@ -186,9 +189,9 @@ func TestLaterReviewCounts(t *testing.T) {
 	}
 }
 
-// TestSharedRights: the rights that a report needs are with it on other replicas, before and after its list arrives, and on the replica that
-// made it after that one lost its file. A page without them is not shown, and no page
-// whose policy allows other scripts than those of this version.
+// TestSharedRights: the rights that a report needs are with it on other replicas, before and after its list arrives,
+// and on the replica that made it after that one lost its file. A page without them is not shown, and no page whose
+// policy allows other scripts than those of this version.
 func TestSharedRights(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 2, 0)
@@ -212,7 +215,8 @@ func TestSharedRights(t *testing.T) {
 		first, packed, _ := bytes.Cut(page, []byte("\n"))
 		for _, bad := range []string{
 			"default-src 'none'", `{"Policy":"default-src 'none'"}`, `{"Policy":"default-src 'none'","Needs":null}`,
-			strings.Replace(string(first), "script-src 'sha256-", "script-src 'sha256-A", 1), strings.Replace(string(first), "default-src 'none'", "default-src *", 1),
+			strings.Replace(string(first), "script-src 'sha256-", "script-src 'sha256-A", 1),
+			strings.Replace(string(first), "default-src 'none'", "default-src *", 1),
 			string(first) + "{}", strings.Replace(string(first), "{", `{"Also":1,`, 1), "",
 		} {
 			h.pages[name] = append([]byte(bad+"\n"), packed...)
@@ -223,7 +227,8 @@ func TestSharedRights(t *testing.T) {
 	}
 }
 
-// TestEarlierPage: if a later review of a head could not be shared, the page of the earlier one is not shown as the report of the head.
+// TestEarlierPage: if a later review of a head could not be shared, the page of the earlier one is not shown as the
+// report of the head.
 func TestEarlierPage(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 2, 0)
@@ -248,8 +253,9 @@ func TestEarlierPage(t *testing.T) {
 	}
 }
 
-// TestListsAtTheSameTime: replicas that share lists of one merge request before each has seen the other's replace each other's list in the
-// queue, which keeps the last one. They then share what they have together, once, so that a replica that starts later has all of it.
+// TestListsAtTheSameTime: replicas that share lists of one merge request before each has seen the other's replace each
+// other's list in the queue, which keeps the last one. They then share what they have together, once, so that a replica
+// that starts later has all of it.
 func TestListsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 4, 0)
@@ -289,8 +295,8 @@ func TestListsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestUnshared: without an answer, or with a report that is too large, a replica keeps the report for itself and says so. Damaged lists
-// and names are refused.
+// TestUnshared: without an answer, or with a report that is too large, a replica keeps the report for itself and says
+// so. Damaged lists and names are refused.
 func TestUnshared(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 2, 0)
@@ -314,7 +320,8 @@ func TestUnshared(t *testing.T) {
 	}
 	h.down = false
 	name, good := h.lists[0].name, h.lists[0].data
-	h.lists = []list{{"", good}, {"../x-7", good}, {strings.Replace(name, "-7", "-8", 1), good}, {name, []byte("{}")}, {name + "-1", good}}
+	h.lists = []list{{"", good}, {"../x-7", good}, {strings.Replace(name, "-7", "-8", 1), good}, {name, []byte("{}")},
+		{name + "-1", good}}
 	refused := 0
 	must(t, b.Follow(t.Context(), func(string, error) { refused++ }))
 	if refused != len(h.lists) {

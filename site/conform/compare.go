@@ -28,8 +28,8 @@ type rendering struct {
 	members []Member
 }
 
-// app compares an app among siblings. The norm is the rendering that most clusters have; of several, the first by the name of
-// its first cluster.
+// app compares an app among siblings. The norm is the rendering that most clusters have; of several, the first by the
+// name of its first cluster.
 func (c *comparison) app(ctx context.Context, name string, members []Member, siblings []string) (App, error) {
 	out := App{App: name}
 	list := c.renderings(members)
@@ -46,7 +46,8 @@ func (c *comparison) app(ctx context.Context, name string, members []Member, sib
 	missing := slices.DeleteFunc(slices.Clone(siblings), func(s string) bool { return has[s] })
 	if len(missing) > len(has) { // most siblings lack the app: those that have it are the exception
 		for _, r := range list {
-			out.Variants = append(out.Variants, Variant{Clusters: names(r.members), Causes: []Cause{{Text: "most siblings do not have the app"}}})
+			out.Variants = append(out.Variants, Variant{Clusters: names(r.members),
+				Causes: []Cause{{Text: "most siblings do not have the app"}}})
 		}
 		out.Norm = nil
 		return out, nil
@@ -68,7 +69,8 @@ func (c *comparison) app(ctx context.Context, name string, members []Member, sib
 	return out, nil
 }
 
-// against compares all renderings of an app with the first one. Norm lists the clusters that differ from it only in variables.
+// against compares all renderings of an app with the first one. Norm lists the clusters that differ from it only in
+// variables.
 func (c *comparison) against(ctx context.Context, reader *objects.Reader, name string, list []rendering) (App, error) {
 	out := App{App: name, Norm: names(list[0].members)}
 	variables := map[string]int{}
@@ -98,7 +100,8 @@ func (c *comparison) against(ctx context.Context, reader *objects.Reader, name s
 	return out, nil
 }
 
-// better returns the place of a rendering that more clusters have, apart from variables, than the norm; 0 if there is none.
+// better returns the place of a rendering that more clusters have, apart from variables, than the norm; 0 if there is
+// none.
 func (a *App) better(list []rendering) int {
 	most, first := len(a.Norm), ""
 	for _, v := range a.Variants {
@@ -107,7 +110,8 @@ func (a *App) better(list []rendering) int {
 		}
 	}
 	return max(0, slices.IndexFunc(list, func(r rendering) bool {
-		return first != "" && slices.ContainsFunc(r.members, func(m Member) bool { return m.Target.Cluster.Name == first })
+		return first != "" && slices.ContainsFunc(r.members,
+			func(m Member) bool { return m.Target.Cluster.Name == first })
 	}))
 }
 
@@ -127,8 +131,8 @@ func sameObject(a, b Object) bool {
 	return a.Object == b.Object && a.Only == b.Only && slices.Equal(a.Fields, b.Fields)
 }
 
-// renderings groups members by tree, the most common first; of equally common ones, those with the fewest files for one cluster.
-// Members without a tree are left out.
+// renderings groups members by tree, the most common first; of equally common ones, those with the fewest files for one
+// cluster. Members without a tree are left out.
 func (c *comparison) renderings(members []Member) []rendering {
 	var out []rendering
 	at := map[gitstore.Hash]int{}
@@ -145,7 +149,9 @@ func (c *comparison) renderings(members []Member) []rendering {
 		out[i].members = append(out[i].members, m)
 	}
 	slices.SortStableFunc(out, func(a, b rendering) int {
-		return cmp.Or(cmp.Compare(len(b.members), len(a.members)), cmp.Compare(c.own(a.members[0].Target), c.own(b.members[0].Target)), cmp.Compare(a.members[0].Target.Cluster.Name, b.members[0].Target.Cluster.Name))
+		return cmp.Or(cmp.Compare(len(b.members), len(a.members)),
+			cmp.Compare(c.own(a.members[0].Target), c.own(b.members[0].Target)),
+			cmp.Compare(a.members[0].Target.Cluster.Name, b.members[0].Target.Cluster.Name))
 	})
 	return out
 }
@@ -171,7 +177,8 @@ func names(members []Member) []string {
 }
 
 // variant compares a rendering with the norm. used are the variables that account for differences that are left out.
-func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, r rendering) (v Variant, used []string, err error) {
+func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, r rendering) (v Variant, used []string,
+	err error) {
 	before, after := norm.members[0], r.members[0]
 	d, err := reader.Compare(ctx, [2]gitstore.Hash{norm.tree, r.tree})
 	if err != nil {
@@ -188,7 +195,8 @@ func (c *comparison) variant(ctx context.Context, reader *objects.Reader, norm, 
 		}
 	}
 	environment := after.Target.Cluster.Environment
-	changes := diff.Compare([]diff.Target{{App: after.Target.App.Name, Cluster: after.Target.Cluster.Name, Environment: environment, Before: sides[0], After: sides[1]}},
+	changes := diff.Compare([]diff.Target{{App: after.Target.App.Name, Cluster: after.Target.Cluster.Name,
+		Environment: environment, Before: sides[0], After: sides[1]}},
 		nil, []string{environment}, one{})
 	facts := newFacts(c.fleet.Facts(before.Target), c.fleet.Facts(after.Target))
 	v.Clusters = names(r.members)
@@ -319,8 +327,8 @@ func (f *facts) object(o *diff.ObjectChange) (Object, bool) {
 	return out, len(out.Fields) > 0
 }
 
-// pair leaves out an entry of a list that is named by a variable's value, such as the rule of an Ingress for a host: it is a field
-// that only the norm has and one that only the variant has, with equal content apart from variables.
+// pair leaves out an entry of a list that is named by a variable's value, such as the rule of an Ingress for a host: it
+// is a field that only the norm has and one that only the variant has, with equal content apart from variables.
 func (f *facts) pair(o *Object) {
 	for i := 0; i < len(o.Fields); i++ {
 		a := o.Fields[i]

@@ -1,9 +1,9 @@
-// Package conform compares sibling clusters: clusters that should be alike, such as those of one class in one environment. For
-// each app it takes the rendering that most siblings have as the norm and says how the others differ, in which objects and fields,
-// and which layer files or registry variables are the cause.
+// Package conform compares sibling clusters: clusters that should be alike, such as those of one class in one
+// environment. For each app it takes the rendering that most siblings have as the norm and says how the others differ,
+// in which objects and fields, and which layer files or registry variables are the cause.
 //
-// A difference that only carries the value of a registry variable, such as ${cluster.vars.domain}, does not count: variables
-// exist to differ. The package reads Git objects, masks Secrets, and renders and writes nothing.
+// A difference that only carries the value of a registry variable, such as ${cluster.vars.domain}, does not count:
+// variables exist to differ. The package reads Git objects, masks Secrets, and renders and writes nothing.
 //
 // The package is not API: it can change in every release.
 package conform
@@ -32,8 +32,8 @@ type Options struct {
 	By     []string // label keys: clusters with equal values are siblings. None: class and environment
 	Class  string   // only clusters of this class; "" is all
 	Masker *diff.Masker
-	// Most bounds the renderings that are compared for one app among siblings; 0 is no bound. Those beyond it are counted in
-	// App.Unread.
+	// Most bounds the renderings that are compared for one app among siblings; 0 is no bound. Those beyond it are
+	// counted in App.Unread.
 	Most int
 }
 
@@ -140,7 +140,8 @@ func Compare(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, members
 		groups[key].out.Clusters = append(groups[key].out.Clusters, c.Name)
 	}
 	for _, m := range members {
-		if g := groups[groupKey(m.Target.Cluster, o.By)]; g != nil && (o.Class == "" || m.Target.Cluster.Class == o.Class) {
+		if g := groups[groupKey(m.Target.Cluster, o.By)]; g != nil &&
+			(o.Class == "" || m.Target.Cluster.Class == o.Class) {
 			g.apps[m.Target.App.Name] = append(g.apps[m.Target.App.Name], m)
 		}
 	}

@@ -24,12 +24,16 @@ metadata: {name: %c, labels: {region: eu}}
 spec: {environment: dev, class: edge, kubeVersion: 1.33.2, vars: {zone: zone-%c}}
 `, c, c))
 	}
-	r.Write("clusters/classes.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n")
-	r.Write("apps/web/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source: {helm: {path: chart}}\n")
+	r.Write("clusters/classes.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: ClusterClass\nmetadata: {name: edge}\nspec: {}\n")
+	r.Write("apps/web/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source: {helm: {path: chart}}\n")
 	r.Write("apps/web/layers/global/values.yaml", "zone: ${cluster.vars.zone}\nsize: 1\n")
 	r.Write("chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
-	r.Write("chart/templates/config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  zone: {{ .Values.zone }}\n  host: www.{{ .Values.zone }}.example.com\n  size: {{ .Values.size | quote }}\n")
-	r.Write("chart/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData:\n  key: secret-of-size-{{ .Values.size }}\n")
+	r.Write("chart/templates/config.yaml",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  zone: {{ .Values.zone }}\n  host: www.{{ .Values.zone }}.example.com\n  size: {{ .Values.size | quote }}\n")
+	r.Write("chart/templates/secret.yaml",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData:\n  key: secret-of-size-{{ .Values.size }}\n")
 	return r
 }
 
@@ -60,11 +64,13 @@ func compare(t *testing.T, r *hydratetest.Repo, o conform.Options) []conform.Gro
 func TestVariablesDoNotCount(t *testing.T) {
 	t.Parallel()
 	groups := compare(t, newFleet(t), conform.Options{})
-	if len(groups) != 1 || groups[0].Name() != "class=edge, environment=dev" || len(groups[0].Clusters) != 6 || len(groups[0].Deviate) != 0 {
+	if len(groups) != 1 || groups[0].Name() != "class=edge, environment=dev" || len(groups[0].Clusters) != 6 ||
+		len(groups[0].Deviate) != 0 {
 		t.Fatalf("the groups are %+v", groups)
 	}
 	a := groups[0].Apps[0]
-	if len(a.Variants) > 0 || len(a.Norm) != 6 || len(a.Variables) != 1 || a.Variables[0] != (conform.Reference{Name: "cluster.vars.zone", Clusters: 5}) {
+	if len(a.Variants) > 0 || len(a.Norm) != 6 || len(a.Variables) != 1 ||
+		a.Variables[0] != (conform.Reference{Name: "cluster.vars.zone", Clusters: 5}) {
 		t.Errorf("the first is %+v", a)
 	}
 }
@@ -74,9 +80,11 @@ func TestDeviation(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t)
 	r.Write("apps/web/layers/cluster/a/values.yaml", "size: 9\n")
-	r.Write("apps/extra/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: extra}\nspec:\n  namespace: x\n  placement: {matchExpressions: [{key: cluster, operator: NotIn, values: [b]}]}\n  source: {manifests: {}}\n")
+	r.Write("apps/extra/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: extra}\nspec:\n  namespace: x\n  placement: {matchExpressions: [{key: cluster, operator: NotIn, values: [b]}]}\n  source: {manifests: {}}\n")
 	r.Write("apps/extra/one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n")
-	r.Write("apps/rare/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: rare}\nspec:\n  namespace: x\n  placement: {matchLabels: {cluster: c}}\n  source: {manifests: {}}\n")
+	r.Write("apps/rare/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: rare}\nspec:\n  namespace: x\n  placement: {matchLabels: {cluster: c}}\n  source: {manifests: {}}\n")
 	r.Write("apps/rare/one.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: rare}\n")
 	groups := compare(t, r, conform.Options{})
 	if got := groups[0].Deviate; !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -93,7 +101,8 @@ func TestDeviation(t *testing.T) {
 				t.Errorf("causes %q", v.Causes)
 			}
 			text := fmt.Sprint(v.Objects)
-			if !strings.Contains(text, "data.size 1 9") || strings.Contains(text, "zone-") || strings.Contains(text, "secret-of-size") || !strings.Contains(text, "masked") {
+			if !strings.Contains(text, "data.size 1 9") || strings.Contains(text, "zone-") ||
+				strings.Contains(text, "secret-of-size") || !strings.Contains(text, "masked") {
 				t.Errorf("objects %s", text)
 			}
 		case "extra":
@@ -116,7 +125,8 @@ func TestGrouping(t *testing.T) {
 	r.Write("clusters/a.yaml", strings.Replace(r.Read("clusters/a.yaml"), "region: eu", "region: us", 1))
 	r.Write("apps/web/layers/region/us/values.yaml", "size: 2\n")
 	groups := compare(t, r, conform.Options{By: []string{"region"}})
-	if len(groups) != 2 || groups[0].Name() != "region=eu" || len(groups[0].Clusters) != 5 || len(groups[0].Deviate)+len(groups[1].Deviate) != 0 {
+	if len(groups) != 2 || groups[0].Name() != "region=eu" || len(groups[0].Clusters) != 5 ||
+		len(groups[0].Deviate)+len(groups[1].Deviate) != 0 {
 		t.Errorf("the groups are %+v", groups)
 	}
 	if groups = compare(t, r, conform.Options{Class: "none"}); len(groups) != 0 {

@@ -44,7 +44,8 @@ func Read(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet) ([]Member, e
 	return out, nil
 }
 
-func membersOf(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, c *fleet.Cluster, tip gitstore.Hash) ([]Member, error) {
+func membersOf(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, c *fleet.Cluster,
+	tip gitstore.Hash) ([]Member, error) {
 	commit, err := store.Commit(ctx, tip)
 	if err != nil {
 		return nil, err

@@ -16,11 +16,12 @@ import (
 	"github.com/sluice-gitops/sluice/gitstore"
 )
 
-// magic begins the file; a checksum and CBOR (RFC 8949) follow. Its number changes with the format or with what is read from objects.
+// magic begins the file; a checksum and CBOR (RFC 8949) follow. Its number changes with the format or with what is read
+// from objects.
 const magic = "sluice index 2\n"
 
-// ErrUnusable means that a file is no index that this version reads: it is damaged, or another version wrote it. The caller
-// starts with new(Index).
+// ErrUnusable means that a file is no index that this version reads: it is damaged, or another version wrote it. The
+// caller starts with new(Index).
 var ErrUnusable = errors.New("the index is damaged or of another version")
 
 // The stored types are the content of the file, as arrays.
@@ -57,7 +58,8 @@ type (
 	}
 )
 
-// Load reads an index from a file. It returns os.ErrNotExist if there is no file, and ErrUnusable if its content cannot be used.
+// Load reads an index from a file. It returns os.ErrNotExist if there is no file, and ErrUnusable if its content cannot
+// be used.
 func Load(file string) (*Index, error) {
 	data, err := os.ReadFile(file) //nolint:gosec // the caller names it
 	if err != nil {
@@ -116,7 +118,8 @@ func (x *Index) Save(file string) error {
 
 func (x *Index) stored() *stored {
 	s := &stored{
-		Values: x.values, Facts: make([]storedFact, len(x.facts)), Trees: make([]storedTree, len(x.trees)), Clusters: make([]storedCluster, len(x.clusters)),
+		Values: x.values, Facts: make([]storedFact, len(x.facts)), Trees: make([]storedTree, len(x.trees)),
+		Clusters: make([]storedCluster, len(x.clusters)),
 	}
 	for i, f := range x.facts {
 		s.Facts[i] = storedFact{Kind: f.kind, Text: f.text}
@@ -125,7 +128,8 @@ func (x *Index) stored() *stored {
 		s.Trees[i] = storedTree{Hash: t.hash, Facts: t.facts}
 	}
 	for i, c := range x.clusters {
-		one := storedCluster{Name: c.name, State: c.state.Tree, Source: c.state.Source, Targets: make([]storedTarget, len(c.targets))}
+		one := storedCluster{Name: c.name, State: c.state.Tree, Source: c.state.Source,
+			Targets: make([]storedTarget, len(c.targets))}
 		for j, t := range c.targets {
 			one.Targets[j] = storedTarget{App: t.app, Tree: t.tree, Extra: t.extra}
 		}
@@ -136,7 +140,8 @@ func (x *Index) stored() *stored {
 
 // index returns ErrUnusable if a number names nothing.
 func (s *stored) index() (*Index, error) {
-	x := &Index{values: s.Values, facts: make([]fact, len(s.Facts)), trees: make([]tree, len(s.Trees)), clusters: make([]cluster, len(s.Clusters))}
+	x := &Index{values: s.Values, facts: make([]fact, len(s.Facts)), trees: make([]tree, len(s.Trees)),
+		clusters: make([]cluster, len(s.Clusters))}
 	valid := func(facts []uint32) bool {
 		return !slices.ContainsFunc(facts, func(n uint32) bool { return int(n) >= len(s.Facts) })
 	}

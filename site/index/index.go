@@ -1,9 +1,9 @@
-// Package index finds the targets that have an object, an image, a chart, a kind, a namespace or a value. It is built from the
-// rendered trees of the cluster branches and kept in one file.
+// Package index finds the targets that have an object, an image, a chart, a kind, a namespace or a value. It is built
+// from the rendered trees of the cluster branches and kept in one file.
 //
-// The index is a cache: Git is the source of truth, and the file can be deleted at any time. Equal trees are read once. An update
-// reads only the trees that no cluster had before, so its cost follows the change. An Index does not change: Update returns
-// another one. All methods are safe for concurrent use.
+// The index is a cache: Git is the source of truth, and the file can be deleted at any time. Equal trees are read once.
+// An update reads only the trees that no cluster had before, so its cost follows the change. An Index does not change:
+// Update returns another one. All methods are safe for concurrent use.
 //
 // The package is not API: it can change in every release.
 package index
@@ -75,8 +75,8 @@ type target struct {
 	extra []uint32 // chart and values; sorted
 }
 
-// Query says what to find. All texts that are set must be found on a target. A text matches if all its words are contained in one
-// fact of its kind, without regard to case.
+// Query says what to find. All texts that are set must be found on a target. A text matches if all its words are
+// contained in one fact of its kind, without regard to case.
 type Query struct {
 	Object, Image, Chart, Type, Namespace, Value string
 	Any                                          string // in a fact of any kind
@@ -101,14 +101,15 @@ func (x *Index) Targets() int {
 	return n
 }
 
-// Search returns the targets that a query finds, by cluster and app, and their number. At most so many hits are returned; 0
-// returns all.
+// Search returns the targets that a query finds, by cluster and app, and their number. At most so many hits are
+// returned; 0 returns all.
 func (x *Index) Search(q Query, most int) (hits []Hit, total int) {
 	var want []*matcher
 	for _, one := range []struct {
 		text string
 		kind Kind
-	}{{q.Object, Object}, {q.Image, Image}, {q.Chart, Chart}, {q.Type, Type}, {q.Namespace, Namespace}, {q.Value, Value}, {q.Any, kinds}} {
+	}{{q.Object, Object}, {q.Image, Image}, {q.Chart, Chart}, {q.Type, Type}, {q.Namespace, Namespace},
+		{q.Value, Value}, {q.Any, kinds}} {
 		if strings.TrimSpace(one.text) != "" {
 			want = append(want, x.match(one.text, one.kind))
 		}
@@ -209,8 +210,8 @@ type AppCount struct {
 	Targets int
 }
 
-// Inventory lists the facts of some kinds with the targets that have them, by kind and then the most frequent first. It lists
-// at most `most` facts of each kind; more is the number of facts that it leaves out.
+// Inventory lists the facts of some kinds with the targets that have them, by kind and then the most frequent first. It
+// lists at most `most` facts of each kind; more is the number of facts that it leaves out.
 func (x *Index) Inventory(most int, of ...Kind) (list []Count, more int) {
 	counts := make([]map[string]int, len(x.facts))
 	add := func(f uint32, app string) {
@@ -243,7 +244,10 @@ func (x *Index) Inventory(most int, of ...Kind) (list []Count, more int) {
 			c.Apps = append(c.Apps, AppCount{app, n})
 			c.Targets += n
 		}
-		slices.SortStableFunc(c.Apps, func(a, b AppCount) int { return cmp.Or(cmp.Compare(b.Targets, a.Targets), cmp.Compare(a.App, b.App)) })
+		slices.SortStableFunc(c.Apps, func(a, b AppCount) int {
+			return cmp.Or(cmp.Compare(b.Targets, a.Targets),
+				cmp.Compare(a.App, b.App))
+		})
 		byKind[c.Kind] = append(byKind[c.Kind], c)
 	}
 	for _, kind := range of {

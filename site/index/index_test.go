@@ -82,7 +82,8 @@ func checkLists(t *testing.T, x *Index) {
 		t.Errorf("%v of %d", hits, total)
 	}
 	inventory, more := x.Inventory(2, Image, Chart)
-	if len(inventory) != 4 || more == 0 || inventory[0].Kind != Image || inventory[2].Kind != Chart || inventory[2].Text != "web 1.4.0" || inventory[2].Targets != 11 ||
+	if len(inventory) != 4 || more == 0 || inventory[0].Kind != Image || inventory[2].Kind != Chart ||
+		inventory[2].Text != "web 1.4.0" || inventory[2].Targets != 11 ||
 		!slices.Equal(inventory[2].Apps, []AppCount{{"gateway", 7}, {"shop", 4}}) {
 		t.Errorf("inventory %v and %d more", inventory, more)
 	}
@@ -98,7 +99,8 @@ func TestUpdateFollowsTheChange(t *testing.T) {
 		t.Errorf("an update without a change did something: %+v", stats)
 	}
 	for i := range 8 {
-		r.Write("apps/shop/layers/cluster/prod-eu-1/values.yaml", fmt.Sprintf("replicas: 6\nimage: {tag: \"9.%d\"}\n", i))
+		r.Write("apps/shop/layers/cluster/prod-eu-1/values.yaml",
+			fmt.Sprintf("replicas: 6\nimage: {tag: \"9.%d\"}\n", i))
 		r.Commit("change")
 		r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"prod"} })
 		next, stats := refresh(t, r, x)
@@ -109,7 +111,8 @@ func TestUpdateFollowsTheChange(t *testing.T) {
 			t.Errorf("the earlier index changed: %q", old)
 		}
 		fresh, _ := refresh(t, r, nil)
-		for _, q := range []Query{{Image: fmt.Sprintf(":9.%d", i)}, {Image: fmt.Sprintf(":9.%d", i-1)}, {Any: "shop"}, {Value: "image.tag"}, {Chart: "web"}} {
+		for _, q := range []Query{{Image: fmt.Sprintf(":9.%d", i)}, {Image: fmt.Sprintf(":9.%d", i-1)}, {Any: "shop"},
+			{Value: "image.tag"}, {Chart: "web"}} {
 			if a, b := found(next, q), found(fresh, q); a != b {
 				t.Errorf("%+v: %q after an update, %q anew", q, a, b)
 			}
@@ -148,7 +151,8 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.dead = got.dead
-	if !reflect.DeepEqual(found(got, Query{Any: "e"}), found(x, Query{Any: "e"})) || len(got.trees) != len(x.trees) || len(got.facts) != len(x.facts) {
+	if !reflect.DeepEqual(found(got, Query{Any: "e"}), found(x, Query{Any: "e"})) || len(got.trees) != len(x.trees) ||
+		len(got.facts) != len(x.facts) {
 		t.Error("the index that was loaded is another one")
 	}
 	if _, stats := refresh(t, r, got); stats != (Stats{}) {
@@ -177,7 +181,8 @@ func TestFile(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	seed, err := cbor.Marshal((&Index{facts: []fact{{1, "a"}}, trees: []tree{{facts: []uint32{0}}}, clusters: []cluster{{name: "b", targets: []target{{app: "c"}}}}}).stored())
+	seed, err := cbor.Marshal((&Index{facts: []fact{{1, "a"}}, trees: []tree{{facts: []uint32{0}}},
+		clusters: []cluster{{name: "b", targets: []target{{app: "c"}}}}}).stored())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -231,10 +236,17 @@ func TestScanEqualsDecoding(t *testing.T) {
 func TestScanOddObjects(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]map[string]any{
-		"block":  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "b"}, "data": map[string]any{"x": "kind: Pod\nimage: no\n  image: no\n", "image": "no", "z": "metadata:\n  name: z\n"}},
-		"spec":   {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"image": "quay.io/prometheus:v2"}},
-		"quoted": {"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "1", "namespace": "true"}, "spec": map[string]any{"containers": []any{map[string]any{"args": []any{"a\nimage: no\n", "image: no"}, "image": "x: \"y\" #z", "name": "c"}}}},
-		"nested": {"apiVersion": "v1", "kind": "List2", "metadata": map[string]any{"annotations": map[string]any{"image": "no", "name": "no"}, "labels": map[string]any{"name": "no"}, "name": "n"}, "image": map[string]any{"repository": "r"}},
+		"block": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "b"},
+			"data": map[string]any{"x": "kind: Pod\nimage: no\n  image: no\n", "image": "no",
+				"z": "metadata:\n  name: z\n"}},
+		"spec": {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus",
+			"metadata": map[string]any{"name": "p"}, "spec": map[string]any{"image": "quay.io/prometheus:v2"}},
+		"quoted": {"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "1", "namespace": "true"},
+			"spec": map[string]any{"containers": []any{map[string]any{"args": []any{"a\nimage: no\n", "image: no"},
+				"image": "x: \"y\" #z", "name": "c"}}}},
+		"nested": {"apiVersion": "v1", "kind": "List2",
+			"metadata": map[string]any{"annotations": map[string]any{"image": "no", "name": "no"},
+				"labels": map[string]any{"name": "no"}, "name": "n"}, "image": map[string]any{"repository": "r"}},
 	} {
 		data, err := manifest.Append(nil, o)
 		if err != nil {
@@ -253,7 +265,8 @@ func compareScan(t *testing.T, name string, data []byte) {
 	o := list[0]
 	meta, _ := o["metadata"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
-	want := scanned{apiVersion: text(o["apiVersion"]), kind: text(o["kind"]), name: text(meta["name"]), namespace: text(meta["namespace"])}
+	want := scanned{apiVersion: text(o["apiVersion"]), kind: text(o["kind"]), name: text(meta["name"]),
+		namespace: text(meta["namespace"])}
 	for _, key := range []string{"metadata", "data", "stringData"} {
 		delete(o, key)
 	}
@@ -304,13 +317,15 @@ func (p pushed) Blob(_ context.Context, h gitstore.Hash) ([]byte, error) {
 	return nil, gitstore.ErrNotFound
 }
 
-// A file that is too large to be read, which somebody pushed to a branch, hides no other object of the fleet. Other errors do.
+// A file that is too large to be read, which somebody pushed to a branch, hides no other object of the fleet. Other
+// errors do.
 func TestFilesThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	hash := func(n byte) (h gitstore.Hash) { h[0] = n; return h }
 	objects := pushed{
 		hash(1): []gitstore.Entry{{Name: "shop", Mode: gitstore.ModeTree, Hash: hash(2)}},
-		hash(2): []gitstore.Entry{{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: hash(3)}, {Name: "b.yaml", Mode: gitstore.ModeFile, Hash: hash(4)}},
+		hash(2): []gitstore.Entry{{Name: "a.yaml", Mode: gitstore.ModeFile, Hash: hash(3)},
+			{Name: "b.yaml", Mode: gitstore.ModeFile, Hash: hash(4)}},
 		hash(3): fmt.Errorf("blob: %w", gitstore.ErrTooLarge),
 		hash(4): "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shop\n",
 	}

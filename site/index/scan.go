@@ -11,9 +11,9 @@ type scanned struct {
 	images                            []string
 }
 
-// scan reads the fields of one object that the index needs, from canonical YAML as Sluice writes it: one key on a line, block
-// style, two spaces of indentation. It is many times faster than decoding, which matters for a million objects. Text in block
-// scalars is skipped.
+// scan reads the fields of one object that the index needs, from canonical YAML as Sluice writes it: one key on a line,
+// block style, two spaces of indentation. It is many times faster than decoding, which matters for a million objects.
+// Text in block scalars is skipped.
 func scan(data []byte) scanned {
 	var out scanned
 	section, skip := "", -1
@@ -73,7 +73,8 @@ func (s *scanned) take(indent int, section string, key, value []byte) {
 		s.name = scalar(value)
 	case metadata && indent == 2 && string(key) == "namespace":
 		s.namespace = scalar(value)
-	case indent > 0 && string(key) == "image" && len(value) > 0 && !metadata && section != "data" && section != "stringData":
+	case indent > 0 && string(key) == "image" && len(value) > 0 && !metadata && section != "data" &&
+		section != "stringData":
 		s.images = append(s.images, scalar(value))
 	}
 }

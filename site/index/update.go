@@ -23,8 +23,8 @@ type Cluster struct {
 	State State
 	// Chart describes the sources of an app: "web 1.4.0". Update calls it for clusters whose state is new.
 	Chart func(app string) string
-	// Values lists the value paths that the layers of an app set, without duplicates. Update calls it if its values are new.
-	// Equal lists should be one slice, which must not change during the update.
+	// Values lists the value paths that the layers of an app set, without duplicates. Update calls it if its values are
+	// new. Equal lists should be one slice, which must not change during the update.
 	Values func(app string) []string
 }
 
@@ -35,8 +35,8 @@ type Stats struct {
 	Objects  int // that were read
 }
 
-// Update returns an index of exactly these clusters. values identifies what the functions Values answer from: while it does not
-// change, Update calls them only for clusters whose state is new. Without an earlier index, x is new(Index).
+// Update returns an index of exactly these clusters. values identifies what the functions Values answer from: while it
+// does not change, Update calls them only for clusters whose state is new. Without an earlier index, x is new(Index).
 func (x *Index) Update(ctx context.Context, objects Objects, clusters []Cluster, values string) (*Index, Stats, error) {
 	var stats Stats
 	known := make(map[string]*cluster, len(x.clusters))
@@ -89,8 +89,11 @@ type update struct {
 
 func newUpdate(ctx context.Context, x *Index, objects Objects, values string) *update {
 	u := &update{
-		ctx: ctx, from: objects, facts: make(map[fact]uint32, len(x.facts)), byHash: make(map[gitstore.Hash]uint32, len(x.trees)), blobs: map[gitstore.Hash][]uint32{}, sets: map[string][]uint32{},
-		out: &Index{facts: slices.Clone(x.facts), trees: slices.Clone(x.trees), values: values}, fresh: values != x.values,
+		ctx: ctx, from: objects, facts: make(map[fact]uint32, len(x.facts)),
+		byHash: make(map[gitstore.Hash]uint32, len(x.trees)), blobs: map[gitstore.Hash][]uint32{},
+		sets:  map[string][]uint32{},
+		out:   &Index{facts: slices.Clone(x.facts), trees: slices.Clone(x.trees), values: values},
+		fresh: values != x.values,
 	}
 	for i, f := range x.facts {
 		u.facts[f] = uint32(i)

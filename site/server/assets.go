@@ -40,7 +40,8 @@ var assets = sync.OnceValues(func() (map[string]asset, error) { //nolint:gocheck
 	return out, nil
 })
 
-// asset sends a file that all pages share, or that the client's copy is current. It reports whether there is such a file.
+// asset sends a file that all pages share, or that the client's copy is current. It reports whether there is such a
+// file.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	all, err := assets()
 	if err != nil {

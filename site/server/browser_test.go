@@ -20,11 +20,12 @@ func (s *movingSource) Read(_ context.Context, name string, _ *site.Fleet) (*sit
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := site.Commit{Hash: head, Subject: s.tips}
-	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: c, Environments: []*site.Environment{{Name: "prod", Branch: "env/prod", Tip: head, Commit: c}}}, nil
+	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: c,
+		Environments: []*site.Environment{{Name: "prod", Branch: "env/prod", Tip: head, Commit: c}}}, nil
 }
 
-// TestLivePageInChromium: an open page shows a branch that moved within seconds, without being loaded again. What the reader has opened
-// stays open.
+// TestLivePageInChromium: an open page shows a branch that moved within seconds, without being loaded again. What the
+// reader has opened stays open.
 func TestLivePageInChromium(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -49,7 +50,8 @@ func TestLivePageInChromium(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(got.Errors) > 0 || got.Said != "Updated · " || !got.Open || !got.Kept || !got.CopyWorks || !got.Sheet || !got.Last {
+	if len(got.Errors) > 0 || got.Said != "Updated · " || !got.Open || !got.Kept || !got.CopyWorks || !got.Sheet ||
+		!got.Last {
 		t.Errorf("the result is %+v", got)
 	}
 	t.Logf("an open page shows the move after %d ms", got.Took)

@@ -26,8 +26,8 @@ func (s *slowSource) Changes(context.Context, string, site.Change) (*report.Revi
 	return &report.Review{Changes: &diff.ChangeSet{}}, nil
 }
 
-// TestBusyChanges: one repository has one comparison at a time, others wait for a few seconds and are told that the service is busy. Two
-// who wait for the same page cause one comparison.
+// TestBusyChanges: one repository has one comparison at a time, others wait for a few seconds and are told that the
+// service is busy. Two who wait for the same page cause one comparison.
 func TestBusyChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,8 @@ func TestKeptChanges(t *testing.T) {
 		data, _ := c.kept.Peek(key)
 		kept += len(data)
 	}
-	if _, newest := c.get(fmt.Sprint(2*changesKept - 1)); kept > changesBytes || kept < changesBytes/2 || kept != c.bytes || !newest {
+	if _, newest := c.get(fmt.Sprint(2*changesKept - 1)); kept > changesBytes || kept < changesBytes/2 ||
+		kept != c.bytes || !newest {
 		t.Errorf("%d bytes are kept, %d are counted, the newest page is kept: %t", kept, c.bytes, newest)
 	}
 }

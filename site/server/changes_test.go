@@ -14,7 +14,8 @@ import (
 
 func (s *source) Changes(_ context.Context, repository string, c site.Change) (*report.Review, error) {
 	s.changes.Add(1)
-	return &report.Review{Fleet: repository, Base: c.Before, Head: c.After, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, nil
+	return &report.Review{Fleet: repository, Base: c.Before, Head: c.After, Verdict: report.VerdictPass,
+		Changes: &diff.ChangeSet{}}, nil
 }
 
 // historySource has an environment with a history.
@@ -24,12 +25,14 @@ type historySource struct {
 }
 
 func (s *historySource) Read(_ context.Context, name string, _ *site.Fleet) (*site.Fleet, error) {
-	e := &site.Environment{Name: "prod", History: []site.Event{{Commit: head, Before: older}, {At: time.Now(), Kind: "freeze"}, {Commit: older}}}
+	e := &site.Environment{Name: "prod", History: []site.Event{{Commit: head, Before: older},
+		{At: time.Now(), Kind: "freeze"}, {Commit: older}}}
 	tip := head
 	if moved := s.trunk.Load(); moved != nil {
 		tip = *moved
 	}
-	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: tip}, Environments: []*site.Environment{e}}, nil
+	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: tip},
+		Environments: []*site.Environment{e}}, nil
 }
 
 const older = "89abcdef0123456789abcdef0123456789abcdef"
@@ -43,9 +46,13 @@ func TestChangePages(t *testing.T) {
 	h := start(t, server.Config{Source: from, Access: everybody{}, Rights: rights, Clock: at.now})
 	form := "changes.html?environment=prod&from=" + older + "&to="
 	for path, want := range map[string]int{
-		"/acme/fleet/-/changes/prod/" + older + ".." + head + ".html": 200, "/acme/fleet/-/" + form + head: 200, "/acme/fleet/-/changes/prod/" + head + ".." + older + ".html": 200,
-		"/acme/fleet/-/" + form + "HEAD": 404, "/acme/fleet/-/changes/dev/" + older + ".." + head + ".html": 404, "/acme/fleet/-/changes/prod/next.html": 404,
-		"/secret/fleet/-/changes/prod/" + older + ".." + head + ".html": 404, "/acme/fleet/-/changes/prod/..%2f..%2fx..y.html": 404, "/acme/fleet/-/changes.html?environment=prod&from=..%2f&to=//evil.example.com": 404,
+		"/acme/fleet/-/changes/prod/" + older + ".." + head + ".html": 200, "/acme/fleet/-/" + form + head: 200,
+		"/acme/fleet/-/changes/prod/" + head + ".." + older + ".html": 200,
+		"/acme/fleet/-/" + form + "HEAD":                              404, "/acme/fleet/-/changes/dev/" + older + ".." + head + ".html": 404,
+		"/acme/fleet/-/changes/prod/next.html":                                         404,
+		"/secret/fleet/-/changes/prod/" + older + ".." + head + ".html":                404,
+		"/acme/fleet/-/changes/prod/..%2f..%2fx..y.html":                               404,
+		"/acme/fleet/-/changes.html?environment=prod&from=..%2f&to=//evil.example.com": 404,
 	} {
 		for range 2 {
 			if code, body := get(t, h.Client(), h.URL+path, "X-Person", "ada"); code != want {

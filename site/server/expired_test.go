@@ -32,7 +32,8 @@ func TestExpiredSession(t *testing.T) {
 	if _, known := s.Person(r); known {
 		t.Error("an expired session is known")
 	}
-	for back, want := range map[string]string{"/a/-/b?q=1": "/a/-/b?q=1", "//evil.example.com": "/", "https://evil.example.com/": "/", "/\\evil": "/", "": "/"} {
+	for back, want := range map[string]string{"/a/-/b?q=1": "/a/-/b?q=1", "//evil.example.com": "/",
+		"https://evil.example.com/": "/", "/\\evil": "/", "": "/"} {
 		if got := local(back); got != want {
 			t.Errorf("%q leads to %q", back, got)
 		}
@@ -60,8 +61,8 @@ func (club) Identity() string { return "club" }
 
 func (c club) Lasts() time.Duration { return c.lasts }
 
-// TestFormerMember: when a sign-in is no longer believed, its session is that of a stranger, who is sent to the provider again. The
-// provider lets a member in, and nobody else.
+// TestFormerMember: when a sign-in is no longer believed, its session is that of a stranger, who is sent to the
+// provider again. The provider lets a member in, and nobody else.
 func TestFormerMember(t *testing.T) {
 	t.Parallel()
 	member := true
@@ -107,7 +108,8 @@ func TestFormerMember(t *testing.T) {
 	if code, session := signIn(); code != http.StatusForbidden || session != nil {
 		t.Errorf("a former member: %d, %+v", code, session)
 	}
-	late, err := NewSessions(club{&member, -time.Second}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+	late, err := NewSessions(club{&member, -time.Second}, []byte("key"), "http://localhost",
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +118,8 @@ func TestFormerMember(t *testing.T) {
 	}
 }
 
-// TestCookieOfAnotherSignIn: with one key, the session of one provider, client, claim or list of groups is none of another, and neither is
-// a sign-in that has begun. The order of groups does not matter.
+// TestCookieOfAnotherSignIn: with one key, the session of one provider, client, claim or list of groups is none of
+// another, and neither is a sign-in that has begun. The order of groups does not matter.
 func TestCookieOfAnotherSignIn(t *testing.T) {
 	t.Parallel()
 	of := func(in SignIn) *Sessions {
@@ -168,7 +170,8 @@ func TestCookieOfAnotherSignIn(t *testing.T) {
 			t.Errorf("%s: the sign-in that has begun: %v", name, err)
 		}
 	}
-	if first.signIn.Lasts() != renewAfter || (OIDC{Rights: true}).SignIn().Lasts() != sessionFor || (GitHub{}).Lasts() != sessionFor {
+	if first.signIn.Lasts() != renewAfter || (OIDC{Rights: true}).SignIn().Lasts() != sessionFor ||
+		(GitHub{}).Lasts() != sessionFor {
 		t.Error("a sign-in lasts for hours only where the forge says what the person may read")
 	}
 }
@@ -195,7 +198,8 @@ func (b browser) keep(w *httptest.ResponseRecorder) string {
 	return w.Header().Get("Location")
 }
 
-// TestSignInOfSeveralTabs: the sign-ins of a browser's tabs do not break each other, whether one begins after another or all at once.
+// TestSignInOfSeveralTabs: the sign-ins of a browser's tabs do not break each other, whether one begins after another
+// or all at once.
 func TestSignInOfSeveralTabs(t *testing.T) {
 	t.Parallel()
 	member := true
@@ -211,7 +215,8 @@ func TestSignInOfSeveralTabs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := NewSessions(club{&member, time.Minute}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+			s, err := NewSessions(club{&member, time.Minute}, []byte("key"), "http://localhost",
+				slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

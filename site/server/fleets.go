@@ -96,8 +96,8 @@ func (f *fleets) refresh(ctx context.Context, l *live) error {
 // seen is what the pages of a fleet were made from.
 type seen struct{ tips, reviews string }
 
-// look reads the branches, and the fleet if they moved. have is what the earlier fleet was made from, at a time. If only the list of merge
-// requests has changed, look replaces that list in the earlier fleet.
+// look reads the branches, and the fleet if they moved. have is what the earlier fleet was made from, at a time. If
+// only the list of merge requests has changed, look replaces that list in the earlier fleet.
 func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have seen, at, now time.Time) error {
 	if earlier != nil && now.Sub(at) < f.config.Poll {
 		return nil // somebody else has just looked
@@ -143,7 +143,8 @@ func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have se
 	return nil
 }
 
-// watch returns a channel that gets a value when the branches of a repository moved, or when its health or gates changed. leave ends it.
+// watch returns a channel that gets a value when the branches of a repository moved, or when its health or gates
+// changed. leave ends it.
 func (f *fleets) watch(name string) (changes <-chan struct{}, leave func(), err error) {
 	f.mu.Lock()
 	if f.streams >= maxStreams {
@@ -176,8 +177,8 @@ func (f *fleets) watch(name string) (changes <-chan struct{}, leave func(), err 
 	}, nil
 }
 
-// poll reads the branches of a repository while a page is open. It takes at most a tenth of the time, so that an open page of a
-// large fleet does not keep a processor busy.
+// poll reads the branches of a repository while a page is open. It takes at most a tenth of the time, so that an open
+// page of a large fleet does not keep a processor busy.
 func (f *fleets) poll(ctx context.Context, l *live) {
 	wait := f.config.Poll
 	for {

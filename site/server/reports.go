@@ -26,8 +26,9 @@ var ErrNoReport = errors.New("there is no report of this head")
 
 // Head names the report of a head of a merge request.
 type Head struct {
-	Fleet      string // the repository whose pages have the report
-	Repository string // of the merge request: another one if the fleet takes content from it, and reviews its merge requests
+	Fleet string // the repository whose pages have the report
+	// of the merge request: another one if the fleet takes content from it, and reviews its merge requests
+	Repository string
 	Number     int
 	Commit     string
 }
@@ -44,10 +45,12 @@ func (h Head) Path() string {
 	return h.Fleet + "/-/" + page
 }
 
-// Back is a link from the report to the page that lists it. That of another repository is on no list, and leads to the overview.
+// Back is a link from the report to the page that lists it. That of another repository is on no list, and leads to the
+// overview.
 func (h Head) Back() report.Link {
 	if h.Repository == h.Fleet {
-		return report.Link{Name: fmt.Sprintf("Reviewed heads of !%d", h.Number), Address: fmt.Sprintf("../%d.html", h.Number)}
+		return report.Link{Name: fmt.Sprintf("Reviewed heads of !%d", h.Number),
+			Address: fmt.Sprintf("../%d.html", h.Number)}
 	}
 	up := strings.Count(strings.TrimPrefix(h.Path(), h.Fleet+"/-/"), "/")
 	return report.Link{Name: "Overview of the fleet", Address: strings.Repeat("../", up) + "index.html"}
@@ -80,8 +83,9 @@ func isCommit(s string) bool {
 	return (len(s) == sha1 || len(s) == sha256) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// reportPage sends the report of a head to a person who may read the fleet. A report on a merge request of another repository, or with
-// content of other repositories, is shown only to those who may read these too; for others it does not exist.
+// reportPage sends the report of a head to a person who may read the fleet. A report on a merge request of another
+// repository, or with content of other repositories, is shown only to those who may read these too; for others it does
+// not exist.
 func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person string, h Head) {
 	report, err := s.config.Source.Report(r.Context(), h)
 	if err == nil { // rights are asked only for repositories that have a report here, not for any name in an address
@@ -102,11 +106,13 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		}
 	}
 	if errors.Is(err, ErrNoReport) {
-		http.Error(w, "this replica has no report of this head (run `sluice diff --full BASE..HEAD` to create it)", http.StatusNotFound)
+		http.Error(w, "this replica has no report of this head (run `sluice diff --full BASE..HEAD` to create it)",
+			http.StatusNotFound)
 		return
 	}
 	if err != nil {
-		s.config.Log.Error("a report cannot be read", "fleet", h.Fleet, "repository", h.Repository, "merge_request", h.Number, "head", h.Commit, "error", err)
+		s.config.Log.Error("a report cannot be read", "fleet", h.Fleet, "repository", h.Repository, "merge_request",
+			h.Number, "head", h.Commit, "error", err)
 		http.Error(w, "the report cannot be read now: the log of the service says why", http.StatusServiceUnavailable)
 		return
 	}

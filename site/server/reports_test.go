@@ -40,7 +40,8 @@ func (s *source) Report(_ context.Context, h server.Head) (*server.Report, error
 	return &server.Report{Policy: "default-src 'none'; script-src 'sha256-x'", Gzip: packed.Bytes(), Needs: needs}, nil
 }
 
-// TestReport: the report of a head is served under its own policy, compressed or not, and only to who may read the repository.
+// TestReport: the report of a head is served under its own policy, compressed or not, and only to who may read the
+// repository.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	rights := func(_ context.Context, person, repository string) (bool, error) {
@@ -48,9 +49,15 @@ func TestReport(t *testing.T) {
 	}
 	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: rights})
 	for path, want := range map[string]int{
-		"/acme/fleet/-/merge-requests/7/" + head + ".html": 200, "/acme/fleet/-/merge-requests/8/" + head + ".html": 404, "/acme/fleet/-/merge-requests/9/" + head + ".html": 404, "/secret/fleet/-/merge-requests/7/" + head + ".html": 404,
-		"/acme/fleet/-/merge-requests/07/" + head + ".html": 404, "/acme/fleet/-/merge-requests/7/" + head: 404, "/acme/fleet/-/merge-requests/7/../7/" + head + ".html": 404,
-		"/acme/fleet/-/merge-requests/7/..%2f..%2fsecrets.html": 404, "/acme/fleet/-/merge-requests/-7/" + head + ".html": 404, "/acme/fleet/-/merge-requests/7/" + strings.ToUpper(head) + ".html": 404,
+		"/acme/fleet/-/merge-requests/7/" + head + ".html":   200,
+		"/acme/fleet/-/merge-requests/8/" + head + ".html":   404,
+		"/acme/fleet/-/merge-requests/9/" + head + ".html":   404,
+		"/secret/fleet/-/merge-requests/7/" + head + ".html": 404,
+		"/acme/fleet/-/merge-requests/07/" + head + ".html":  404, "/acme/fleet/-/merge-requests/7/" + head: 404,
+		"/acme/fleet/-/merge-requests/7/../7/" + head + ".html":             404,
+		"/acme/fleet/-/merge-requests/7/..%2f..%2fsecrets.html":             404,
+		"/acme/fleet/-/merge-requests/-7/" + head + ".html":                 404,
+		"/acme/fleet/-/merge-requests/7/" + strings.ToUpper(head) + ".html": 404,
 	} {
 		for _, encoding := range []string{"identity", "gzip"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+path, nil)
@@ -68,38 +75,45 @@ func TestReport(t *testing.T) {
 				t.Errorf("%s: the status code is %d, want %d", path, answer.StatusCode, want)
 			}
 			policy := answer.Header.Get("Content-Security-Policy")
-			if want == 200 && (!strings.Contains(policy, "script-src 'sha256-x'; frame-ancestors 'none'") || (answer.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip")) {
+			if want == 200 && (!strings.Contains(policy, "script-src 'sha256-x'; frame-ancestors 'none'") ||
+				(answer.Header.Get("Content-Encoding") == "gzip") != (encoding == "gzip")) {
 				t.Errorf("%s: the header is %v", encoding, answer.Header)
 			}
 		}
 	}
-	if code, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person", "ada"); code != 200 || !strings.Contains(body, "<title>report") {
+	if code, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person",
+		"ada"); code != 200 || !strings.Contains(body, "<title>report") {
 		t.Errorf("the status code is %d, the body is %s", code, body)
 	}
-	if code, _ := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person", "eve"); code != 404 {
+	if code, _ := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person",
+		"eve"); code != 404 {
 		t.Errorf("a person without the right gets %d", code)
 	}
 }
 
-// TestReportOfAnotherRepository: the report of a merge request of a repository that a fleet takes content from is read only by who may
-// read both. Nobody learns from an answer which repositories exist, and the forge is asked only about repositories that have a report.
+// TestReportOfAnotherRepository: the report of a merge request of a repository that a fleet takes content from is read
+// only by who may read both. Nobody learns from an answer which repositories exist, and the forge is asked only about
+// repositories that have a report.
 func TestReportOfAnotherRepository(t *testing.T) {
 	t.Parallel()
 	const fleet, other = "acme/fleet", "acme/group/components"
-	may := map[string][]string{"ada": {fleet, other}, "bob": {fleet}, "carol": {other}, "dan": {}, "eve": {fleet, other}}
+	may := map[string][]string{"ada": {fleet, other}, "bob": {fleet}, "carol": {other}, "dan": {},
+		"eve": {fleet, other}}
 	var asked sync.Map
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(_ context.Context, person, repository string) (bool, error) {
-		asked.Store(repository, true)
-		if person == "eve" && repository == other {
-			return true, errors.New("the forge does not answer")
-		}
-		return slices.Contains(may[person], repository), nil
-	}})
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+		Rights: func(_ context.Context, person, repository string) (bool, error) {
+			asked.Store(repository, true)
+			if person == "eve" && repository == other {
+				return true, errors.New("the forge does not answer")
+			}
+			return slices.Contains(may[person], repository), nil
+		}})
 	page := server.Head{Fleet: fleet, Repository: other, Number: 7, Commit: head}.Path()
 	if page != "acme/fleet/-/merge-requests/of/acme/group/components/7/"+head+".html" {
 		t.Errorf("the page is at %s", page)
 	}
-	for _, one := range []server.Head{{Fleet: fleet, Repository: other, Number: 7, Commit: head}, {Fleet: fleet, Repository: fleet, Number: 7, Commit: head}} {
+	for _, one := range []server.Head{{Fleet: fleet, Repository: other, Number: 7, Commit: head},
+		{Fleet: fleet, Repository: fleet, Number: 7, Commit: head}} {
 		want := fleet + "/-/index.html"
 		if one.Repository == fleet {
 			want = fleet + "/-/merge-requests/7.html"
@@ -116,10 +130,16 @@ func TestReportOfAnotherRepository(t *testing.T) {
 	}
 	_, without := get(t, h.Client(), h.URL+"/"+page, "X-Person", "bob")
 	for _, path := range []string{
-		"acme/fleet/-/merge-requests/of/acme/group/other/7/" + head + ".html", "acme/fleet/-/merge-requests/of/secret/fleet/7/" + head + ".html",
-		"acme/fleet/-/merge-requests/of/acme/fleet/7/" + head + ".html", "acme/fleet/-/merge-requests/of/../7/" + head + ".html", "acme/fleet/-/merge-requests/of//7/" + head + ".html",
-		"acme/fleet/-/merge-requests/of/..%2f..%2f7%2f" + head + ".html", "acme/fleet/-/merge-requests/of/7/" + head + ".html", "acme/fleet/-/merge-requests/of/" + other + "/07/" + head + ".html",
-		"acme/fleet/-/merge-requests/" + other + "/7/" + head + ".html", "secret/fleet/-/merge-requests/of/" + other + "/7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/acme/group/other/7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/secret/fleet/7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/acme/fleet/7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/../7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of//7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/..%2f..%2f7%2f" + head + ".html",
+		"acme/fleet/-/merge-requests/of/7/" + head + ".html", "acme/fleet/-/merge-requests/of/" + other + "/07/" +
+			head + ".html",
+		"acme/fleet/-/merge-requests/" + other + "/7/" + head + ".html",
+		"secret/fleet/-/merge-requests/of/" + other + "/7/" + head + ".html",
 	} {
 		code, body := get(t, h.Client(), h.URL+"/"+path, "X-Person", "ada")
 		if code != 404 || strings.Contains(body, "<title>report") {
@@ -141,16 +161,19 @@ func TestReportOfAnotherRepository(t *testing.T) {
 func TestReportWithCompanions(t *testing.T) {
 	t.Parallel()
 	const fleet = "acme/fleet"
-	may := map[string][]string{"ada": {fleet, "acme/one", "acme/two"}, "bob": {fleet}, "carol": {fleet, "acme/one"}, "dan": {"acme/one", "acme/two"}, "eve": {fleet, "acme/one"}}
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(_ context.Context, person, repository string) (bool, error) {
-		if person == "eve" && repository == "acme/two" {
-			return true, errors.New("the forge does not answer")
-		}
-		return slices.Contains(may[person], repository), nil
-	}})
+	may := map[string][]string{"ada": {fleet, "acme/one", "acme/two"}, "bob": {fleet}, "carol": {fleet, "acme/one"},
+		"dan": {"acme/one", "acme/two"}, "eve": {fleet, "acme/one"}}
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+		Rights: func(_ context.Context, person, repository string) (bool, error) {
+			if person == "eve" && repository == "acme/two" {
+				return true, errors.New("the forge does not answer")
+			}
+			return slices.Contains(may[person], repository), nil
+		}})
 	page := server.Head{Fleet: fleet, Repository: fleet, Number: 8, Commit: head}.Path()
 	for person, want := range map[string]int{"ada": 200, "bob": 404, "carol": 404, "dan": 404, "eve": 503} {
-		if code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person); code != want || strings.Contains(body, "<title>report") != (want == 200) {
+		if code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person); code != want ||
+			strings.Contains(body, "<title>report") != (want == 200) {
 			t.Errorf("%s gets %d %s", person, code, body)
 		}
 	}

@@ -20,7 +20,8 @@ const (
 	probedFor  = time.Minute      // the answer that a person may not read a repository, or that there is none, is kept
 	probesMost = 60               // questions about such repositories in a minute, of one person
 	askLimit   = 30 * time.Second // one question to Rights
-	unknownFor = 10 * time.Second // after an error of Rights, repositories that a person may not read are not told from others
+	// after an error of Rights, repositories that a person may not read are not told from others
+	unknownFor = 10 * time.Second
 )
 
 // rightsCache keeps answers of Rights for minutes, and errors for seconds.
@@ -102,9 +103,10 @@ func (c *rightsCache) fresh(ctx context.Context, person, repository string) (boo
 // errProbes means that a person has asked for too many repositories that they may not read.
 var errProbes = errors.New("too many addresses of repositories that do not exist, or that you may not read: try again in a minute")
 
-// probe asks whether a person may read a repository that they may not read as far as is known. What it asks and keeps does not depend on
-// whether the repository exists: for one that does not, it asks about the nearest that does. If the forge fails for that one, probe asks about
-// the next: if the forge answers, it fails for one repository alone, which the person may not read as far as the forge confirms.
+// probe asks whether a person may read a repository that they may not read as far as is known. What it asks and keeps
+// does not depend on whether the repository exists: for one that does not, it asks about the nearest that does. If the
+// forge fails for that one, probe asks about the next: if the forge answers, it fails for one repository alone, which
+// the person may not read as far as the forge confirms.
 func (c *rightsCache) probe(ctx context.Context, person, repository string, names []string) (bool, error) {
 	now := c.clock()
 	if last, ok := c.failed.Get(person); ok && now.Sub(last.at) < unknownFor {
@@ -127,7 +129,8 @@ func (c *rightsCache) probe(ctx context.Context, person, repository string, name
 		return false, nil
 	}
 	if _, down := errors.AsType[*promote.UnavailableError](err); !down {
-		if others := slices.DeleteFunc(slices.Clone(names), func(one string) bool { return one == name }); len(others) > 0 {
+		if others := slices.DeleteFunc(slices.Clone(names),
+			func(one string) bool { return one == name }); len(others) > 0 {
 			if _, second := c.fresh(ctx, person, nearest(others, repository)); second == nil {
 				return false, nil
 			}
@@ -150,8 +153,9 @@ func (c *rightsCache) count(person string, now time.Time) bool {
 	return have.n <= probesMost
 }
 
-// readable reports whether the source has a repository that a person may read. Otherwise it answers the request. Neither the answer nor what
-// it asks the forge depends on whether the repository exists: only the answer that a person may read a repository is used again for it.
+// readable reports whether the source has a repository that a person may read. Otherwise it answers the request.
+// Neither the answer nor what it asks the forge depends on whether the repository exists: only the answer that a person
+// may read a repository is used again for it.
 func (s *Server) readable(w http.ResponseWriter, r *http.Request, person, repository string) bool {
 	names, incomplete := s.config.Source.Repositories(r.Context())
 	var unknown error
@@ -179,12 +183,14 @@ func (s *Server) readable(w http.ResponseWriter, r *http.Request, person, reposi
 	return false
 }
 
-// notFound answers for a repository that does not exist, and alike for one that a person may not read as far as the forge confirms.
+// notFound answers for a repository that does not exist, and alike for one that a person may not read as far as the
+// forge confirms.
 func notFound(w http.ResponseWriter) {
 	http.Error(w, "no repository of this name, or the forge does not confirm that you may read it (if you may, try again)", http.StatusNotFound)
 }
 
-// nearest returns the name that has the longest common prefix with another one, so that it is probably on the same forge.
+// nearest returns the name that has the longest common prefix with another one, so that it is probably on the same
+// forge.
 func nearest(names []string, to string) string {
 	common := func(name string) (n int) {
 		for n < min(len(name), len(to)) && name[n] == to[n] {
@@ -195,8 +201,8 @@ func nearest(names []string, to string) string {
 	return slices.MaxFunc(names, func(x, y string) int { return common(x) - common(y) })
 }
 
-// readables lists the repositories that a person may read. unknown is an error of Rights: there may be more. After an error of a
-// forge that accepts no requests, only known answers count.
+// readables lists the repositories that a person may read. unknown is an error of Rights: there may be more. After an
+// error of a forge that accepts no requests, only known answers count.
 func (s *Server) readables(ctx context.Context, person string, all []string) (names []string, unknown error) {
 	down := false
 	for _, name := range all {

@@ -35,7 +35,8 @@ type Source interface {
 
 // Reports are those of reviewed merge requests.
 type Reports interface {
-	// Reviews returns a text that is another one whenever the list of reviewed merge requests has changed, and reads that list.
+	// Reviews returns a text that is another one whenever the list of reviewed merge requests has changed, and reads
+	// that list.
 	Reviews(repository string) (version string, list func() []site.MergeRequest)
 	// Report returns the report of a head of a merge request. The error is ErrNoReport if there is none.
 	Report(ctx context.Context, h Head) (*Report, error)
@@ -45,14 +46,15 @@ type Reports interface {
 type Access interface {
 	// Person returns the name of the person, and false for a stranger. It must not trust what a client can set.
 	Person(r *http.Request) (name string, known bool)
-	// Handle answers the requests below /-/ that belong to signing in and out. It reports whether the request is one of them.
+	// Handle answers the requests below /-/ that belong to signing in and out. It reports whether the request is one of
+	// them.
 	Handle(w http.ResponseWriter, r *http.Request) bool
 	// SignIn sends a stranger to where people sign in, or refuses them.
 	SignIn(w http.ResponseWriter, r *http.Request)
 }
 
-// Rights say what a person may read. An error means that it is unknown, and nothing is shown. A promotion.UnavailableError means that it
-// is unknown for other repositories too.
+// Rights say what a person may read. An error means that it is unknown, and nothing is shown. A
+// promotion.UnavailableError means that it is unknown for other repositories too.
 type Rights func(ctx context.Context, person, repository string) (bool, error)
 
 // Config is what a Server works with.
@@ -125,8 +127,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.page(w, r, person)
 }
 
-// loopbackHost reports whether a request was sent to an address of this machine by that name. A name of another kind could be that
-// of a page elsewhere whose address changed to ours.
+// loopbackHost reports whether a request was sent to an address of this machine by that name. A name of another kind
+// could be that of a page elsewhere whose address changed to ours.
 func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -168,7 +170,8 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 
 func (s *Server) rightUnknown(w http.ResponseWriter, person, repository string, err error) {
 	s.config.Log.Warn("the right to see a page is unknown", "repository", repository, "person", person, "error", err)
-	http.Error(w, "the forge does not answer whether you may read this repository: try again", http.StatusServiceUnavailable)
+	http.Error(w, "the forge does not answer whether you may read this repository: try again",
+		http.StatusServiceUnavailable)
 }
 
 func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, file string) {
@@ -212,8 +215,8 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 	}
 }
 
-// compressed sends a page, with gzip if the client accepts it. The compressed size reveals no secret: pages contain none, and a search
-// query is the only text of a request in them.
+// compressed sends a page, with gzip if the client accepts it. The compressed size reveals no secret: pages contain
+// none, and a search query is the only text of a request in them.
 func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if !acceptsGzip(r) {
@@ -265,7 +268,8 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
 	if unknown != "" && len(names) == 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	if err := homeTemplate.Execute(w, map[string]any{"Names": names, "Person": person, "Unknown": unknown}); err != nil {
+	if err := homeTemplate.Execute(w, map[string]any{"Names": names, "Person": person,
+		"Unknown": unknown}); err != nil {
 		s.config.Log.Debug("the list of repositories was not sent", "error", err)
 	}
 }

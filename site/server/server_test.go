@@ -45,7 +45,8 @@ func (s *source) Reviews(string) (version string, list func() []site.MergeReques
 
 func (s *source) mergeRequests() (out []site.MergeRequest) {
 	for i := range s.reviews.Load() {
-		out = append(out, site.MergeRequest{Number: int(i) + 1, Title: "Change " + strconv.FormatInt(i+1, 10), State: "open"})
+		out = append(out, site.MergeRequest{Number: int(i) + 1, Title: "Change " + strconv.FormatInt(i+1, 10),
+			State: "open"})
 	}
 	return out
 }
@@ -66,7 +67,8 @@ func (s *source) Read(_ context.Context, name string, _ *site.Fleet) (*site.Flee
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &site.Cluster{Name: "prod-1", Environment: &site.Environment{Name: "prod"}, Health: s.health.Load()}
-	return &site.Fleet{Clusters: []*site.Cluster{c}, Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
+	return &site.Fleet{Clusters: []*site.Cluster{c}, Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(),
+		Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
 }
 
 func (s *source) move(to string) {
@@ -126,7 +128,8 @@ func TestLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	h := start(t, server.Config{Source: &source{tips: "1"}})
 	page := h.URL + "/acme/fleet/-/index.html"
-	for host, want := range map[string]int{"localhost": 200, "localhost:8081": 200, "127.0.0.1": 200, "[::1]:80": 200, "evil.example.com": 403, "127.0.0.1.evil.example.com": 403, "10.0.0.1": 403} {
+	for host, want := range map[string]int{"localhost": 200, "localhost:8081": 200, "127.0.0.1": 200, "[::1]:80": 200,
+		"evil.example.com": 403, "127.0.0.1.evil.example.com": 403, "10.0.0.1": 403} {
 		if got, _ := get(t, h.Client(), page, "Host", host); got != want {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
@@ -162,13 +165,16 @@ func TestReviewsAreListed(t *testing.T) {
 		from.reviews.Store(want)
 		c.advance(2 * time.Second)
 		_, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests.html")
-		if listed := strings.Contains(body, "Change "+strconv.FormatInt(want, 10)); listed != (want > 0) || from.reads.Load() != 1 {
-			t.Errorf("page %d: %d merge requests, the last one is listed: %t; the fleet was read %d times", i, want, listed, from.reads.Load())
+		if listed := strings.Contains(body, "Change "+strconv.FormatInt(want, 10)); listed != (want > 0) ||
+			from.reads.Load() != 1 {
+			t.Errorf("page %d: %d merge requests, the last one is listed: %t; the fleet was read %d times", i, want,
+				listed, from.reads.Load())
 		}
 	}
 	from.move("2")
 	c.advance(2 * time.Second)
-	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests.html"); !strings.Contains(body, "Change 2") || from.reads.Load() != 2 {
+	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests.html"); !strings.Contains(body, "Change 2") ||
+		from.reads.Load() != 2 {
 		t.Errorf("after a push the fleet was read %d times: %s", from.reads.Load(), body)
 	}
 }
@@ -177,9 +183,13 @@ func TestPathsStayInside(t *testing.T) {
 	t.Parallel()
 	h := start(t, server.Config{Source: &source{tips: "1"}})
 	for path, want := range map[string]int{
-		"/acme/fleet/-/index.html": 200, "/acme/fleet/-/": 200, "/acme/fleet/-/style.css": 200, "/acme/fleet/-/site.js": 200, "/acme/fleet/-/search.html?q=x": 200, "/": 200, "/-/style.css": 200,
-		"/acme/fleet": 404, "/acme/other/-/index.html": 404, "/acme/fleet/-/../../../etc/passwd": 404, "/acme/fleet/-/%2e%2e/%2e%2e/etc/passwd": 404, "/acme/fleet/-/apps/..%2f..%2fsite.go": 404,
-		"/acme/fleet/-/templates/layout.html": 404, "/acme/fleet/-/index.html%00": 404, "/acme%2ffleet/-/index.html": 200, "/../acme/fleet/-/index.html": 404, "/acme/fleet/-//index.html": 404, "/-/callback": 404,
+		"/acme/fleet/-/index.html": 200, "/acme/fleet/-/": 200, "/acme/fleet/-/style.css": 200,
+		"/acme/fleet/-/site.js": 200, "/acme/fleet/-/search.html?q=x": 200, "/": 200, "/-/style.css": 200,
+		"/acme/fleet": 404, "/acme/other/-/index.html": 404, "/acme/fleet/-/../../../etc/passwd": 404,
+		"/acme/fleet/-/%2e%2e/%2e%2e/etc/passwd": 404, "/acme/fleet/-/apps/..%2f..%2fsite.go": 404,
+		"/acme/fleet/-/templates/layout.html": 404, "/acme/fleet/-/index.html%00": 404,
+		"/acme%2ffleet/-/index.html": 200, "/../acme/fleet/-/index.html": 404, "/acme/fleet/-//index.html": 404,
+		"/-/callback": 404,
 	} {
 		if got, _ := get(t, h.Client(), h.URL+path); got != want {
 			t.Errorf("%s: the result of get is %d, want %d", path, got, want)
@@ -218,7 +228,8 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s with %q: %d, want %d", c.page, c.header, got, c.want)
 		}
 	}
-	if _, body := get(t, h.Client(), h.URL, "X-User", "ada"); !strings.Contains(body, "acme/fleet") || strings.Contains(body, "secret/fleet") {
+	if _, body := get(t, h.Client(), h.URL, "X-User", "ada"); !strings.Contains(body, "acme/fleet") ||
+		strings.Contains(body, "secret/fleet") {
 		t.Errorf("the list of ada's repositories: %s", body)
 	}
 	trusted.From = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -228,14 +239,16 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestLostRight: somebody who lost the right sees the pages for at most the minutes that an answer is kept; an unknown right shows nothing.
+// TestLostRight: somebody who lost the right sees the pages for at most the minutes that an answer is kept; an unknown
+// right shows nothing.
 func TestLostRight(t *testing.T) {
 	t.Parallel()
 	var may, broken atomic.Bool
 	may.Store(true)
 	c := &clock{}
 	h := start(t, server.Config{
-		Source: &source{tips: "1"}, Clock: c.now, Access: server.Proxy{Header: "X-User", From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Source: &source{tips: "1"}, Clock: c.now, Access: server.Proxy{Header: "X-User",
+			From: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Rights: func(context.Context, string, string) (bool, error) {
 			if broken.Load() {
 				return true, errors.New("the forge does not answer")
@@ -262,7 +275,8 @@ func TestLostRight(t *testing.T) {
 	}
 }
 
-// TestEventsOfHealth: an open page is told when the health of a cluster changes, although no branch moves, and only then.
+// TestEventsOfHealth: an open page is told when the health of a cluster changes, although no branch moves, and only
+// then.
 func TestEventsOfHealth(t *testing.T) {
 	t.Parallel()
 	src, at := &source{tips: "1"}, &clock{}
@@ -303,7 +317,8 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	src := &source{tips: "1"}
 	h := start(t, server.Config{Source: src, Poll: 20 * time.Millisecond})
-	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html"); !strings.Contains(body, "acme/fleet at 1") || !strings.Contains(body, `data-live="events"`) {
+	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html"); !strings.Contains(body, "acme/fleet at 1") ||
+		!strings.Contains(body, `data-live="events"`) {
 		t.Fatal("no live page")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -328,20 +343,23 @@ func TestEvents(t *testing.T) {
 		if lines.Err() != nil {
 			t.Fatal(lines.Err())
 		}
-		if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html"); !strings.Contains(body, "acme/fleet at "+tips) {
+		if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html"); !strings.Contains(body, "acme/fleet at "+
+			tips) {
 			t.Errorf("the page does not show %s after the event", tips)
 		}
 	}
 }
 
-// TestFleetThatCannotBeRead: many requests for a fleet that cannot be read cost one look, and the next look is a few seconds later.
+// TestFleetThatCannotBeRead: many requests for a fleet that cannot be read cost one look, and the next look is a few
+// seconds later.
 func TestFleetThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	src, at := &source{tips: "1", err: errors.New("the forge is down")}, &clock{}
 	s := server.New(server.Config{Source: src, Clock: at.now, Log: quiet(), Poll: time.Second})
 	get := func() int {
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/acme/fleet/-/index.html", nil))
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://localhost/acme/fleet/-/index.html", nil))
 		return w.Code
 	}
 	for range 100 {
@@ -367,7 +385,8 @@ func TestTenThousandRequests(t *testing.T) {
 	src := &source{tips: "1"}
 	var asked atomic.Int64
 	s := server.New(server.Config{
-		Source: src, Clock: time.Now, Log: quiet(), Poll: time.Hour, Access: server.Proxy{Header: "X-User", From: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+		Source: src, Clock: time.Now, Log: quiet(), Poll: time.Hour,
+		Access: server.Proxy{Header: "X-User", From: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 		Rights: func(_ context.Context, person, _ string) (bool, error) {
 			asked.Add(1)
 			return person != "stranger", nil
@@ -400,7 +419,8 @@ func TestTenThousandRequests(t *testing.T) {
 	}
 	group.Wait()
 	if wrong.Load() > 0 || src.reads.Load() != 1 || asked.Load() > 40 {
-		t.Errorf("%d wrong answers, %d reads of the fleet, %d questions for rights", wrong.Load(), src.reads.Load(), asked.Load())
+		t.Errorf("%d wrong answers, %d reads of the fleet, %d questions for rights", wrong.Load(), src.reads.Load(),
+			asked.Load())
 	}
 }
 
@@ -408,7 +428,8 @@ func TestTenThousandRequests(t *testing.T) {
 type place struct{ back string }
 
 func (p place) URL(_ context.Context, state, nonce, verifier string) (string, error) {
-	return p.back + "?" + url.Values{"state": {state}, "code": {"code-of-ada"}, "nonce": {nonce}, "verifier": {verifier}}.Encode(), nil
+	return p.back + "?" + url.Values{"state": {state}, "code": {"code-of-ada"}, "nonce": {nonce},
+		"verifier": {verifier}}.Encode(), nil
 }
 
 func (place) Identity() string { return "place" }
@@ -437,7 +458,8 @@ func TestSessions(t *testing.T) {
 	}
 	var last *http.Request
 	client.CheckRedirect = func(r *http.Request, _ []*http.Request) error { last = r; return nil }
-	if code, body := get(t, client, page); code != 200 || last.URL.RequestURI() != "/acme/fleet/-/search.html?q=x" || !strings.Contains(body, "acme/fleet") {
+	if code, body := get(t, client, page); code != 200 || last.URL.RequestURI() != "/acme/fleet/-/search.html?q=x" ||
+		!strings.Contains(body, "acme/fleet") {
 		t.Fatalf("signing in ends with %d at %v", code, last.URL)
 	}
 	at, _ := url.Parse(h.URL)
@@ -447,7 +469,9 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, cookie := range map[string]string{"none": "", "forged": "eyJuIjoiYWRhIn0=", "cut": session[:len(session)-4], "changed": session[:10] + "x" + session[11:], "of the sign-in": "sluice-session=" + session} {
+	for name, cookie := range map[string]string{"none": "", "forged": "eyJuIjoiYWRhIn0=",
+		"cut": session[:len(session)-4], "changed": session[:10] + "x" + session[11:],
+		"of the sign-in": "sluice-session=" + session} {
 		if code, _ := get(t, none, page, "Cookie", "sluice-session="+cookie); code != http.StatusFound {
 			t.Errorf("a cookie that is %s: %d", name, code)
 		}
@@ -465,7 +489,8 @@ func TestSessions(t *testing.T) {
 			t.Errorf("a callback %q that nobody began: %d", query, code)
 		}
 	}
-	if code, _ := get(t, none, h.URL+"/acme/fleet/-/events", "Accept", "text/event-stream"); code != http.StatusUnauthorized {
+	if code, _ := get(t, none, h.URL+"/acme/fleet/-/events", "Accept",
+		"text/event-stream"); code != http.StatusUnauthorized {
 		t.Errorf("an event stream without a session: %d", code)
 	}
 }
@@ -480,11 +505,13 @@ func TestCookies(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil))
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || !strings.HasPrefix(c.Name, "__Host-sluice-signin-") || c.MaxAge != 600 || strings.Contains(c.Value, "/x") {
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
+		!strings.HasPrefix(c.Name, "__Host-sluice-signin-") || c.MaxAge != 600 || strings.Contains(c.Value, "/x") {
 		t.Errorf("cookie %+v", c)
 	}
 	w = httptest.NewRecorder()
-	if !s.Handle(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/-/signout", nil)) || w.Result().Cookies()[0].MaxAge >= 0 {
+	if !s.Handle(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/-/signout", nil)) ||
+		w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Error("signing out does not remove the cookie")
 	}
 }

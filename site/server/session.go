@@ -20,7 +20,8 @@ import (
 
 // SignIn is a place where people sign in: an OpenID provider or a forge.
 type SignIn interface {
-	// URL returns the address that the browser goes to. The state and the nonce come back; verifier is PKCE's. An error means that nobody can sign in now.
+	// URL returns the address that the browser goes to. The state and the nonce come back; verifier is PKCE's. An error
+	// means that nobody can sign in now.
 	URL(ctx context.Context, state, nonce, verifier string) (string, error)
 	// Finish exchanges the code that came back for the name of the person.
 	Finish(ctx context.Context, code, nonce, verifier string) (name string, err error)
@@ -60,9 +61,9 @@ type pending struct {
 	State, Nonce, Verifier, Back string
 }
 
-// NewSessions makes sessions. key signs the cookies, and a key derived from it those of one sign-in: a cookie of another provider, client
-// or list of groups is that of a stranger. Without a key, sessions end with the process. address is where people open the
-// pages: cookies of an https address are sent over HTTPS alone.
+// NewSessions makes sessions. key signs the cookies, and a key derived from it those of one sign-in: a cookie of
+// another provider, client or list of groups is that of a stranger. Without a key, sessions end with the process.
+// address is where people open the pages: cookies of an https address are sent over HTTPS alone.
 func NewSessions(signIn SignIn, key []byte, address string, log *slog.Logger) (*Sessions, error) {
 	if len(key) == 0 {
 		key = []byte(rand.Text())
@@ -81,8 +82,10 @@ func NewSessions(signIn SignIn, key []byte, address string, log *slog.Logger) (*
 	}
 	s := &Sessions{
 		signIn: signIn, secure: strings.HasPrefix(address, "https://"), log: log,
-		session: securecookie.New(sign, nil).MaxAge(int(signIn.Lasts().Seconds())).SetSerializer(securecookie.JSONEncoder{}),
-		pending: securecookie.New(signPending, encrypt).MaxAge(int(signInFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
+		session: securecookie.New(sign,
+			nil).MaxAge(int(signIn.Lasts().Seconds())).SetSerializer(securecookie.JSONEncoder{}),
+		pending: securecookie.New(signPending,
+			encrypt).MaxAge(int(signInFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
 	}
 	return s, nil
 }
@@ -104,7 +107,8 @@ func (s *Sessions) name(what string) string {
 	return "sluice-" + what
 }
 
-func (s *Sessions) set(w http.ResponseWriter, codec *securecookie.SecureCookie, what string, value any, age time.Duration) error {
+func (s *Sessions) set(w http.ResponseWriter, codec *securecookie.SecureCookie, what string, value any,
+	age time.Duration) error {
 	text, err := codec.Encode(s.name(what), value)
 	if err != nil {
 		return fmt.Errorf("cookie: %w", err)
@@ -156,8 +160,8 @@ func (s *Sessions) SignIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusFound)
 }
 
-// slot returns the end of the name of the cookie for a new sign-in. Each tab of a browser can begin one, and all of them do when the session
-// ends. A cookie that exists is replaced only if there are no others.
+// slot returns the end of the name of the cookie for a new sign-in. Each tab of a browser can begin one, and all of
+// them do when the session ends. A cookie that exists is replaced only if there are no others.
 func (s *Sessions) slot(r *http.Request, random string) string {
 	var free []int
 	for i := range signIns {
@@ -203,14 +207,16 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/", http.StatusFound)
 			return
 		}
-		http.Error(w, "this sign-in was not begun here, or took longer than ten minutes: open the page again", http.StatusBadRequest)
+		http.Error(w, "this sign-in was not begun here, or took longer than ten minutes: open the page again",
+			http.StatusBadRequest)
 		return
 	}
 	http.SetCookie(w, s.cookie(cookie, "", -1))
 	name, err := s.signIn.Finish(r.Context(), r.URL.Query().Get("code"), p.Nonce, p.Verifier)
 	if err != nil {
 		s.log.Info("a sign-in failed", "error", err)
-		http.Error(w, "the sign-in failed, or you are not among the people who may see these pages", http.StatusForbidden)
+		http.Error(w, "the sign-in failed, or you are not among the people who may see these pages",
+			http.StatusForbidden)
 		return
 	}
 	if err := s.set(w, s.session, "session", signedIn{name}, s.signIn.Lasts()); err != nil {
@@ -223,7 +229,8 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 // local keeps a place to go back to on this server.
 func local(back string) string {
 	u, err := url.Parse(back)
-	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.HasPrefix(back, "/\\") {
+	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") ||
+		strings.HasPrefix(back, "/\\") {
 		return "/"
 	}
 	return back

@@ -25,8 +25,8 @@ type OIDC struct {
 	Redirect     string   // address of /-/callback
 	Claim        string   // that is the person's name. Default: email, which the provider must have verified
 	Groups       []string // of the claim groups: one of them is needed; empty admits everybody
-	// Rights means that the server asks a forge what each person may read. Without it, only the provider knows who is still a member,
-	// and the server asks it again every ten minutes.
+	// Rights means that the server asks a forge what each person may read. Without it, only the provider knows who is
+	// still a member, and the server asks it again every ten minutes.
 	Rights bool
 	Client *http.Client
 }
@@ -45,8 +45,8 @@ type connection struct {
 	verifier *oidc.IDTokenVerifier
 }
 
-// SignIn returns the sign-in with the provider. It asks the provider when the first person signs in, and again until it answers:
-// a service starts and works without it.
+// SignIn returns the sign-in with the provider. It asks the provider when the first person signs in, and again until it
+// answers: a service starts and works without it.
 func (o OIDC) SignIn() SignIn {
 	if o.Claim == "" {
 		o.Claim = "email"
@@ -67,7 +67,8 @@ func (p *provider) connect(ctx context.Context) (*connection, error) {
 	p.connected = &connection{
 		verifier: at.Verifier(&oidc.Config{ClientID: p.ClientID}),
 		oauth: oauth2.Config{
-			ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: at.Endpoint(), RedirectURL: p.Redirect, Scopes: []string{oidc.ScopeOpenID, "profile", "email"},
+			ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: at.Endpoint(), RedirectURL: p.Redirect,
+			Scopes: []string{oidc.ScopeOpenID, "profile", "email"},
 		},
 	}
 	return p.connected, nil
@@ -137,13 +138,18 @@ func (p *provider) person(claims map[string]any) (string, error) {
 		return name, nil
 	}
 	groups, _ := claims["groups"].([]any)
-	if !slices.ContainsFunc(groups, func(g any) bool { text, ok := g.(string); return ok && slices.Contains(p.Groups, text) }) {
+	if !slices.ContainsFunc(groups, func(g any) bool {
+		text, ok := g.(string)
+		return ok &&
+			slices.Contains(p.Groups, text)
+	}) {
 		return "", ErrNotAllowed
 	}
 	return name, nil
 }
 
-// GitHub is a sign-in with the user authorization of a GitHub App or an OAuth App. It asks for no scope: only the login is read.
+// GitHub is a sign-in with the user authorization of a GitHub App or an OAuth App. It asks for no scope: only the login
+// is read.
 type GitHub struct {
 	Web          string // https://github.com
 	API          string // https://api.github.com
@@ -214,7 +220,8 @@ type Proxy struct {
 // Person implements Access.
 func (p Proxy) Person(r *http.Request) (string, bool) {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !slices.ContainsFunc(p.From, func(net netip.Prefix) bool { return net.Contains(at.Addr().Unmap()) }) {
+	if err != nil || !slices.ContainsFunc(p.From,
+		func(net netip.Prefix) bool { return net.Contains(at.Addr().Unmap()) }) {
 		return "", false
 	}
 	values := r.Header.Values(p.Header)

@@ -30,7 +30,8 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "1"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: key},
+		(&jose.SignerOptions{}).WithHeader("kid", "1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +45,12 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 		}
 	}
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"issuer": s.URL, "authorization_endpoint": s.URL + "/auth", "token_endpoint": s.URL + "/token", "jwks_uri": s.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}})
+		answer(w, map[string]any{"issuer": s.URL, "authorization_endpoint": s.URL + "/auth", "token_endpoint": s.URL +
+			"/token", "jwks_uri": s.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"}})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
+		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256",
+			Use: "sig"}}})
 	})
 	var nonce atomic.Value
 	nonce.Store("nonce")
@@ -58,14 +61,16 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 			return
 		}
 		nonce.Store(q.Get("nonce"))
-		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"state": {q.Get("state")}, "code": {"good"}}.Encode(), http.StatusFound)
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"state": {q.Get("state")}, "code": {"good"}}.Encode(),
+			http.StatusFound)
 	})
 	token := func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil || r.Form.Get("code") != "good" || r.Form.Get("code_verifier") == "" {
 			http.Error(w, "bad code", http.StatusBadRequest)
 			return
 		}
-		body := map[string]any{"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "nonce": nonce.Load()}
+		body := map[string]any{"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(),
+			"exp": time.Now().Add(time.Hour).Unix(), "nonce": nonce.Load()}
 		maps.Copy(body, claims)
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -102,35 +107,44 @@ func TestOIDC(t *testing.T) {
 		code      string
 		want, err string
 	}{
-		"verified address": {claims: map[string]any{"email": "ada@example.com", "email_verified": true}, want: "ada@example.com"},
-		"another address":  {claims: map[string]any{"email": "ada@example.com"}, err: "not verified"},
-		"user name":        {claims: map[string]any{"preferred_username": "ada"}, o: server.OIDC{Claim: "preferred_username"}, want: "ada"},
-		"no name":          {o: server.OIDC{Claim: "preferred_username"}, err: "no claim"},
-		"group":            {claims: map[string]any{"n": "ada", "groups": []string{"x", "sre"}}, o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, want: "ada"},
-		"other group":      {claims: map[string]any{"n": "ada", "groups": []string{"x"}}, o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, err: "not among"},
-		"other sign-in":    {claims: map[string]any{"n": "ada", "nonce": "other"}, o: server.OIDC{Claim: "n"}, err: "another sign-in"},
-		"other audience":   {claims: map[string]any{"n": "ada", "aud": "other"}, o: server.OIDC{Claim: "n"}, err: "audience"},
-		"expired":          {claims: map[string]any{"n": "ada", "exp": 1}, o: server.OIDC{Claim: "n"}, err: "expired"},
-		"bad code":         {o: server.OIDC{Claim: "n"}, code: "bad", err: "exchange"},
+		"verified address": {claims: map[string]any{"email": "ada@example.com", "email_verified": true},
+			want: "ada@example.com"},
+		"another address": {claims: map[string]any{"email": "ada@example.com"}, err: "not verified"},
+		"user name": {claims: map[string]any{"preferred_username": "ada"},
+			o: server.OIDC{Claim: "preferred_username"}, want: "ada"},
+		"no name": {o: server.OIDC{Claim: "preferred_username"}, err: "no claim"},
+		"group": {claims: map[string]any{"n": "ada", "groups": []string{"x", "sre"}},
+			o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, want: "ada"},
+		"other group": {claims: map[string]any{"n": "ada", "groups": []string{"x"}},
+			o: server.OIDC{Claim: "n", Groups: []string{"sre"}}, err: "not among"},
+		"other sign-in": {claims: map[string]any{"n": "ada", "nonce": "other"}, o: server.OIDC{Claim: "n"},
+			err: "another sign-in"},
+		"other audience": {claims: map[string]any{"n": "ada", "aud": "other"}, o: server.OIDC{Claim: "n"},
+			err: "audience"},
+		"expired":  {claims: map[string]any{"n": "ada", "exp": 1}, o: server.OIDC{Claim: "n"}, err: "expired"},
+		"bad code": {o: server.OIDC{Claim: "n"}, code: "bad", err: "exchange"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProvider(t, c.claims)
-			c.o.Issuer, c.o.ClientID, c.o.ClientSecret, c.o.Redirect, c.o.Client = p.URL, "client", "secret", "https://s.example.com/-/callback", p.Client()
+			c.o.Issuer, c.o.ClientID, c.o.ClientSecret, c.o.Redirect, c.o.Client = p.URL, "client", "secret",
+				"https://s.example.com/-/callback", p.Client()
 			in := c.o.SignIn()
 			address, err := in.URL(t.Context(), "state", "nonce", "verifier")
 			if err != nil {
 				t.Fatal(err)
 			}
 			u, err := url.Parse(address)
-			if err != nil || u.Query().Get("state") != "state" || u.Query().Get("nonce") != "nonce" || u.Query().Get("code_challenge_method") != "S256" {
+			if err != nil || u.Query().Get("state") != "state" || u.Query().Get("nonce") != "nonce" ||
+				u.Query().Get("code_challenge_method") != "S256" {
 				t.Errorf("the result of Parse is %v, the error is %v", u, err)
 			}
 			if c.code == "" {
 				c.code = "good"
 			}
 			got, err := in.Finish(t.Context(), c.code, "nonce", "verifier")
-			if got != c.want || c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			if got != c.want || c.err == "" && err != nil || c.err != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("the result of Finish is %q, the error is %v", got, err)
 			}
 		})
@@ -140,8 +154,11 @@ func TestOIDC(t *testing.T) {
 func TestGitHub(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
-	in := server.GitHub{Web: p.URL, API: p.URL + "/", ClientID: "client", ClientSecret: "secret", Redirect: "https://s.example.com/-/callback", Client: p.Client()}
-	if u, err := in.URL(t.Context(), "state", "", "verifier"); err != nil || !strings.HasPrefix(u, p.URL+"/login/oauth/authorize?") || !strings.Contains(u, "code_challenge=") || strings.Contains(u, "scope=") {
+	in := server.GitHub{Web: p.URL, API: p.URL + "/", ClientID: "client", ClientSecret: "secret",
+		Redirect: "https://s.example.com/-/callback", Client: p.Client()}
+	if u, err := in.URL(t.Context(), "state", "", "verifier"); err != nil ||
+		!strings.HasPrefix(u, p.URL+"/login/oauth/authorize?") || !strings.Contains(u, "code_challenge=") ||
+		strings.Contains(u, "scope=") {
 		t.Error(u)
 	}
 	if got, err := in.Finish(t.Context(), "good", "", "verifier"); got != "ada" || err != nil {
@@ -152,15 +169,19 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestGitLab signs in with GitLab, whose user name is what the forge is asked about. A session is worth nothing without the right, and the
-// right of one person is not that of another.
+// TestGitLab signs in with GitLab, whose user name is what the forge is asked about. A session is worth nothing without
+// the right, and the right of one person is not that of another.
 func TestGitLab(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, map[string]any{"preferred_username": "ada", "name": "eve", "email": "eve@example.com"})
 	var h *httptest.Server
-	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Config.Handler.ServeHTTP(w, r) }))
+	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		h.Config.Handler.ServeHTTP(w, r)
+	}))
 	t.Cleanup(h.Close)
-	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: h.URL + "/-/callback", Claim: "preferred_username", Rights: true, Client: p.Client()}.SignIn()
+	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: h.URL + "/-/callback",
+		Claim: "preferred_username", Rights: true, Client: p.Client()}.SignIn()
 	sessions, err := server.NewSessions(in, []byte("key"), h.URL, quiet())
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +189,10 @@ func TestGitLab(t *testing.T) {
 	var may atomic.Value
 	may.Store("ada")
 	at := &clock{}
-	s := server.New(server.Config{Source: &source{tips: "1"}, Access: sessions, Clock: at.now, Log: quiet(), Rights: func(_ context.Context, person, repository string) (bool, error) {
-		return person == may.Load() && repository == "acme/fleet", nil
-	}})
+	s := server.New(server.Config{Source: &source{tips: "1"}, Access: sessions, Clock: at.now, Log: quiet(),
+		Rights: func(_ context.Context, person, repository string) (bool, error) {
+			return person == may.Load() && repository == "acme/fleet", nil
+		}})
 	t.Cleanup(s.Close)
 	h.Config.Handler = s
 	client := &http.Client{}
@@ -181,7 +203,8 @@ func TestGitLab(t *testing.T) {
 	if code, body := get(t, client, h.URL+page); code != 200 || !strings.Contains(body, "acme/fleet at 1") {
 		t.Fatalf("after signing in: %d %s", code, body)
 	}
-	if code, body := get(t, client, h.URL); code != 200 || !strings.Contains(body, "Signed in as ada") || strings.Contains(body, "secret/fleet") {
+	if code, body := get(t, client, h.URL); code != 200 || !strings.Contains(body, "Signed in as ada") ||
+		strings.Contains(body, "secret/fleet") {
 		t.Errorf("the list of repositories: %d %s", code, body)
 	}
 	if code, _ := get(t, client, h.URL+"/secret/fleet/-/index.html"); code != 404 {
@@ -197,8 +220,8 @@ func TestGitLab(t *testing.T) {
 	}
 }
 
-// TestProviderThatIsDown: a service starts without its sign-in provider; people are told to try again, and can sign in as soon as the
-// provider answers.
+// TestProviderThatIsDown: a service starts without its sign-in provider; people are told to try again, and can sign in
+// as soon as the provider answers.
 func TestProviderThatIsDown(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, map[string]any{"n": "ada"})
@@ -211,14 +234,17 @@ func TestProviderThatIsDown(t *testing.T) {
 		}
 		return through.RoundTrip(r)
 	})
-	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: "https://s.example.com/-/callback", Claim: "n", Client: client}.SignIn()
-	sessions, err := server.NewSessions(in, []byte(strings.Repeat("k", 64)), "https://s.example.com", slog.New(slog.DiscardHandler))
+	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret",
+		Redirect: "https://s.example.com/-/callback", Claim: "n", Client: client}.SignIn()
+	sessions, err := server.NewSessions(in, []byte(strings.Repeat("k", 64)), "https://s.example.com",
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		sessions.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://s.example.com/f/x", nil))
+		sessions.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://s.example.com/f/x",
+			nil))
 		return w
 	}
 	if w := answer(); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "try again") {

@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
-// TestUnknownIsNotNotFound: while the list of repositories is not complete, a page of a repository that is not in it cannot be read. While
-// the forge confirms no rights, it looks like one of a repository that exists. Otherwise it does not exist, also if the forge fails for one
-// repository alone.
+// TestUnknownIsNotNotFound: while the list of repositories is not complete, a page of a repository that is not in it
+// cannot be read. While the forge confirms no rights, it looks like one of a repository that exists. Otherwise it does
+// not exist, also if the forge fails for one repository alone.
 func TestUnknownIsNotNotFound(t *testing.T) {
 	t.Parallel()
 	from := &source{tips: "1"}
@@ -37,7 +37,8 @@ func TestUnknownIsNotNotFound(t *testing.T) {
 	h := start(t, server.Config{Source: from, Access: everybody{}, Rights: rights})
 	check := func(person, path string, want int, text string) {
 		t.Helper()
-		if code, body := get(t, h.Client(), h.URL+path, "X-Person", person); code != want || !strings.Contains(body, text) {
+		if code, body := get(t, h.Client(), h.URL+path, "X-Person", person); code != want ||
+			!strings.Contains(body, text) {
 			t.Errorf("%s of %s: %d, want %d and %q: %.300s", path, person, code, want, text, body)
 		}
 	}
@@ -64,8 +65,8 @@ func TestUnknownIsNotNotFound(t *testing.T) {
 	check("bob", "/acme/none/-/index.html", 503, "the list of repositories is not complete: try again")
 }
 
-// TestExistenceStaysSecret: whatever the service knows of a person's rights, the answer for a repository that the person may not read is
-// that for a repository that does not exist, also while the forge does not answer.
+// TestExistenceStaysSecret: whatever the service knows of a person's rights, the answer for a repository that the
+// person may not read is that for a repository that does not exist, also while the forge does not answer.
 func TestExistenceStaysSecret(t *testing.T) {
 	t.Parallel()
 	c := &clock{}
@@ -106,8 +107,9 @@ func TestExistenceStaysSecret(t *testing.T) {
 	alike("bob", 404)
 }
 
-// TestOutageTellsNothing: in the first minute of an outage, when some answers of the forge are still kept, an address of a repository that a
-// person may not read is answered as one of a repository that does not exist, and costs the forge as many questions.
+// TestOutageTellsNothing: in the first minute of an outage, when some answers of the forge are still kept, an address
+// of a repository that a person may not read is answered as one of a repository that does not exist, and costs the
+// forge as many questions.
 func TestOutageTellsNothing(t *testing.T) {
 	t.Parallel()
 	for before, paths := range map[string][]string{
@@ -122,13 +124,14 @@ func TestOutageTellsNothing(t *testing.T) {
 			c := &clock{}
 			var broken atomic.Bool
 			var asked atomic.Int64
-			h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now, Rights: func(_ context.Context, _, repository string) (bool, error) {
-				asked.Add(1)
-				if broken.Load() {
-					return false, &promote.UnavailableError{Err: errors.New("the forge does not answer")}
-				}
-				return repository == "acme/fleet", nil
-			}})
+			h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
+				Rights: func(_ context.Context, _, repository string) (bool, error) {
+					asked.Add(1)
+					if broken.Load() {
+						return false, &promote.UnavailableError{Err: errors.New("the forge does not answer")}
+					}
+					return repository == "acme/fleet", nil
+				}})
 			for _, p := range paths {
 				get(t, h.Client(), h.URL+p, "X-Person", "bob")
 			}
@@ -143,22 +146,24 @@ func TestOutageTellsNothing(t *testing.T) {
 		exists := look("secret/fleet")
 		for _, name := range []string{"secret/float", "acme/float", "x"} {
 			if none := look(name); exists != none {
-				t.Errorf("after %s: a hidden repository is answered with %v, %s, which does not exist, with %v", before, exists, name, none)
+				t.Errorf("after %s: a hidden repository is answered with %v, %s, which does not exist, with %v", before,
+					exists, name, none)
 			}
 		}
 	}
 }
 
-// TestProbesAreBounded: a person who tries many names does not use up the rate limit of the forge. Repositories that they may read stay
-// readable.
+// TestProbesAreBounded: a person who tries many names does not use up the rate limit of the forge. Repositories that
+// they may read stay readable.
 func TestProbesAreBounded(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	c := &clock{}
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now, Rights: func(_ context.Context, _, repository string) (bool, error) {
-		asked.Add(1)
-		return repository == "acme/fleet", nil
-	}})
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Clock: c.now,
+		Rights: func(_ context.Context, _, repository string) (bool, error) {
+			asked.Add(1)
+			return repository == "acme/fleet", nil
+		}})
 	look := func(name string) int {
 		code, _ := get(t, h.Client(), h.URL+"/"+name+"/-/index.html", "X-Person", "bob")
 		return code
@@ -172,7 +177,8 @@ func TestProbesAreBounded(t *testing.T) {
 	if n := asked.Load(); n > 60 {
 		t.Errorf("100 names ask the forge %d times", n)
 	}
-	for name, want := range map[string]int{"secret/fleet": 429, "secret/none": 429, "secret/1": 404, "acme/fleet": 200} {
+	for name, want := range map[string]int{"secret/fleet": 429, "secret/none": 429, "secret/1": 404,
+		"acme/fleet": 200} {
 		if code := look(name); code != want {
 			t.Errorf("%s: the status code is %d, want %d", name, code, want)
 		}
@@ -187,10 +193,11 @@ func TestProbesAreBounded(t *testing.T) {
 func TestHomeAsksOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(context.Context, string, string) (bool, error) {
-		asked.Add(1)
-		return false, fmt.Errorf("github: %w", &promote.UnavailableError{Err: errors.New("rate limit")})
-	}})
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+		Rights: func(context.Context, string, string) (bool, error) {
+			asked.Add(1)
+			return false, fmt.Errorf("github: %w", &promote.UnavailableError{Err: errors.New("rate limit")})
+		}})
 	if code, _ := get(t, h.Client(), h.URL+"/", "X-Person", "ada"); code != 503 || asked.Load() != 1 {
 		t.Errorf("%d, the forge is asked %d times", code, asked.Load())
 	}
@@ -230,7 +237,8 @@ func TestAssets(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		got, err := io.ReadAll(z)
-		if err != nil || !bytes.Equal(got, want) || len(body) > len(want)/2 || packed.Get("Content-Type") != plain.Get("Content-Type") {
+		if err != nil || !bytes.Equal(got, want) || len(body) > len(want)/2 ||
+			packed.Get("Content-Type") != plain.Get("Content-Type") {
 			t.Errorf("%s: %d bytes compressed, %d plain, %v", name, len(body), len(got), err)
 		}
 		tags := map[string]string{"identity": plain.Get("ETag"), "gzip": packed.Get("ETag")}
@@ -238,8 +246,10 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s has one tag for two encodings", name)
 		}
 		for encoding, tag := range tags {
-			for have, want := range map[string]int{tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304, `"other"`: 200} {
-				if code, _, body := send("Accept-Encoding", encoding, "If-None-Match", have); code != want || want == 304 && len(body) > 0 {
+			for have, want := range map[string]int{tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304,
+				`"other"`: 200} {
+				if code, _, body := send("Accept-Encoding", encoding, "If-None-Match", have); code != want ||
+					want == 304 && len(body) > 0 {
 					t.Errorf("%s, %s, of which the client has %s: %d, %d bytes", name, encoding, have, code, len(body))
 				}
 			}
@@ -252,15 +262,16 @@ func TestPersonLeaves(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(ctx context.Context, _, _ string) (bool, error) {
-		once.Do(func() { close(asked) })
-		select {
-		case <-answer:
-			return true, nil
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-	}})
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{},
+		Rights: func(ctx context.Context, _, _ string) (bool, error) {
+			once.Do(func() { close(asked) })
+			select {
+			case <-answer:
+				return true, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}})
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/acme/fleet/-/index.html", http.NoBody)
 	if err != nil {

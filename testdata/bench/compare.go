@@ -42,7 +42,8 @@ func (b *bench) compare(base string, limit float64) error {
 		{"affected by that value", []string{"affected", "HEAD~1..HEAD"}},
 		{"all targets", []string{"hydrate", "-q", "--dry-run"}},
 	}
-	fmt.Printf("\n== %d clusters × %d apps, processor time, %d rounds in turn\n", compareClusters, compareApps, compareRounds)
+	fmt.Printf("\n== %d clusters × %d apps, processor time, %d rounds in turn\n", compareClusters, compareApps,
+		compareRounds)
 	var slow []string
 	for _, row := range rows {
 		for _, r := range revisions {
@@ -60,7 +61,8 @@ func (b *bench) compare(base string, limit float64) error {
 			}
 		}
 		got := compareTimes(revisions[0].took[row.what], revisions[1].took[row.what])
-		fmt.Printf("%-28s %8.1f ms → %8.1f ms   %.2f ×   (rounds: %.2f to %.2f)\n", row.what, milliseconds(got.base), milliseconds(got.this), got.ratio, got.low, got.high)
+		fmt.Printf("%-28s %8.1f ms → %8.1f ms   %.2f ×   (rounds: %.2f to %.2f)\n", row.what, milliseconds(got.base),
+			milliseconds(got.this), got.ratio, got.low, got.high)
 		if got.ratio > limit {
 			slow = append(slow, row.what)
 		}
@@ -103,7 +105,8 @@ func (b *bench) prepare(r *revision) error {
 	if err := (repositories{b}).publish(r.src); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"hydrate", "-q"}, {"hydrate", "-q", "--push"}} { // for dry runs, and for --from-remote
+	// for dry runs, and for --from-remote
+	for _, args := range [][]string{{"hydrate", "-q"}, {"hydrate", "-q", "--push"}} {
 		if _, err := b.command(r.src, r.binary, args...); err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ type day struct {
 	speed               float64
 }
 
-// What happens in an hour of a large installation: 50 merge requests are opened, and 200 pushes. Of those, 50 merge these requests, 100 go
-// to their branches and 50 to trunks.
+// What happens in an hour of a large installation: 50 merge requests are opened, and 200 pushes. Of those, 50 merge
+// these requests, 100 go to their branches and 50 to trunks.
 const (
 	hourlyRequests = 50
 	hourlyPushes   = 200
@@ -46,9 +46,9 @@ type spending struct {
 	fetched, pushed, written int64 // bytes: from Git, to Git, and from the API
 }
 
-// simulate plays hours of an installation of many repositories, faster than the clock. It measures what the first start, the events, a
-// restart and sweeps cost the service, and how long the results of events take. The forge and its Git share the machine: their time is not
-// counted, but the results wait for it.
+// simulate plays hours of an installation of many repositories, faster than the clock. It measures what the first
+// start, the events, a restart and sweeps cost the service, and how long the results of events take. The forge and its
+// Git share the machine: their time is not counted, but the results wait for it.
 func simulate(b *bench, d day) error {
 	s, err := b.site("day")
 	if err != nil {
@@ -61,7 +61,8 @@ func simulate(b *bench, d day) error {
 	if err := i.found(d.repositories); err != nil {
 		return err
 	}
-	fmt.Printf("\n== an installation of %d repositories (%s), written in %.0f s\n", d.repositories, i.list(), time.Since(began).Seconds())
+	fmt.Printf("\n== an installation of %d repositories (%s), written in %.0f s\n", d.repositories, i.list(),
+		time.Since(began).Seconds())
 	every := time.Hour // of sweeps: rest measures them
 	if d.hours > 1 {
 		every = time.Minute
@@ -103,10 +104,13 @@ func (i *installation) phase(what string, work func() error) error {
 	}
 	cpu, tasks := after.cpu-before.cpu, after.tasks-before.tasks
 	fmt.Printf("%s: %.1f s, %.1f s of processor time for %.0f tasks, %.0f ms each; at most %d MiB in memory, %d of render processes\n", what,
-		after.at.Sub(before.at).Seconds(), cpu.Seconds(), tasks, milliseconds(cpu)/tasks, i.peak.Load()>>20, i.peakChildren.Load()>>20)
+		after.at.Sub(before.at).Seconds(), cpu.Seconds(), tasks, milliseconds(cpu)/tasks, i.peak.Load()>>20,
+		i.peakChildren.Load()>>20)
 	fmt.Printf("  API: %d requests, of which %d count, %.1f KiB of answers each; Git: %d requests, %.1f MiB fetched, %.1f MiB pushed\n",
-		after.requests-before.requests, after.counted-before.counted, float64(after.written-before.written)/1024/float64(max(1, after.requests-before.requests)),
-		after.gits-before.gits, float64(after.fetched-before.fetched)/(1<<20), float64(after.pushed-before.pushed)/(1<<20))
+		after.requests-before.requests, after.counted-before.counted,
+		float64(after.written-before.written)/1024/float64(max(1, after.requests-before.requests)),
+		after.gits-before.gits, float64(after.fetched-before.fetched)/(1<<20),
+		float64(after.pushed-before.pushed)/(1<<20))
 	return nil
 }
 
@@ -163,7 +167,8 @@ func (i *installation) hours(d day) error {
 		return err
 	}
 	clear(i.took)
-	what := fmt.Sprintf("%d hours of %d merge requests and %d pushes, %g × as fast as the clock", d.hours, hourlyRequests, hourlyPushes, d.speed)
+	what := fmt.Sprintf("%d hours of %d merge requests and %d pushes, %g × as fast as the clock", d.hours,
+		hourlyRequests, hourlyPushes, d.speed)
 	if err := i.phase(what, func() error { return i.parts(events, gap, max(1, min(6, d.hours/2))) }); err != nil {
 		return err
 	}
@@ -212,7 +217,8 @@ func (i *installation) parts(events int, gap time.Duration, n int) error {
 			return err
 		}
 		fmt.Printf("  part %d of %d: %.0f tasks of %.0f ms; %d API requests, %d of Git; Go heap after collection %.1f MiB, resident %d MiB, render processes %d MiB, %.0f goroutines, %.0f open files, data/ %.1f MiB\n",
-			part+1, n, after.tasks-tasks.tasks, milliseconds(after.cpu-tasks.cpu)/(after.tasks-tasks.tasks), after.requests-tasks.requests, after.gits-tasks.gits,
+			part+1, n, after.tasks-tasks.tasks, milliseconds(after.cpu-tasks.cpu)/(after.tasks-tasks.tasks),
+			after.requests-tasks.requests, after.gits-tasks.gits,
 			float64(m.heap)/(1<<20), m.resident>>20, m.children>>20, routines, files, float64(size)/(1<<20))
 	}
 	return nil
@@ -224,10 +230,12 @@ func quantiles(what string, took []time.Duration) {
 	}
 	slices.Sort(took)
 	n := len(took)
-	fmt.Printf("  %-62s %4d: median %6.0f ms, p99 %6.0f ms, longest %6.0f ms\n", what, n, milliseconds(took[n/2]), milliseconds(took[(n*99+99)/100-1]), milliseconds(took[n-1]))
+	fmt.Printf("  %-62s %4d: median %6.0f ms, p99 %6.0f ms, longest %6.0f ms\n", what, n, milliseconds(took[n/2]),
+		milliseconds(took[(n*99+99)/100-1]), milliseconds(took[n-1]))
 }
 
-// rest measures sweeps of repositories of which none moves, and checks of their promotions. Both cost the same however fast time passes.
+// rest measures sweeps of repositories of which none moves, and checks of their promotions. Both cost the same however
+// fast time passes.
 func (i *installation) rest() error {
 	const tasks = 2 // of each repository in a round: the sweep, and the check of its promotions
 	all := 0

@@ -30,7 +30,8 @@ func (b *bench) diffs(sizes []int, apps int) error {
 		}
 	}
 	if same[100] > 0 && same[1000] > 0 {
-		fmt.Printf("\nan identical change, 1,000 clusters against 100: %.2f × (to reach: 1.5)\n", ratio(same[1000], same[100]))
+		fmt.Printf("\nan identical change, 1,000 clusters against 100: %.2f × (to reach: 1.5)\n",
+			ratio(same[1000], same[100]))
 	}
 	return nil
 }
@@ -55,15 +56,18 @@ func (b *bench) diffFleet(clusters, apps int, shared bool) (time.Duration, error
 	if _, err := b.hydrate(src, "--push"); err != nil {
 		return 0, err
 	}
-	if _, err := b.diff(src, "one cluster's value", "apps/app-03/layers/cluster/c-0007/values.yaml", "level: debug\n", 2*each); err != nil {
+	if _, err := b.diff(src, "one cluster's value", "apps/app-03/layers/cluster/c-0007/values.yaml", "level: debug\n",
+		2*each); err != nil {
 		return 0, err
 	}
-	took, err := b.diff(src, "one app's global value", "apps/app-05/layers/global/values.yaml", values+"extra: changed\n", time.Duration(2*clusters)*each)
+	took, err := b.diff(src, "one app's global value", "apps/app-05/layers/global/values.yaml", values+
+		"extra: changed\n", time.Duration(2*clusters)*each)
 	if err != nil {
 		return 0, err
 	}
 	text := strings.Replace(chart("app-07")["templates/config.yaml"], "data:\n", "data:\n  upgraded: \"yes\"\n", 1)
-	_, err = b.diff(src, "a chart's upgrade", "charts/app-07/templates/config.yaml", text, time.Duration(2*clusters)*each)
+	_, err = b.diff(src, "a chart's upgrade", "charts/app-07/templates/config.yaml", text,
+		time.Duration(2*clusters)*each)
 	return took, err
 }
 
@@ -92,7 +96,8 @@ func (b *bench) diff(src, what, name, text string, rival time.Duration) (time.Du
 	}
 	slices.SortFunc(all, func(a, b measured) int { return int(a.wall - b.wall) })
 	m := all[1]
-	row(what, m, fmt.Sprintf("%.1f × faster than helm template and diff for every target", rival.Seconds()/m.wall.Seconds()))
+	row(what, m, fmt.Sprintf("%.1f × faster than helm template and diff for every target",
+		rival.Seconds()/m.wall.Seconds()))
 	if _, err := b.command("", "git", "-C", src, "reset", "-q", "--hard", "HEAD~1"); err != nil {
 		return 0, err
 	}

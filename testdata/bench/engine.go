@@ -79,8 +79,10 @@ func engineRow(what string, d time.Duration, more string) {
 
 func values(i int) map[string]any {
 	return map[string]any{
-		"replicas": 2, "image": map[string]any{"repository": "registry.example.com/app", "tag": "1.0"}, "own": fmt.Sprintf("c-%04d", i), "host": "app.example.com",
-		"level": "info", "port": 8080, "cpu": "100m", "memory": "128Mi", "flag": "on", "global": map[string]any{"region": fmt.Sprintf("r%d", i%5)},
+		"replicas": 2, "image": map[string]any{"repository": "registry.example.com/app", "tag": "1.0"},
+		"own": fmt.Sprintf("c-%04d", i), "host": "app.example.com",
+		"level": "info", "port": 8080, "cpu": "100m", "memory": "128Mi", "flag": "on",
+		"global": map[string]any{"region": fmt.Sprintf("r%d", i%5)},
 	}
 }
 
@@ -122,12 +124,14 @@ func (b *bench) plainChart(targets int) error {
 	if err != nil {
 		return err
 	}
-	engineRow("Sluice: the same, decoded and canonical", sluice, fmt.Sprintf("%.2f × the floor (to reach: 1.5)", ratio(sluice, floor)))
+	engineRow("Sluice: the same, decoded and canonical", sluice,
+		fmt.Sprintf("%.2f × the floor (to reach: 1.5)", ratio(sluice, floor)))
 	return nil
 }
 
 func topValues(c *helmchart.Chart, v map[string]any) (chartutil.Values, error) {
-	return chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "app", Namespace: "app"}, chartutil.DefaultCapabilities)
+	return chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "app", Namespace: "app"},
+		chartutil.DefaultCapabilities)
 }
 
 // floorOf executes templates that are parsed once, with the functions that the chart uses.
@@ -185,7 +189,8 @@ func helmBundle(content renderer.Content, v map[string]any) (*renderer.Bundle, e
 
 // largeCharts compares real charts with large CustomResourceDefinitions with `helm template`.
 func (b *bench) largeCharts(corpus string, targets int) error {
-	for name, value := range map[string]func(i int) map[string]any{ // besides the name of all objects, a value that few templates read
+	// besides the name of all objects, a value that few templates read
+	for name, value := range map[string]func(i int) map[string]any{
 		"argo-cd": func(i int) map[string]any {
 			return map[string]any{"global": map[string]any{"domain": fmt.Sprintf("c-%04d.example.com", i)}}
 		},
@@ -193,7 +198,10 @@ func (b *bench) largeCharts(corpus string, targets int) error {
 		"prometheus": func(i int) map[string]any {
 			return map[string]any{"server": map[string]any{"retention": fmt.Sprintf("%dd", i+1)}}
 		},
-		"traefik": func(i int) map[string]any { return map[string]any{"deployment": map[string]any{"replicas": i%50 + 1}} },
+		"traefik": func(i int) map[string]any {
+			return map[string]any{"deployment": map[string]any{"replicas": i%50 +
+				1}}
+		},
 	} {
 		files, err := filepath.Glob(filepath.Join(corpus, "charts", name+"-[0-9v]*.tgz"))
 		if err != nil {
@@ -208,7 +216,8 @@ func (b *bench) largeCharts(corpus string, targets int) error {
 			return err
 		}
 		rival, err := b.processCost(5, func(i int) (string, []string) {
-			return b.helm, []string{"template", "app", files[0], "--namespace", "app", "--kube-version", "1.33.2", "--include-crds", "--set", fmt.Sprintf("fullnameOverride=c-%04d", i)}
+			return b.helm, []string{"template", "app", files[0], "--namespace", "app", "--kube-version", "1.33.2",
+				"--include-crds", "--set", fmt.Sprintf("fullnameOverride=c-%04d", i)}
 		})
 		if err != nil {
 			return err
@@ -220,13 +229,17 @@ func (b *bench) largeCharts(corpus string, targets int) error {
 		if err != nil {
 			return err
 		}
-		one, err := b.sluiceCost(targets, func(i int) (*renderer.Bundle, error) { return helmBundle(content, value(i)) })
+		one, err := b.sluiceCost(targets, func(i int) (*renderer.Bundle,
+			error) {
+			return helmBundle(content, value(i))
+		})
 		if err != nil {
 			return err
 		}
 		chart := strings.TrimSuffix(filepath.Base(files[0]), ".tgz")
 		against := func(d time.Duration) string {
-			return fmt.Sprintf("%.0f × less than a helm template process, %d ms (to reach: 100)", ratio(rival, d), rival.Milliseconds())
+			return fmt.Sprintf("%.0f × less than a helm template process, %d ms (to reach: 100)", ratio(rival, d),
+				rival.Milliseconds())
 		}
 		engineRow(fmt.Sprintf("%s on %d clusters, one value each", chart, targets), one, against(one))
 		engineRow(fmt.Sprintf("%s on %d clusters, all names differ", chart, targets), sluice, against(sluice))
@@ -280,13 +293,15 @@ func (b *bench) overlays(clusters int) error {
 			}
 		}
 		source := &renderer.KustomizeSource{Files: content, Root: fmt.Sprintf("c-%04d", i)}
-		return &renderer.Bundle{Namespace: "web", KubeVersion: "1.33.2", Sources: []renderer.Source{{Kustomize: source}}}, nil
+		return &renderer.Bundle{Namespace: "web", KubeVersion: "1.33.2",
+			Sources: []renderer.Source{{Kustomize: source}}}, nil
 	})
 	if err != nil {
 		return err
 	}
 	engineRow(fmt.Sprintf("an overlay for each of %d clusters", clusters), sluice,
-		fmt.Sprintf("%.0f × less than a kustomize build process, %d ms (to reach: 10)", ratio(each, sluice), each.Milliseconds()))
+		fmt.Sprintf("%.0f × less than a kustomize build process, %d ms (to reach: 10)", ratio(each, sluice),
+			each.Milliseconds()))
 	return nil
 }
 

@@ -29,10 +29,11 @@ const (
 // installation is a service with many repositories of different sizes.
 type installation struct {
 	*site
-	places             map[fleetSize][]*place
-	random             *rand.Rand
-	pid                atomic.Int64 // of the service
-	peak, peakChildren atomic.Int64 // bytes of memory since the phase began: of the service with its children, and of the children then
+	places map[fleetSize][]*place
+	random *rand.Rand
+	pid    atomic.Int64 // of the service
+	// bytes of memory since the phase began: of the service with its children, and of the children then
+	peak, peakChildren atomic.Int64
 	running            sync.WaitGroup
 	failed             chan error
 
@@ -101,7 +102,8 @@ func (i *installation) found(n int) error {
 		for range max(2, n*size.share/1000) {
 			p := &place{path: fmt.Sprintf("acme/r-%04d", serial), size: size}
 			files := fleetFiles(size.clusters, size.apps, globalValues)
-			files["layers/global/values.yaml"] = fmt.Sprintf("home: %q\n", p.path) // no two repositories render the same
+			// no two repositories render the same
+			files["layers/global/values.yaml"] = fmt.Sprintf("home: %q\n", p.path)
 			if err := i.writeBare(i.bare(p.path), files); err != nil {
 				return err
 			}
@@ -134,7 +136,8 @@ func (i *installation) writeBare(dir string, files map[string]string) error {
 // commit adds a commit to a branch of a bare repository, on top of another branch.
 func (i *installation) commit(dir, branch, parent string, files map[string]string) error {
 	var in bytes.Buffer
-	fmt.Fprintf(&in, "commit refs/heads/%s\ncommitter ada <ada@example.com> %d +0000\ndata 6\nchange\n", branch, time.Now().Unix())
+	fmt.Fprintf(&in, "commit refs/heads/%s\ncommitter ada <ada@example.com> %d +0000\ndata 6\nchange\n", branch,
+		time.Now().Unix())
 	if parent != "" {
 		fmt.Fprintf(&in, "from refs/heads/%s^0\n", parent)
 	}

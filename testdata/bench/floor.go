@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// floor pushes one changed target by git alone, to compare a hydration with it: the receiving git reads all trees of the environment's last
-// commit, whoever pushes, and only a push without any change of the environment is cheaper.
+// floor pushes one changed target by git alone, to compare a hydration with it: the receiving git reads all trees of
+// the environment's last commit, whoever pushes, and only a push without any change of the environment is cheaper.
 type floor struct {
 	repositories
 	server string // a bare repository
 }
 
-// push makes what a hydration of one changed target of a cluster makes, and measures the push of it, with the work of the server. Then the
-// branches of the server are where they were.
+// push makes what a hydration of one changed target of a cluster makes, and measures the push of it, with the work of
+// the server. Then the branches of the server are where they were.
 func (f floor) push(cluster, app, text string) (measured, error) {
 	client := f.server + "-client"
 	if err := os.RemoveAll(client); err != nil {

@@ -14,9 +14,11 @@ const historyPacks = 50
 // past measures clones with a long history.
 type past struct{ repositories }
 
-// run measures commands in clones of a repository with many objects of earlier commits, beside the same commands in a shallow clone.
+// run measures commands in clones of a repository with many objects of earlier commits, beside the same commands in a
+// shallow clone.
 func (b past) run(objects int) error {
-	fmt.Printf("\n== 20 clusters × 10 apps behind a history of %d objects, processor time, beside a clone of depth 2\n", objects)
+	fmt.Printf("\n== 20 clusters × 10 apps behind a history of %d objects, processor time, beside a clone of depth 2\n",
+		objects)
 	bare := filepath.Join(b.dir, "history.git")
 	if err := b.importHistory(bare, objects); err != nil {
 		return err
@@ -64,19 +66,22 @@ func (b past) run(objects int) error {
 		if i == 0 {
 			continue
 		}
-		for _, args := range [][]string{{"affected", "HEAD~1..HEAD"}, {"diff", "-q", "--offline", "HEAD~1..HEAD", "-o", "markdown"}, {"hydrate", "-q", "--dry-run"}} {
+		for _, args := range [][]string{{"affected", "HEAD~1..HEAD"},
+			{"diff", "-q", "--offline", "HEAD~1..HEAD", "-o", "markdown"}, {"hydrate", "-q", "--dry-run"}} {
 			base, this, err := b.beside(filepath.Join(b.dir, "history-0"), dir, args)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
-			fmt.Printf("%-30s %-9s %6.1f ms %4d MiB, shallow %6.1f ms %4d MiB: %.2f × (to reach: 1.2)\n", c.name, args[0],
+			fmt.Printf("%-30s %-9s %6.1f ms %4d MiB, shallow %6.1f ms %4d MiB: %.2f × (to reach: 1.2)\n", c.name,
+				args[0],
 				milliseconds(this.cpu), this.peak>>20, milliseconds(base.cpu), base.peak>>20, ratio(this.cpu, base.cpu))
 		}
 	}
 	return nil
 }
 
-// beside runs a command in two folders in turn, and returns the runs with the least processor time, because noise only adds.
+// beside runs a command in two folders in turn, and returns the runs with the least processor time, because noise only
+// adds.
 func (b past) beside(one, other string, args []string) (base, this measured, err error) {
 	const rounds = 7
 	for round := range rounds {
@@ -134,8 +139,8 @@ func (b past) importHistory(bare string, objects int) error {
 	return b.edit(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n")
 }
 
-// fastImport adds commits of three objects each to a branch, until they have that many objects. A pack has at most every objects;
-// if every is more than objects, Git stores all of them loose.
+// fastImport adds commits of three objects each to a branch, until they have that many objects. A pack has at most
+// every objects; if every is more than objects, Git stores all of them loose.
 func (b past) fastImport(dir, branch string, objects, every int) error {
 	limit := "0"
 	if every > objects {

@@ -22,8 +22,9 @@ const (
 	homeField = "    email: "
 )
 
-// home measures an existing Flux repository without sluice.yaml: all its Kustomizations in a new cache, and diffs of one line after that.
-// Its charts are not in the corpus, so its HelmReleases are read and not rendered. The rival is a process of kustomize for each Kustomization.
+// home measures an existing Flux repository without sluice.yaml: all its Kustomizations in a new cache, and diffs of
+// one line after that. Its charts are not in the corpus, so its HelmReleases are read and not rendered. The rival is a
+// process of kustomize for each Kustomization.
 type home struct{ *bench }
 
 func (b home) run(corpus string) error {
@@ -37,7 +38,8 @@ func (b home) run(corpus string) error {
 	if err := os.CopyFS(src, os.DirFS(from)); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "bench"}, {"config", "user.email", "bench@example.com"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "bench"},
+		{"config", "user.email", "bench@example.com"}, {"add", "-A"}, {"commit", "-q", "-m", "start"}} {
 		if _, err := b.command(src, "git", args...); err != nil {
 			return err
 		}
@@ -53,15 +55,18 @@ func (b home) run(corpus string) error {
 	if err != nil {
 		return err
 	}
-	show("kustomize build", rival, fmt.Sprintf(", a process for each of %d Kustomizations, of which %d build", len(roots), built))
+	show("kustomize build", rival, fmt.Sprintf(", a process for each of %d Kustomizations, of which %d build",
+		len(roots), built))
 	defer restore("SLUICE_CACHE_DIR")()
 	var builds, first, next []measured
 	for n := range 3 {
 		if err := os.Setenv("SLUICE_CACHE_DIR", filepath.Join(b.dir, fmt.Sprint("home-cache", n))); err != nil {
 			return err
 		}
-		m, err := b.command(src, b.sluice, "render", "-q", "--cluster", "main", "--out", filepath.Join(b.dir, fmt.Sprint("home-out", n)))
-		if failed, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || failed.ExitCode() != 1) { // charts are missing
+		m, err := b.command(src, b.sluice, "render", "-q", "--cluster", "main", "--out",
+			filepath.Join(b.dir, fmt.Sprint("home-out", n)))
+		// charts are missing
+		if failed, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || failed.ExitCode() != 1) {
 			return err
 		}
 		builds = append(builds, m)
@@ -118,8 +123,8 @@ func (b home) oneLine(src, value string) (measured, error) {
 	return m, err
 }
 
-// kustomizeEach runs kustomize for each directory, one after the other, and adds the times up. It counts those that build: some name files
-// that the corpus leaves out.
+// kustomizeEach runs kustomize for each directory, one after the other, and adds the times up. It counts those that
+// build: some name files that the corpus leaves out.
 func (b home) kustomizeEach(src string, dirs []string) (measured, int, error) {
 	var out measured
 	built := 0
@@ -139,7 +144,8 @@ func (b home) kustomizeEach(src string, dirs []string) (measured, int, error) {
 	return out, built, nil
 }
 
-// kustomizationPaths returns the directories that the Kustomizations of Flux name and that have a kustomization of their own.
+// kustomizationPaths returns the directories that the Kustomizations of Flux name and that have a kustomization of
+// their own.
 func kustomizationPaths(src string) ([]string, error) {
 	found := map[string]bool{}
 	err := filepath.WalkDir(filepath.Join(src, "kubernetes"), func(name string, d fs.DirEntry, err error) error {
@@ -157,7 +163,8 @@ func kustomizationPaths(src string) ([]string, error) {
 		for _, o := range objects {
 			spec, _ := o["spec"].(map[string]any)
 			dir, _ := spec["path"].(string)
-			if _, err := os.Stat(filepath.Join(src, dir, "kustomization.yaml")); err == nil && dir != "" && manifest.GroupOf(o.APIVersion()) == "kustomize.toolkit.fluxcd.io" {
+			if _, err := os.Stat(filepath.Join(src, dir, "kustomization.yaml")); err == nil && dir != "" &&
+				manifest.GroupOf(o.APIVersion()) == "kustomize.toolkit.fluxcd.io" {
 				found[filepath.Clean(dir)] = true
 			}
 		}

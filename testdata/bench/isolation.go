@@ -27,11 +27,12 @@ func (w *workers) bundle(i int) (*renderer.Bundle, error) {
 	return out, err
 }
 
-// isolation measures what worker processes cost: a warm pool of them renders the targets of a fleet, and so does the engine in this
-// process, on as many processors. As in a hydration, more targets wait than there are processes. The rounds alternate, and the
-// least of each counts, because noise only adds.
+// isolation measures what worker processes cost: a warm pool of them renders the targets of a fleet, and so does the
+// engine in this process, on as many processors. As in a hydration, more targets wait than there are processes. The
+// rounds alternate, and the least of each counts, because noise only adds.
 func isolation(b *bench, clusters, apps int) error {
-	w := &workers{bench: b, clusters: clusters, apps: apps, jobs: runtime.NumCPU(), contents: make([]renderer.Content, apps)}
+	w := &workers{bench: b, clusters: clusters, apps: apps, jobs: runtime.NumCPU(),
+		contents: make([]renderer.Content, apps)}
 	targets := clusters * apps
 	fmt.Printf("\n== isolation: %d clusters × %d apps = %d targets, %d at once\n", clusters, apps, targets, w.jobs)
 	for i := range w.contents {
@@ -54,9 +55,11 @@ func isolation(b *bench, clusters, apps int) error {
 		}
 		isolated.least(one)
 	}
-	fmt.Printf("%-28s %8.2f s   processors %8.2f s\n", "in this process", inProcess.wall.Seconds(), inProcess.cpu.Seconds())
+	fmt.Printf("%-28s %8.2f s   processors %8.2f s\n", "in this process", inProcess.wall.Seconds(),
+		inProcess.cpu.Seconds())
 	fmt.Printf("%-28s %8.2f s   processors %8.2f s   %.2f × the time in this process (to reach: 1.3), %.2f × the processor time\n",
-		"in a warm pool of workers", isolated.wall.Seconds(), isolated.cpu.Seconds(), ratio(isolated.wall, inProcess.wall), ratio(isolated.cpu, inProcess.cpu))
+		"in a warm pool of workers", isolated.wall.Seconds(), isolated.cpu.Seconds(),
+		ratio(isolated.wall, inProcess.wall), ratio(isolated.cpu, inProcess.cpu))
 	return nil
 }
 
@@ -72,8 +75,8 @@ func (s *spent) least(one spent) {
 	}
 }
 
-// renderIsolated renders in workers that have rendered every chart before. Their processor time counts from their start, because the
-// system tells it when they end.
+// renderIsolated renders in workers that have rendered every chart before. Their processor time counts from their
+// start, because the system tells it when they end.
 func (w *workers) renderIsolated(targets int) (spent, error) {
 	before, err := childrenTime()
 	if err != nil {

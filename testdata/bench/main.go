@@ -23,7 +23,8 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, memory), day, promote, workspaces, replicas, import, pages")
+	only := flag.String("only", "",
+		"only these parts, by commas: engine, isolation, fleets, diff, renames, push, history, branches, service (deliveries, comments, memory), day, promote, workspaces, replicas, import, pages")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of events of the row memory")
@@ -36,7 +37,8 @@ func main() {
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, day: d, keep: *keep, only: *only, base: *base, limit: *limit})
+	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, day: d, keep: *keep,
+		only: *only, base: *base, limit: *limit})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -113,7 +115,8 @@ func run(ctx context.Context, o options) error {
 		"import":     func() error { return home{b}.run(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 		"pages":      func() error { return pages(b) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service", "day", "promote", "workspaces", "replicas", "import"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "history", "branches", "service",
+		"day", "promote", "workspaces", "replicas", "import"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -139,7 +142,8 @@ func (b *bench) fleets(sizes []int, apps int) error {
 		}
 	}
 	if ones[100] > 0 && ones[1000] > 0 {
-		fmt.Printf("\none cluster's value, 1,000 clusters against 100: %.2f × (to reach: 1.3)\n", ratio(ones[1000], ones[100]))
+		fmt.Printf("\none cluster's value, 1,000 clusters against 100: %.2f × (to reach: 1.3)\n",
+			ratio(ones[1000], ones[100]))
 	}
 	return nil
 }
@@ -149,7 +153,8 @@ func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
 // fleet measures one size and returns the median time of a change of one cluster's value.
 func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 	targets := clusters * apps
-	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps, targets)
+	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps,
+		targets)
 	src := filepath.Join(b.dir, fmt.Sprintf("fleet-%d", clusters))
 	if err := generate(src, clusters, apps, globalValues); err != nil {
 		return 0, err
@@ -165,19 +170,23 @@ func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	row("cold, render only", cold, fmt.Sprintf("%.0f targets/s; %.1f × faster than the rival for each target (to reach: 60)",
-		float64(targets)/cold.wall.Seconds(), rival.Seconds()*float64(targets)/cold.wall.Seconds()))
+	row("cold, render only", cold,
+		fmt.Sprintf("%.0f targets/s; %.1f × faster than the rival for each target (to reach: 60)",
+			float64(targets)/cold.wall.Seconds(), rival.Seconds()*float64(targets)/cold.wall.Seconds()))
 	each := cold.cpu / time.Duration(targets)
-	fmt.Printf("%-28s %8d µs per target; %.0f × less than a helm template process, %d ms (to reach: 60)\n", "  its processor time", each.Microseconds(), ratio(b.helmCPU, each), b.helmCPU.Milliseconds())
+	fmt.Printf("%-28s %8d µs per target; %.0f × less than a helm template process, %d ms (to reach: 60)\n",
+		"  its processor time", each.Microseconds(), ratio(b.helmCPU, each), b.helmCPU.Milliseconds())
 	whole, err := b.hydrate(src, "--push")
 	if err != nil {
 		return 0, err
 	}
-	row("cold, whole, with push", whole, fmt.Sprintf("%.1f × faster than the rival, which pushes nothing", rival.Seconds()*float64(targets)/whole.wall.Seconds()))
+	row("cold, whole, with push", whole, fmt.Sprintf("%.1f × faster than the rival, which pushes nothing",
+		rival.Seconds()*float64(targets)/whole.wall.Seconds()))
 	if err := (repositories{b}).git(src+".git", "pack-refs", "--all"); err != nil { // as forges do
 		return 0, err
 	}
-	if err := b.changed(src, "README.md", "a file that no target reads\n", "no change (another commit)", 10); err != nil {
+	if err := b.changed(src, "README.md", "a file that no target reads\n", "no change (another commit)",
+		10); err != nil {
 		return 0, err
 	}
 	var ones []time.Duration
@@ -194,10 +203,12 @@ func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 		if i == 4 {
 			slices.Sort(ones)
 			m.wall = ones[2]
-			row("one cluster's value", m, fmt.Sprintf("%.1f × one helm template (to reach: 15)", ratio(m.wall, b.helmOne)))
+			row("one cluster's value", m, fmt.Sprintf("%.1f × one helm template (to reach: 15)",
+				ratio(m.wall, b.helmOne)))
 		}
 	}
-	return ones[2], b.changed(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n", "one app's global value", 0)
+	return ones[2], b.changed(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n",
+		"one app's global value", 0)
 }
 
 func row(what string, m measured, more string) {
@@ -263,14 +274,17 @@ func (b *bench) rival(src string, clusters, apps int) (time.Duration, error) {
 		err = errors.Join(err, <-errs)
 	}
 	each := time.Since(start) / sample
-	fmt.Printf("rival: one helm template %.3f s; with all processors busy %.1f targets/s\n", b.helmOne.Seconds(), 1/each.Seconds())
+	fmt.Printf("rival: one helm template %.3f s; with all processors busy %.1f targets/s\n", b.helmOne.Seconds(),
+		1/each.Seconds())
 	return each, err
 }
 
 func (b *bench) template(src string, cluster, app int) (measured, error) {
 	name := fmt.Sprintf("app-%02d", app)
-	return b.command(src, b.helm, "template", name, filepath.Join("charts", name), "--namespace", name, "--kube-version", "1.33.2",
-		"-f", filepath.Join("apps", name, "layers/global/values.yaml"), "--set", fmt.Sprintf("own=c-%04d", cluster), "--set", "global.region=r1")
+	return b.command(src, b.helm, "template", name, filepath.Join("charts", name), "--namespace", name,
+		"--kube-version", "1.33.2",
+		"-f", filepath.Join("apps", name, "layers/global/values.yaml"), "--set", fmt.Sprintf("own=c-%04d", cluster),
+		"--set", "global.region=r1")
 }
 
 func (b *bench) command(dir, name string, args ...string) (measured, error) {
@@ -287,7 +301,8 @@ func (b *bench) output(dir, name string, args ...string) (string, error) {
 func (b *bench) execute(dir, name string, args ...string) (string, measured, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@example.com",
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=b",
+		"GIT_AUTHOR_EMAIL=b@example.com",
 		"GIT_COMMITTER_NAME=b", "GIT_COMMITTER_EMAIL=b@example.com")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -302,7 +317,8 @@ func (b *bench) execute(dir, name string, args ...string) (string, measured, err
 	}
 	text := out.String()
 	if err != nil {
-		return text, m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+		return text, m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err,
+			text[max(0, len(text)-2000):])
 	}
 	return text, m, nil
 }
@@ -372,10 +388,14 @@ region: {{ .Values.global.region }}
           resources:
             requests: {cpu: {{ .Values.cpu }}, memory: {{ .Values.memory }}}
 `,
-		"templates/service.yaml":    "apiVersion: v1\nkind: Service\n" + head + "spec:\n  selector: {app: {{ .Release.Name }}}\n  ports: [{name: http, port: 80, targetPort: http}]\n",
-		"templates/config.yaml":     "apiVersion: v1\nkind: ConfigMap\n" + head + "data:\n  own: {{ .Values.own | quote }}\n  flag: {{ .Values.flag | quote }}\n  extra: {{ .Values.extra | quote }}\n",
-		"templates/ingress.yaml":    "apiVersion: networking.k8s.io/v1\nkind: Ingress\n" + head + "spec:\n  rules:\n    - host: {{ .Values.host }}\n      http:\n        paths: [{path: /, pathType: Prefix, backend: {service: {name: {{ .Release.Name }}, port: {name: http}}}}]\n",
-		"templates/account.yaml":    "apiVersion: v1\nkind: ServiceAccount\n" + head,
-		"templates/disruption.yaml": "apiVersion: policy/v1\nkind: PodDisruptionBudget\n" + head + "spec:\n  minAvailable: 1\n  selector:\n    matchLabels: {app: {{ .Release.Name }}}\n",
+		"templates/service.yaml": "apiVersion: v1\nkind: Service\n" + head +
+			"spec:\n  selector: {app: {{ .Release.Name }}}\n  ports: [{name: http, port: 80, targetPort: http}]\n",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\n" + head +
+			"data:\n  own: {{ .Values.own | quote }}\n  flag: {{ .Values.flag | quote }}\n  extra: {{ .Values.extra | quote }}\n",
+		"templates/ingress.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\n" + head +
+			"spec:\n  rules:\n    - host: {{ .Values.host }}\n      http:\n        paths: [{path: /, pathType: Prefix, backend: {service: {name: {{ .Release.Name }}, port: {name: http}}}}]\n",
+		"templates/account.yaml": "apiVersion: v1\nkind: ServiceAccount\n" + head,
+		"templates/disruption.yaml": "apiVersion: policy/v1\nkind: PodDisruptionBudget\n" + head +
+			"spec:\n  minAvailable: 1\n  selector:\n    matchLabels: {app: {{ .Release.Name }}}\n",
 	}
 }

@@ -49,7 +49,8 @@ func (b *bench) growth(repositories, rounds int) error {
 		}
 		samples = append(samples, one)
 		fmt.Printf("round %2d: %5.1f s, %4.0f tasks of %.0f ms of the processor; resident %d MiB, Go heap after collection %.1f MiB, render processes %d MiB\n", round+1,
-			time.Since(began).Seconds(), one.tasks-before.tasks, perTask(before, one), one.resident>>20, float64(one.heap)/(1<<20), one.children>>20)
+			time.Since(began).Seconds(), one.tasks-before.tasks, perTask(before, one), one.resident>>20,
+			float64(one.heap)/(1<<20), one.children>>20)
 		before = one
 	}
 	flat(samples, max(1, rounds/3))
@@ -67,12 +68,15 @@ func flat(samples []sample, third int) {
 	for _, what := range []struct {
 		name string
 		of   func(sample) int64
-	}{{"resident", func(s sample) int64 { return s.resident }}, {"Go heap", func(s sample) int64 { return s.heap }}, {"render processes", func(s sample) int64 { return s.children }}} {
+	}{{"resident", func(s sample) int64 { return s.resident }}, {"Go heap", func(s sample) int64 { return s.heap }},
+		{"render processes", func(s sample) int64 { return s.children }}} {
 		first, last := mean(begin, what.of), mean(end, what.of)
-		fmt.Printf("%-17s first third %6.1f MiB, last third %6.1f MiB: %.2f × (flat: 1)\n", what.name, first/(1<<20), last/(1<<20), last/first)
+		fmt.Printf("%-17s first third %6.1f MiB, last third %6.1f MiB: %.2f × (flat: 1)\n", what.name, first/(1<<20),
+			last/(1<<20), last/first)
 	}
 	first, last := perTask(samples[0], samples[third]), perTask(samples[len(samples)-1-third], samples[len(samples)-1])
-	fmt.Printf("%-17s first third %6.1f ms,  last third %6.1f ms:  %.2f × (flat: 1)\n", "processor a task", first, last, last/first)
+	fmt.Printf("%-17s first third %6.1f ms,  last third %6.1f ms:  %.2f × (flat: 1)\n", "processor a task", first, last,
+		last/first)
 }
 
 func mean(list []sample, of func(sample) int64) float64 {
@@ -104,7 +108,8 @@ func (s *site) round(n, round int) error {
 	numbers := make([]int, n)
 	for i := range n {
 		branch := fmt.Sprintf("change-%d", round)
-		if err := s.branch(hamlet(i), branch, fmt.Sprintf("apps/app-01/layers/cluster/c-%04d/values.yaml", round%4), fmt.Sprintf("own: changed-%d\n", round)); err != nil {
+		if err := s.branch(hamlet(i), branch, fmt.Sprintf("apps/app-01/layers/cluster/c-%04d/values.yaml", round%4),
+			fmt.Sprintf("own: changed-%d\n", round)); err != nil {
 			return err
 		}
 		pr, err := s.hub.OpenPR(hamlet(i), fakegithub.PR{Title: "Change " + branch, Author: "ada", Head: branch})

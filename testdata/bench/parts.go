@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// parts divides this machine into equal parts, by the quotas of control groups: cgroup(7) of version 1 or 2, for which root is needed. So
-// four processes of "one processor each" can be compared with one on a machine with two processors, where everything takes longer then.
+// parts divides this machine into equal parts, by the quotas of control groups: cgroup(7) of version 1 or 2, for which
+// root is needed. So four processes of "one processor each" can be compared with one on a machine with two processors,
+// where everything takes longer then.
 type parts struct {
 	share  float64 // of a processor, for each part
 	second bool    // version 2
@@ -27,7 +28,8 @@ func newParts(n int) (*parts, error) {
 	const used = 0.9 // of the machine
 	p := &parts{share: min(1, used*float64(runtime.NumCPU())/float64(n)), folder: filepath.Join(root, "cpu")}
 	controllers := "cpu"
-	if enabled, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err == nil && slices.Contains(strings.Fields(string(enabled)), "cpu") {
+	if enabled, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err == nil &&
+		slices.Contains(strings.Fields(string(enabled)), "cpu") {
 		p.folder, p.second, controllers = root, true, ""
 	}
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -35,7 +37,8 @@ func newParts(n int) (*parts, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(own)) { // 4:cpu,cpuacct:/path
-		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controllers) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 &&
+			slices.Contains(strings.Split(f[1], ","), controllers) {
 			p.before = filepath.Join(p.folder, f[2])
 		}
 	}
@@ -59,9 +62,11 @@ func (p *parts) add(name string) error {
 	const period = 10 * time.Millisecond // the wait of a process that has used its quota: about a time slice of Linux
 	// Ten times the usual weight, because others may use the machine.
 	quota := int64(p.share * float64(period.Microseconds()))
-	files := map[string]string{"cpu.cfs_period_us": fmt.Sprint(period.Microseconds()), "cpu.cfs_quota_us": fmt.Sprint(quota), "cpu.shares": fmt.Sprint(10 * 1024)}
+	files := map[string]string{"cpu.cfs_period_us": fmt.Sprint(period.Microseconds()),
+		"cpu.cfs_quota_us": fmt.Sprint(quota), "cpu.shares": fmt.Sprint(10 * 1024)}
 	if p.second {
-		files = map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period.Microseconds()), "cpu.weight": fmt.Sprint(10 * 100)}
+		files = map[string]string{"cpu.max": fmt.Sprintf("%d %d", quota, period.Microseconds()),
+			"cpu.weight": fmt.Sprint(10 * 100)}
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -71,7 +76,8 @@ func (p *parts) add(name string) error {
 	return nil
 }
 
-// list returns the file that lists the processes of a part. Who writes a process into it moves the process there, with all that it starts later.
+// list returns the file that lists the processes of a part. Who writes a process into it moves the process there, with
+// all that it starts later.
 func (p *parts) list(i int) string { return filepath.Join(p.made[i], "cgroup.procs") }
 
 // enter moves this process into a part. leave moves it out.

@@ -44,7 +44,8 @@ func declared() string {
 
 // promotions measures promotions into an environment of many clusters, and the cost of a check when nothing is due.
 func (b *bench) promotions(clusters, apps int) error {
-	fmt.Printf("\n== promotion from dev, 10 clusters, to prod, %d clusters × %d apps, in %d waves without bakes\n", clusters, apps, len(waves))
+	fmt.Printf("\n== promotion from dev, 10 clusters, to prod, %d clusters × %d apps, in %d waves without bakes\n",
+		clusters, apps, len(waves))
 	s, err := b.site("promote")
 	if err != nil {
 		return err
@@ -87,7 +88,8 @@ func (b *bench) promotions(clusters, apps int) error {
 
 // stages adds an earlier environment to the generated fleet.
 func stages(src string) error {
-	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), fmt.Appendf(nil, promotedFleet, declared()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), fmt.Appendf(nil, promotedFleet, declared()),
+		0o644); err != nil {
 		return err
 	}
 	var text strings.Builder
@@ -110,7 +112,8 @@ func (s *site) promote(repo, what string, clusters int) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.b.output(s.bare(repo), "git", "for-each-ref", "--format=%(refname) %(contents:trailers:key=Sluice-Wave,valueonly,separator=)", "refs/heads/cluster/c-*")
+	list, err := s.b.output(s.bare(repo), "git", "for-each-ref",
+		"--format=%(refname) %(contents:trailers:key=Sluice-Wave,valueonly,separator=)", "refs/heads/cluster/c-*")
 	if err != nil {
 		return err
 	}
@@ -135,7 +138,8 @@ func (s *site) promote(repo, what string, clusters int) error {
 	if moved != clusters {
 		return fmt.Errorf("%d of %d cluster branches moved: %v", moved, clusters, counts)
 	}
-	row(what, m, fmt.Sprintf("%.1f × one helm template; the environment branch after %.2f s", ratio(m.wall, s.b.helmOne), last.Sub(start).Seconds()))
+	row(what, m, fmt.Sprintf("%.1f × one helm template; the environment branch after %.2f s",
+		ratio(m.wall, s.b.helmOne), last.Sub(start).Seconds()))
 	for _, wave := range waves {
 		fmt.Printf("  wave %-8s %4d clusters %8.2f s\n", wave, counts[wave], ends[wave].Sub(last).Seconds())
 		last = ends[wave]
@@ -163,7 +167,9 @@ func (b *bench) idlePass(src string, clusters, apps int) error {
 		nothing = append(nothing, t.wall)
 	}
 	m.wall, b.helmOne = median(ours), median(theirs)
-	row("a look, nothing due", m, fmt.Sprintf("%.1f × one helm template of %.3f s (to reach: 10); `sluice --help` takes %.3f s", ratio(m.wall, b.helmOne), b.helmOne.Seconds(), median(nothing).Seconds()))
+	row("a look, nothing due", m,
+		fmt.Sprintf("%.1f × one helm template of %.3f s (to reach: 10); `sluice --help` takes %.3f s",
+			ratio(m.wall, b.helmOne), b.helmOne.Seconds(), median(nothing).Seconds()))
 	return nil
 }
 
@@ -186,12 +192,14 @@ func (s *site) servedPass(repo string) error {
 		seconds, _ = s.metric("sluice_task_seconds_sum", `kind="trunk"`, `result="ok"`)
 		return count, seconds
 	}
-	if err := s.until("the service looked at the repository", 5*time.Minute, func() bool { n, _ := passes(); return n >= 2 }); err != nil {
+	if err := s.until("the service looked at the repository", 5*time.Minute,
+		func() bool { n, _ := passes(); return n >= 2 }); err != nil {
 		return err
 	}
 	const more = 6
 	n, t := passes()
-	if err := s.until("it looked again and again", time.Minute, func() bool { m, _ := passes(); return m >= n+more }); err != nil {
+	if err := s.until("it looked again and again", time.Minute,
+		func() bool { m, _ := passes(); return m >= n+more }); err != nil {
 		return err
 	}
 	m, u := passes()

@@ -14,7 +14,8 @@ func (b *bench) push(branches, objects int) error {
 	fmt.Printf("\n== push of %d new objects on %d branches\n", objects, branches)
 	var ours, gits []time.Duration
 	for i := range 3 {
-		src, bare := filepath.Join(b.dir, fmt.Sprintf("push-%d", i)), filepath.Join(b.dir, fmt.Sprintf("push-%d.git", i))
+		src, bare := filepath.Join(b.dir, fmt.Sprintf("push-%d", i)),
+			filepath.Join(b.dir, fmt.Sprintf("push-%d.git", i))
 		for _, dir := range []string{src, bare, bare + "2"} {
 			if _, err := b.command("", "git", "init", "-q", "--bare", dir); err != nil {
 				return err
@@ -54,7 +55,8 @@ func (b *bench) push(branches, objects int) error {
 	}
 	slices.Sort(ours)
 	slices.Sort(gits)
-	fmt.Printf("Sluice %.2f s, git push %.2f s: %.2f × (to reach: 1.5)\n", ours[1].Seconds(), gits[1].Seconds(), ratio(ours[1], gits[1]))
+	fmt.Printf("Sluice %.2f s, git push %.2f s: %.2f × (to reach: 1.5)\n", ours[1].Seconds(), gits[1].Seconds(),
+		ratio(ours[1], gits[1]))
 	return nil
 }
 
@@ -74,7 +76,8 @@ func newObjects(store *gitstore.Store, branches, objects int) (*gitstore.Writer,
 			if err != nil {
 				return nil, nil, err
 			}
-			entries = append(entries, gitstore.Entry{Name: fmt.Sprintf("f%d.yaml", j), Mode: gitstore.ModeFile, Hash: blob})
+			entries = append(entries, gitstore.Entry{Name: fmt.Sprintf("f%d.yaml", j), Mode: gitstore.ModeFile,
+				Hash: blob})
 		}
 		tree, err := w.Tree(entries)
 		if err != nil {

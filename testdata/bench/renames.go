@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// renames measures the comparison of a target whose objects all have another name afterwards, for each of the ways in which objects are
-// paired. The time per object must not grow with the number of objects.
+// renames measures the comparison of a target whose objects all have another name afterwards, for each of the ways in
+// which objects are paired. The time per object must not grow with the number of objects.
 func renames(sizes []int) error {
 	fmt.Printf("\n== renamed objects of one target, processor time\n")
 	for _, way := range []struct {
@@ -17,12 +17,21 @@ func renames(sizes []int) error {
 		names func(i int) (before, after string)
 		equal bool // the content stays
 	}{
-		{"names with a hash, one base name", func(i int) (string, string) { return fmt.Sprintf("web-%08x0a", i), fmt.Sprintf("web-%08x0b", i) }, false},
+		{"names with a hash, one base name", func(i int) (string, string) {
+			return fmt.Sprintf("web-%08x0a", i),
+				fmt.Sprintf("web-%08x0b", i)
+		}, false},
 		{"names with a hash, other base names", func(i int) (string, string) {
 			return fmt.Sprintf("web-%d-5f7c9d8b6k", i), fmt.Sprintf("web-%d-7h2m4t9c8d", i)
 		}, false},
-		{"other names, equal content", func(i int) (string, string) { return fmt.Sprint("old", i), fmt.Sprint("new", i) }, true},
-		{"other names, other content", func(i int) (string, string) { return fmt.Sprint("old", i), fmt.Sprint("new", i) }, false},
+		{"other names, equal content", func(i int) (string, string) {
+			return fmt.Sprint("old", i),
+				fmt.Sprint("new", i)
+		}, true},
+		{"other names, other content", func(i int) (string, string) {
+			return fmt.Sprint("old", i),
+				fmt.Sprint("new", i)
+		}, false},
 	} {
 		var first time.Duration // for one object of the smallest size
 		for i, n := range sizes {
@@ -35,7 +44,8 @@ func renames(sizes []int) error {
 				first = each
 			}
 			fmt.Printf("%-36s %6d objects %8.0f ms   %5.1f µs for each, %.2f × that of %d objects\n",
-				way.what, n, float64(took.Microseconds())/1e3, float64(each.Nanoseconds())/1e3, ratio(each, first), sizes[0])
+				way.what, n, float64(took.Microseconds())/1e3, float64(each.Nanoseconds())/1e3, ratio(each, first),
+				sizes[0])
 		}
 	}
 	return nil

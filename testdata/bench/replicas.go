@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// replicas measures the first hydration of many repositories by one `sluice serve`, by two and by four that share a NATS server, in turn. Each
-// is on one processor, or on an equal share of one if the machine has too few: see parts. The forge, Git and NATS run in this process, in a
-// part of their own.
+// replicas measures the first hydration of many repositories by one `sluice serve`, by two and by four that share a
+// NATS server, in turn. Each is on one processor, or on an equal share of one if the machine has too few: see parts.
+// The forge, Git and NATS run in this process, in a part of their own.
 func (b *bench) replicas(repositories int) error {
 	goals := map[int]float64{2: 1.8, 4: 3.2}
 	if _, err := exec.LookPath("taskset"); err != nil {
@@ -31,7 +31,8 @@ func (b *bench) replicas(repositories int) error {
 	machine, err := newParts(slices.Max(sizes) + 1)
 	if err == nil {
 		defer func() { _ = machine.close() }()
-		fmt.Printf("each process, and the forge, Git and NATS together, have %.2f of a processor (control groups)\n", machine.share)
+		fmt.Printf("each process, and the forge, Git and NATS together, have %.2f of a processor (control groups)\n",
+			machine.share)
 	} else {
 		machine, sizes = nil, slices.DeleteFunc(sizes, func(n int) bool { return n > runtime.NumCPU() })
 		fmt.Printf("each process has a processor; forge, Git and NATS run beside them: there are no control groups to write (%v)\n", err)
@@ -120,7 +121,8 @@ func (b *bench) replicated(repositories, n int, machine *parts) (out replicated,
 
 // natsOf starts a NATS server that keeps its files in the folder of a site.
 func natsOf(s *site) (*server.Server, error) {
-	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(s.dir, "nats"), NoSigs: true})
+	nats, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: filepath.Join(s.dir, "nats"), NoSigs: true})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +175,8 @@ func treeTime(root int) (time.Duration, error) {
 		_, rest, _ := strings.Cut(string(data), ") ") // the name may have blanks
 		var state string
 		var parent, skip, user, system, childUser, childSystem int
-		if _, err := fmt.Sscan(rest, &state, &parent, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &user, &system, &childUser, &childSystem); err != nil {
+		if _, err := fmt.Sscan(rest, &state, &parent, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip, &skip,
+			&user, &system, &childUser, &childSystem); err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
 		id, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -223,8 +226,10 @@ func (s *site) replica(i int, queue string, machine *parts) (*pinned, error) {
 	if machine != nil {
 		list = machine.list(1 + i)
 	}
-	cmd := exec.CommandContext(s.b.ctx, "sh", "-c", `echo $$ >"$0" && exec taskset -c "$@"`, list, fmt.Sprint(i%runtime.NumCPU()), s.b.sluice, "serve", "--config", file)
-	cmd.Env = append(os.Environ(), "BENCH_TOKEN="+s.token, "BENCH_SECRET="+hookSecret, "SLUICE_OFFLINE=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	cmd := exec.CommandContext(s.b.ctx, "sh", "-c", `echo $$ >"$0" && exec taskset -c "$@"`, list,
+		fmt.Sprint(i%runtime.NumCPU()), s.b.sluice, "serve", "--config", file)
+	cmd.Env = append(os.Environ(), "BENCH_TOKEN="+s.token, "BENCH_SECRET="+hookSecret, "SLUICE_OFFLINE=1",
+		"GIT_CONFIG_GLOBAL=/dev/null")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err

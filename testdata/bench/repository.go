@@ -17,7 +17,8 @@ func (b *bench) edit(src, name, text string) error {
 }
 
 func (b *bench) save(src, message string) error {
-	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", message}, {"-C", src, "push", "-q", "origin", "HEAD:main"}} {
+	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", message},
+		{"-C", src, "push", "-q", "origin", "HEAD:main"}} {
 		if _, err := b.command("", "git", args...); err != nil {
 			return err
 		}
@@ -36,11 +37,13 @@ func (b repositories) git(dir string, args ...string) error {
 	return err
 }
 
-// publish makes a folder a repository whose remote is a bare repository beside it, and pushes its first commit. The objects of both are in
-// packs afterwards, as those of clones and of forges are; only the commits of a measurement are loose, as somebody's latest commits are.
+// publish makes a folder a repository whose remote is a bare repository beside it, and pushes its first commit. The
+// objects of both are in packs afterwards, as those of clones and of forges are; only the commits of a measurement are
+// loose, as somebody's latest commits are.
 func (b repositories) publish(src string) error {
 	bare := src + ".git"
-	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare}, {"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
+	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", bare},
+		{"-C", src, "init", "-q", "-b", "main"}, {"-C", src, "remote", "add", "origin", bare}} {
 		if err := b.git("", args...); err != nil {
 			return err
 		}

@@ -33,7 +33,8 @@ func (b *bench) service(sizes []int, apps, rounds int) error {
 // last answer, and starts it again. It counts the merge requests that the service then queries from GitHub: each
 // accepted hint leads to one query.
 func (b *bench) deliveries(n int) error {
-	fmt.Printf("\n== %d deliveries over %d connections, to `sluice serve` with its own queue, each write synced\n", n, connexions)
+	fmt.Printf("\n== %d deliveries over %d connections, to `sluice serve` with its own queue, each write synced\n", n,
+		connexions)
 	s, err := b.site("deliveries")
 	if err != nil {
 		return err
@@ -98,7 +99,8 @@ func (b *bench) deliveries(n int) error {
 		float64(fresh.heap)/(1<<20), float64(noted.heap)/(1<<20), float64(noted.heap-fresh.heap)/float64(n))
 	fmt.Printf("killed (SIGKILL) after the last answer with %.0f of %.0f hints not done; ready again after %.2f s, done after %.1f s (%.0f hints/s)\n",
 		left, accepted, ready.Seconds(), drained.Seconds(), left/drained.Seconds())
-	fmt.Printf("lost: %d of %d (merge requests that GitHub was never asked about; to reach: 0)\n", len(took)-len(asked), len(took))
+	fmt.Printf("lost: %d of %d (merge requests that GitHub was never asked about; to reach: 0)\n", len(took)-len(asked),
+		len(took))
 	return nil
 }
 
@@ -108,7 +110,8 @@ func (s *site) payloads(n int) ([][]byte, error) {
 	s.hub.SetOnEvent(func(_ string, payload []byte) { one = payload })
 	defer s.hub.SetOnEvent(s.deliver)
 	s.hub.AddRepository("acme/model", "")
-	if _, err := s.hub.OpenPR("acme/model", fakegithub.PR{Title: "A change", Author: "ada", Head: "change"}); err != nil {
+	if _, err := s.hub.OpenPR("acme/model", fakegithub.PR{Title: "A change", Author: "ada",
+		Head: "change"}); err != nil {
 		return nil, err
 	}
 	var p map[string]any
@@ -192,7 +195,8 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // comments measures the time from a webhook to the comment, with warm mirrors, on fleets of all sizes in one service.
 func (b *bench) comments(sizes []int, apps int) error {
-	fmt.Printf("\n== from the webhook to the comment: one cluster's value, %d apps, previews on, real Git over HTTP\n", apps)
+	fmt.Printf("\n== from the webhook to the comment: one cluster's value, %d apps, previews on, real Git over HTTP\n",
+		apps)
 	s, err := b.site("comments")
 	if err != nil {
 		return err
@@ -238,7 +242,8 @@ func (b *bench) comments(sizes []int, apps int) error {
 	for i, repo := range repos {
 		slices.Sort(took[repo])
 		medians[sizes[i]] = took[repo][len(took[repo])/2]
-		fmt.Printf("%4d clusters: median %.2f s, %.2f to %.2f s; %.1f × one helm template\n", sizes[i], medians[sizes[i]].Seconds(), took[repo][0].Seconds(),
+		fmt.Printf("%4d clusters: median %.2f s, %.2f to %.2f s; %.1f × one helm template\n", sizes[i],
+			medians[sizes[i]].Seconds(), took[repo][0].Seconds(),
 			took[repo][len(took[repo])-1].Seconds(), ratio(medians[sizes[i]], b.helmOne))
 	}
 	if medians[100] > 0 && medians[1000] > 0 {
@@ -252,12 +257,14 @@ func (s *site) work(repo string) string { return filepath.Join(s.dir, "work", re
 // comment opens a merge request, and returns the time from its webhook to its comment.
 func (s *site) comment(repo string, i int) (time.Duration, error) {
 	branch := fmt.Sprintf("change-%d", i)
-	if err := s.branch(repo, branch, fmt.Sprintf("apps/app-03/layers/cluster/c-%04d/values.yaml", 7+i), fmt.Sprintf("own: changed-%d\n", i)); err != nil {
+	if err := s.branch(repo, branch, fmt.Sprintf("apps/app-03/layers/cluster/c-%04d/values.yaml", 7+i),
+		fmt.Sprintf("own: changed-%d\n", i)); err != nil {
 		return 0, err
 	}
 	said := make(chan time.Time, 10)
 	s.look(func(method, path string) {
-		if method == http.MethodPost && strings.HasPrefix(path, "/repos/"+repo+"/issues/") && strings.HasSuffix(path, "/comments") {
+		if method == http.MethodPost && strings.HasPrefix(path, "/repos/"+repo+"/issues/") &&
+			strings.HasSuffix(path, "/comments") {
 			said <- time.Now()
 		}
 	})
@@ -292,7 +299,8 @@ func (s *site) branch(repo, branch, name, text string) error {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", branch}, {"-C", src, "push", "-q", "origin", "HEAD:" + branch}} {
+	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", branch},
+		{"-C", src, "push", "-q", "origin", "HEAD:" + branch}} {
 		if _, err := s.b.command("", "git", args...); err != nil {
 			return err
 		}

@@ -52,7 +52,8 @@ type site struct {
 }
 
 func (b *bench) site(name string) (*site, error) {
-	s := &site{b: b, dir: filepath.Join(b.dir, name), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connexions}}}
+	s := &site{b: b, dir: filepath.Join(b.dir, name),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connexions}}}
 	backend, err := exec.CommandContext(b.ctx, "git", "--exec-path").Output()
 	if err != nil {
 		return nil, err
@@ -60,12 +61,14 @@ func (b *bench) site(name string) (*site, error) {
 	if err := os.MkdirAll(s.root(), 0o755); err != nil {
 		return nil, err
 	}
-	s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now, Quota: 1 << 30}) // figures are compared with the real one
+	// figures are compared with the real one
+	s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now, Quota: 1 << 30})
 	_, s.token = s.hub.AddUser("sluice-bot")
 	s.hub.AddUser("ada")
 	s.git = httptest.NewServer(watched(s, &s.traffic.git, &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(backend)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + s.root(), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + s.root(), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null"},
 	}))
 	s.api = httptest.NewServer(watched(s, &s.traffic.api, s.hub))
 	return s, nil
@@ -151,7 +154,8 @@ func (s *site) start(every time.Duration, repositories ...string) error {
 	file := filepath.Join(s.dir, "config.yaml")
 	text := fmt.Sprintf("listen: %s\ndebug: %s\nmetrics: %s\ndata: %s\nsweep: %s\npromote: %s\ndrain: 5s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
 		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [%s]}\n",
-		listen, debug, metrics, filepath.Join(s.dir, "data"), every, every, s.api.URL, s.git.URL, strings.Join(repositories, ", "))
+		listen, debug, metrics, filepath.Join(s.dir, "data"), every, every, s.api.URL, s.git.URL,
+		strings.Join(repositories, ", "))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -161,7 +165,8 @@ func (s *site) start(every time.Duration, repositories ...string) error {
 	}
 	defer func() { _ = log.Close() }()
 	s.server = exec.CommandContext(s.b.ctx, s.b.sluice, "serve", "--config", file)
-	s.server.Env = append(os.Environ(), "BENCH_TOKEN="+s.token, "BENCH_SECRET="+hookSecret, "SLUICE_OFFLINE=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	s.server.Env = append(os.Environ(), "BENCH_TOKEN="+s.token, "BENCH_SECRET="+hookSecret, "SLUICE_OFFLINE=1",
+		"GIT_CONFIG_GLOBAL=/dev/null")
 	s.server.Stdout, s.server.Stderr = log, log
 	if err := s.server.Start(); err != nil {
 		return err
@@ -196,7 +201,8 @@ func freePort() (string, error) {
 
 // until waits for a condition.
 func (s *site) until(what string, most time.Duration, is func() bool) error {
-	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(cmp.Or(s.pause, 10*time.Millisecond)) {
+	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(cmp.Or(s.pause,
+		10*time.Millisecond)) {
 		if is() {
 			return nil
 		}
@@ -235,7 +241,8 @@ func (s *site) deliver(event string, payload []byte) {
 }
 
 func (s *site) request(listen, event, id string, payload []byte) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(s.b.ctx, http.MethodPost, "http://"+listen+"/hooks/f", bytes.NewReader(payload))
+	r, err := http.NewRequestWithContext(s.b.ctx, http.MethodPost, "http://"+listen+"/hooks/f",
+		bytes.NewReader(payload))
 	if err != nil {
 		return nil, err
 	}

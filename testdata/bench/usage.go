@@ -66,8 +66,8 @@ func processes(pid int) ([]int, error) {
 	return out, nil
 }
 
-// familyTime returns the processor time of a process and all its children, those that ended included. The kernel counts in hundredths of a
-// second.
+// familyTime returns the processor time of a process and all its children, those that ended included. The kernel counts
+// in hundredths of a second.
 func familyTime(pid int) (time.Duration, error) {
 	all, err := processes(pid)
 	if err != nil {
@@ -95,7 +95,8 @@ func familyTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// familyMemory returns the resident memory of a process and its living children, in bytes; a page that several share counts for each.
+// familyMemory returns the resident memory of a process and its living children, in bytes; a page that several share
+// counts for each.
 func familyMemory(pid int) (own, children int64, err error) {
 	all, err := processes(pid)
 	if err != nil {

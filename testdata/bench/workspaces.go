@@ -16,8 +16,8 @@ const (
 // tenancy measures fleets of workspaces.
 type tenancy struct{ *bench }
 
-// run measures the change of one workspace in a fleet of many, beside the same change in a fleet of one, and a look at many other
-// repositories of which none moved.
+// run measures the change of one workspace in a fleet of many, beside the same change in a fleet of one, and a look at
+// many other repositories of which none moved.
 func (b tenancy) run(clusters int) error {
 	if err := b.beside(clusters); err != nil {
 		return err
@@ -40,7 +40,8 @@ type tenantRuns struct {
 
 // beside hydrates a change of one app of one workspace.
 func (b tenancy) beside(clusters int) error {
-	fmt.Printf("\n== one workspace's change, 1 and %d workspaces × %d clusters × %d apps\n", tenants, clusters, tenantApps)
+	fmt.Printf("\n== one workspace's change, 1 and %d workspaces × %d clusters × %d apps\n", tenants, clusters,
+		tenantApps)
 	sizes := []int{1, tenants}
 	var fleets [2]tenantRuns
 	for i, n := range sizes {
@@ -68,11 +69,13 @@ func (b tenancy) beside(clusters int) error {
 	for i, n := range sizes {
 		of[0][i], of[1][i], of[2][i] = middle(fleets[i].hydrations), middle(fleets[i].diffs), middle(fleets[i].fresh)
 		for j, what := range []string{"one app's change", "its diff", "in a fresh clone"} {
-			row(fmt.Sprintf("%d × %s", n, what), of[j][i], fmt.Sprintf("%.0f ms of processor time", milliseconds(of[j][i].cpu)))
+			row(fmt.Sprintf("%d × %s", n, what), of[j][i], fmt.Sprintf("%.0f ms of processor time",
+				milliseconds(of[j][i].cpu)))
 		}
 	}
 	for j, what := range []string{"hydration", "diff", "hydration in a fresh clone"} {
-		fmt.Printf("%s, among %d workspaces against alone: %.2f × (processor time %.2f ×) (to reach: 1.3)\n", what, tenants, ratio(of[j][1].wall, of[j][0].wall), ratio(of[j][1].cpu, of[j][0].cpu))
+		fmt.Printf("%s, among %d workspaces against alone: %.2f × (processor time %.2f ×) (to reach: 1.3)\n", what,
+			tenants, ratio(of[j][1].wall, of[j][0].wall), ratio(of[j][1].cpu, of[j][0].cpu))
 	}
 	return nil
 }
@@ -127,17 +130,21 @@ func tenantObject(app, version int) string {
 // tenantFleet writes a fleet of workspaces with apps of manifests.
 func tenantFleet(dir string, workspaces, clusters int) error {
 	const head = "apiVersion: sluice.dev/v1alpha1\nkind: "
-	files := map[string]string{"sluice.yaml": head + "Fleet\nmetadata: {name: bench}\nspec:\n  environments: [{name: prod}]\n"}
+	files := map[string]string{"sluice.yaml": head +
+		"Fleet\nmetadata: {name: bench}\nspec:\n  environments: [{name: prod}]\n"}
 	var list strings.Builder
 	for i := range clusters {
-		fmt.Fprintf(&list, "---\n%sCluster\nmetadata: {name: c-%04d}\nspec: {environment: prod, kubeVersion: 1.33.2}\n", head, i)
+		fmt.Fprintf(&list, "---\n%sCluster\nmetadata: {name: c-%04d}\nspec: {environment: prod, kubeVersion: 1.33.2}\n",
+			head, i)
 	}
 	files["clusters/all.yaml"] = list.String()
 	for i := range workspaces {
 		name := fmt.Sprintf("team-%03d", i)
-		files["workspaces/"+name+".yaml"] = head + "Workspace\nmetadata: {name: " + name + "}\nspec: {clusters: {}, namespaces: [" + name + "], quotas: {objects: 100}}\n"
+		files["workspaces/"+name+".yaml"] = head + "Workspace\nmetadata: {name: " + name +
+			"}\nspec: {clusters: {}, namespaces: [" + name + "], quotas: {objects: 100}}\n"
 		for app := range tenantApps {
-			files[fmt.Sprintf("workspaces/%s/apps/app-%d/app.yaml", name, app)] = fmt.Sprintf("%sApp\nmetadata: {name: app-%d}\nspec: {namespace: %s, placement: {}, source: {manifests: {path: objects/app-%d}}}\n", head, app, name, app)
+			files[fmt.Sprintf("workspaces/%s/apps/app-%d/app.yaml", name,
+				app)] = fmt.Sprintf("%sApp\nmetadata: {name: app-%d}\nspec: {namespace: %s, placement: {}, source: {manifests: {path: objects/app-%d}}}\n", head, app, name, app)
 			files[fmt.Sprintf("workspaces/%s/objects/app-%d/c.yaml", name, app)] = tenantObject(app, 0)
 		}
 	}
@@ -185,12 +192,14 @@ func (b tenancy) pinned(repositories int) error {
 		if err := s.add(name, src); err != nil {
 			return err
 		}
-		files[fmt.Sprintf("repositories/other-%03d.yaml", i)] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: other-%03d}\nspec: {url: \"%s/%s.git\", branch: main}\n", i, s.git.URL, name)
+		files[fmt.Sprintf("repositories/other-%03d.yaml",
+			i)] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Repository\nmetadata: {name: other-%03d}\nspec: {url: \"%s/%s.git\", branch: main}\n", i, s.git.URL, name)
 	}
 	if err := writeFiles(fleet, files); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"-C", fleet, "init", "-q", "-b", "main"}, {"-C", fleet, "add", "-A"}, {"-C", fleet, "commit", "-qm", "start"}} {
+	for _, args := range [][]string{{"-C", fleet, "init", "-q", "-b", "main"}, {"-C", fleet, "add", "-A"},
+		{"-C", fleet, "commit", "-qm", "start"}} {
 		if _, err := b.command("", "git", args...); err != nil {
 			return err
 		}
@@ -200,7 +209,8 @@ func (b tenancy) pinned(repositories int) error {
 	}
 	var asked []time.Duration
 	for i := range 21 {
-		m, err := b.command("", "git", "ls-remote", fmt.Sprintf("%s/acme/other-%03d.git", s.git.URL, i), "refs/heads/main")
+		m, err := b.command("", "git", "ls-remote", fmt.Sprintf("%s/acme/other-%03d.git", s.git.URL, i),
+			"refs/heads/main")
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,8 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	s.pages = stage.Process{Address: "http://" + pages}
 	defer service.Kill()
 	began := time.Now()
-	s.say("A %s in memory, its Git over HTTP, and `sluice serve` at %s", map[string]string{"github": "GitHub", "gitlab": "GitLab"}[kind], service.Address)
+	s.say("A %s in memory, its Git over HTTP, and `sluice serve` at %s",
+		map[string]string{"github": "GitHub", "gitlab": "GitLab"}[kind], service.Address)
 	s.tell("its pages, which follow what happens, are at %s", s.pages.Address)
 	err = service.Ready(ctx, step)
 	if err == nil {
@@ -102,7 +103,10 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 // play runs all steps.
 func (s *show) play(ctx context.Context) error {
 	s.say("The service hydrates the trunk, and dev follows it")
-	if err := s.until(ctx, "env/dev exists", func() bool { return s.Ref("env/dev") != "" && s.Ref("cluster/dev-1") != "" }); err != nil {
+	if err := s.until(ctx, "env/dev exists", func() bool {
+		return s.Ref("env/dev") != "" &&
+			s.Ref("cluster/dev-1") != ""
+	}); err != nil {
 		return err
 	}
 	s.branches("env/", "cluster/")
@@ -120,7 +124,8 @@ func (s *show) review(ctx context.Context) error {
 	}
 	preview := fmt.Sprintf("sluice/preview/%d", number)
 	if err := s.until(ctx, "one comment shows the change, the status is green, and a preview exists", func() bool {
-		return s.one(number, "+  currency: CAD") && s.Status(s.Head(number), "sluice") == "success" && s.Ref(preview) != ""
+		return s.one(number, "+  currency: CAD") && s.Status(s.Head(number), "sluice") == "success" &&
+			s.Ref(preview) != ""
 	}); err != nil {
 		return err
 	}
@@ -138,7 +143,10 @@ func (s *show) review(ctx context.Context) error {
 		return err
 	}
 	s.tell("still one comment, updated; it starts with the changes since the last push:")
-	s.quote(s.Comments(number)[0], func(line string) bool { return strings.HasPrefix(line, "+") || strings.Contains(line, "Since") })
+	s.quote(s.Comments(number)[0], func(line string) bool {
+		return strings.HasPrefix(line, "+") ||
+			strings.Contains(line, "Since")
+	})
 
 	s.say("ada closes it")
 	if err := s.CloseRequest(number); err != nil {
@@ -157,7 +165,10 @@ func (s *show) walk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.until(ctx, "one comment shows the change", func() bool { return s.one(number, "mind the step") }); err != nil {
+	if err := s.until(ctx, "one comment shows the change", func() bool {
+		return s.one(number,
+			"mind the step")
+	}); err != nil {
 		return err
 	}
 	before := s.Refs()
@@ -167,16 +178,19 @@ func (s *show) walk(ctx context.Context) error {
 		return err
 	}
 	if err := s.until(ctx, "dev runs it: its branches moved, and the status and the comment show it", func() bool {
-		return s.Ref("env/dev") != before["env/dev"] && s.Ref("cluster/dev-1") != before["cluster/dev-1"] && s.Status(trunk, "sluice/dev") == "success" && s.one(number, "runs it")
+		return s.Ref("env/dev") != before["env/dev"] && s.Ref("cluster/dev-1") != before["cluster/dev-1"] &&
+			s.Status(trunk, "sluice/dev") == "success" && s.one(number, "runs it")
 	}); err != nil {
 		return err
 	}
 	s.moved(before)
 	s.tell("the change of the cluster dev-1:")
-	s.quote(s.GitOutput("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
+	s.quote(s.GitOutput("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"),
+		func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
 	s.tell("and the rollout in the comment of %s%d:", s.mark, number)
 	s.quote(s.Comments(number)[0], func(line string) bool {
-		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"}, func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
+		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"},
+			func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
 	})
 
 	s.say("mia comments /sluice status")
@@ -192,7 +206,8 @@ func (s *show) walk(ctx context.Context) error {
 	s.quote(s.Comments(number)[1], func(string) bool { return true })
 	s.say("the pages of the fleet show the same, at %s", s.pages.Address)
 	return s.until(ctx, "the pages are served", func() bool {
-		return s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/index.html") && s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/clusters/dev-1.html")
+		return s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/index.html") &&
+			s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/clusters/dev-1.html")
 	})
 }
 
@@ -274,7 +289,8 @@ func (s *show) comment(number int) {
 }
 
 func (s *show) quote(text string, show func(line string) bool) {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool { return !show(line) })
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"),
+		func(line string) bool { return !show(line) })
 	if len(lines) > quoted {
 		lines = append(lines[:quoted], "…")
 	}
@@ -294,7 +310,8 @@ func emphasis(f *os.File) func(string) string {
 // currency changes the currency of one region.
 func currency(to string) func(dir string) error {
 	return func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, "apps/shop/layers/region/us-east-1/values.yaml"), []byte("config:\n  currency: "+to+"\n"), 0o600)
+		return os.WriteFile(filepath.Join(dir, "apps/shop/layers/region/us-east-1/values.yaml"),
+			[]byte("config:\n  currency: "+to+"\n"), 0o600)
 	}
 }
 

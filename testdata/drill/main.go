@@ -83,7 +83,8 @@ func run(ctx context.Context, binary, fleet string) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	d := &drill{binary: binary, clone: filepath.Join(dir, "oncall")}
-	if d.Stage, err = stage.New(ctx, stage.Options{Kind: "github", Dir: dir, Fleet: fleet, Forge: d.outage, Edit: edit}); err != nil {
+	if d.Stage, err = stage.New(ctx, stage.Options{Kind: "github", Dir: dir, Fleet: fleet, Forge: d.outage,
+		Edit: edit}); err != nil {
 		return err
 	}
 	defer d.Close()
@@ -114,7 +115,8 @@ func run(ctx context.Context, binary, fleet string) error {
 func edit(dir string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(graph), 0o600),
-		os.Remove(filepath.Join(dir, "clusters/staging-1.yaml")), os.Remove(filepath.Join(dir, "clusters/staging-edge-1.yaml")),
+		os.Remove(filepath.Join(dir, "clusters/staging-1.yaml")),
+		os.Remove(filepath.Join(dir, "clusters/staging-edge-1.yaml")),
 	)
 }
 
@@ -143,7 +145,8 @@ func (d *drill) report(ctx context.Context) {
 			if strings.HasPrefix(name, "cluster/prod-") && d.GitOutput("grep", "-l", "mind the bug", hash) != "" {
 				state = "failure"
 			}
-			if err := d.GitHub().SetStatus(stage.Repository, fakegithub.Status{SHA: hash, State: state, Context: "sync", Creator: "argocd"}); err == nil {
+			if err := d.GitHub().SetStatus(stage.Repository, fakegithub.Status{SHA: hash, State: state, Context: "sync",
+				Creator: "argocd"}); err == nil {
 				known[hash] = true
 			}
 		}
@@ -156,7 +159,8 @@ func (d *drill) report(ctx context.Context) {
 
 // play runs all steps of the incident.
 func (d *drill) play(ctx context.Context) error {
-	for _, one := range []func(context.Context) error{d.before, d.canary, d.goBack, d.second, d.unrelated, d.forgeDown, d.fix, d.after} {
+	for _, one := range []func(context.Context) error{d.before, d.canary, d.goBack, d.second, d.unrelated, d.forgeDown,
+		d.fix, d.after} {
 		if err := one(ctx); err != nil {
 			return err
 		}
@@ -175,21 +179,29 @@ func (d *drill) before(ctx context.Context) error {
 	if _, err := d.sluice(ctx, 0, "promote", "prod", "--by", "mia"); err != nil {
 		return err
 	}
-	return d.until(ctx, "every cluster of prod runs it", func() bool { return d.grep("mind the gap", "prod-eu-1", "prod-us-1") })
+	return d.until(ctx, "every cluster of prod runs it", func() bool {
+		return d.grep("mind the gap", "prod-eu-1",
+			"prod-us-1")
+	})
 }
 
 func (d *drill) canary(ctx context.Context) error {
 	say("23:10  ada's change of the shop is merged; it has a bug")
-	commit, err := d.merge("bug", "A better greeting", replaceIn("apps/shop/layers/global/values.yaml", "mind the gap", "mind the bug"))
+	commit, err := d.merge("bug", "A better greeting", replaceIn("apps/shop/layers/global/values.yaml", "mind the gap",
+		"mind the bug"))
 	if err != nil {
 		return err
 	}
-	if err := d.until(ctx, "the canary prod-eu-1 gets it", func() bool { return d.grep("mind the bug", "prod-eu-1") }); err != nil {
+	if err := d.until(ctx, "the canary prod-eu-1 gets it", func() bool {
+		return d.grep("mind the bug",
+			"prod-eu-1")
+	}); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "its health is red: Sluice halts prod, and the commit's status sluice/prod is red", func() bool {
-		return d.Status(commit, "sluice/prod") == "failure"
-	}); err != nil {
+	if err := d.until(ctx, "its health is red: Sluice halts prod, and the commit's status sluice/prod is red",
+		func() bool {
+			return d.Status(commit, "sluice/prod") == "failure"
+		}); err != nil {
 		return err
 	}
 	say("23:12  the person on call reads the status")
@@ -199,7 +211,8 @@ func (d *drill) canary(ctx context.Context) error {
 func (d *drill) goBack(ctx context.Context) error {
 	say("23:13  the person on call rolls the canary back")
 	us := d.Ref("cluster/prod-us-1")
-	if err := d.shows(ctx, 0, []string{"wave canary of prod is back at", "held", "sluice resume prod --wave canary"}, "rollback", "prod", "--wave", "canary", "--reason", "checkout is down", "--by", "mia"); err != nil {
+	if err := d.shows(ctx, 0, []string{"wave canary of prod is back at", "held", "sluice resume prod --wave canary"},
+		"rollback", "prod", "--wave", "canary", "--reason", "checkout is down", "--by", "mia"); err != nil {
 		return err
 	}
 	if !d.grep("mind the gap", "prod-eu-1") || d.Ref("cluster/prod-us-1") != us {
@@ -211,7 +224,8 @@ func (d *drill) goBack(ctx context.Context) error {
 func (d *drill) second(ctx context.Context) error {
 	say("23:14  somebody else rolls back too")
 	before := d.Refs()
-	if err := d.shows(ctx, 1, []string{"rolled back already"}, "rollback", "prod", "--reason", "checkout is down", "--by", "noor"); err != nil {
+	if err := d.shows(ctx, 1, []string{"rolled back already"}, "rollback", "prod", "--reason", "checkout is down",
+		"--by", "noor"); err != nil {
 		return err
 	}
 	for name, hash := range d.Refs() {
@@ -224,10 +238,12 @@ func (d *drill) second(ctx context.Context) error {
 
 func (d *drill) unrelated(ctx context.Context) error {
 	say("23:20  an unrelated change is merged; the shop stays where it is")
-	if _, err := d.merge("gateway", "A newer gateway", replaceIn("apps/gateway/layers/global/values.yaml", "5.2", "5.3")); err != nil {
+	if _, err := d.merge("gateway", "A newer gateway", replaceIn("apps/gateway/layers/global/values.yaml", "5.2",
+		"5.3")); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "all clusters of prod have the gateway", func() bool { return d.grep("gateway:5.3", "prod-eu-1", "prod-us-1") }); err != nil {
+	if err := d.until(ctx, "all clusters of prod have the gateway",
+		func() bool { return d.grep("gateway:5.3", "prod-eu-1", "prod-us-1") }); err != nil {
 		return err
 	}
 	if d.grep("mind the bug", "prod-eu-1") || d.grep("mind the bug", "prod-us-1") {
@@ -243,7 +259,8 @@ func (d *drill) forgeDown(ctx context.Context) error {
 	if err := d.shows(ctx, 0, []string{"held"}, "status", "prod"); err != nil {
 		return err
 	}
-	if err := d.shows(ctx, 0, []string{"freeze"}, "freeze", "prod", "--until", "4h", "--reason", "wait for the fix", "--by", "mia"); err != nil {
+	if err := d.shows(ctx, 0, []string{"freeze"}, "freeze", "prod", "--until", "4h", "--reason", "wait for the fix",
+		"--by", "mia"); err != nil {
 		return err
 	}
 	return d.shows(ctx, 0, nil, "unfreeze", "prod", "--by", "mia")
@@ -251,10 +268,12 @@ func (d *drill) forgeDown(ctx context.Context) error {
 
 func (d *drill) fix(ctx context.Context) error {
 	say("00:05  the forge is back; ada's fix is merged")
-	if _, err := d.merge("fix", "The greeting without the bug", replaceIn("apps/shop/layers/global/values.yaml", "mind the bug", "mind the step")); err != nil {
+	if _, err := d.merge("fix", "The greeting without the bug",
+		replaceIn("apps/shop/layers/global/values.yaml", "mind the bug", "mind the step")); err != nil {
 		return err
 	}
-	return d.until(ctx, "all clusters of prod have the fix: it changes the shop, so the holds end", func() bool { return d.grep("mind the step", "prod-eu-1", "prod-us-1") })
+	return d.until(ctx, "all clusters of prod have the fix: it changes the shop, so the holds end",
+		func() bool { return d.grep("mind the step", "prod-eu-1", "prod-us-1") })
 }
 
 func (d *drill) after(ctx context.Context) error {

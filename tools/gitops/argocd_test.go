@@ -63,15 +63,26 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 		synced("Degraded", now):     "sluice-failed",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}}": "",
 		// A sync of this commit failed. A failed sync of the previous commit does not count.
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Failed, operation: {sync: {revision: " + now + "}}}}":  "sluice-failed",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Error, operation: {sync: {revision: " + older + "}}}}": "",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, operation: {sync: {revision: " + now + "}}}}": "",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Failed, operation: {sync: {revision: " + now +
+			"}}}}": "sluice-failed",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Error, operation: {sync: {revision: " + older +
+			"}}}}": "",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Running, operation: {sync: {revision: " + now +
+			"}}}}": "",
 		// While Argo CD retries, the operation stays Running. The status is red after the third failed attempt for
 		// this commit.
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 2, operation: {sync: {revision: " + now + "}}}}":   "",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + now + "}}}}":   "sluice-failed",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + older + "}}}}": "",
-		"{sync: {status: Synced, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Succeeded, operation: {sync: {revision: " + older + "}}}}":                 "sluice-healthy",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 2, operation: {sync: {revision: " + now + "}}}}": "",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + now + "}}}}": "sluice-failed",
+		"{sync: {status: OutOfSync, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + older + "}}}}": "",
+		"{sync: {status: Synced, revision: " + now +
+			"}, health: {status: Healthy}, operationState: {phase: Succeeded, operation: {sync: {revision: " + older +
+			"}}}}": "sluice-healthy",
 	} {
 		if send, _ := run(status); send != want {
 			t.Errorf("%s sends %q, want %q", status, send, want)
@@ -80,7 +91,8 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 	_, first := run(synced("Healthy", now))
 	_, again := run(synced("Healthy", now))
 	_, next := run(synced("Healthy", older))
-	_, recovered := run("{sync: {status: Synced, revision: " + now + "}, health: {status: Healthy, lastTransitionTime: later}}")
+	_, recovered := run("{sync: {status: Synced, revision: " + now +
+		"}, health: {status: Healthy, lastTransitionTime: later}}")
 	if first == "" || first != again || first == next || first == recovered || next == recovered {
 		t.Errorf("sent once for %q, %q, %q, %q", first, again, next, recovered)
 	}
@@ -90,13 +102,17 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 func TestTemplatesOfCommitStatuses(t *testing.T) {
 	s := newSource(t)
 	app := map[string]any{"app": map[string]any{
-		"metadata": map[string]any{"name": "prod-eu-1.shop", "labels": map[string]any{"sluice.dev/app": "shop", "sluice.dev/cluster": "prod-eu-1"}},
-		"status":   map[string]any{"sync": map[string]any{"revision": now}},
+		"metadata": map[string]any{"name": "prod-eu-1.shop", "labels": map[string]any{"sluice.dev/app": "shop",
+			"sluice.dev/cluster": "prod-eu-1"}},
+		"status": map[string]any{"sync": map[string]any{"revision": now}},
 	}}
 	for _, c := range []struct{ url, api, path, header, field, failed string }{
-		{"https://github.com/acme/fleet.git", "https://api.github.com", "repos/acme/fleet/statuses/" + now, "Authorization: Bearer $sluice-token", "context", "failure"},
-		{"https://github.example.com/acme/fleet.git", "https://github.example.com/api/v3", "repos/acme/fleet/statuses/" + now, "Authorization: Bearer $sluice-token", "context", "failure"},
-		{"git@gitlab.com:acme/platform/fleet.git", "https://gitlab.com/api/v4", "projects/acme%2Fplatform%2Ffleet/statuses/" + now, "PRIVATE-TOKEN: $sluice-token", "name", "failed"},
+		{"https://github.com/acme/fleet.git", "https://api.github.com", "repos/acme/fleet/statuses/" + now,
+			"Authorization: Bearer $sluice-token", "context", "failure"},
+		{"https://github.example.com/acme/fleet.git", "https://github.example.com/api/v3",
+			"repos/acme/fleet/statuses/" + now, "Authorization: Bearer $sluice-token", "context", "failure"},
+		{"git@gitlab.com:acme/platform/fleet.git", "https://gitlab.com/api/v4",
+			"projects/acme%2Fplatform%2Ffleet/statuses/" + now, "PRIVATE-TOKEN: $sluice-token", "name", "failed"},
 	} {
 		config := configMap(t, s.bootstrap("argocd", "prod-eu-1", "--url="+c.url))
 		var service struct {
@@ -108,13 +124,15 @@ func TestTemplatesOfCommitStatuses(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(config["service.webhook.sluice"]), &service); err != nil {
 			t.Fatal(err)
 		}
-		if service.URL != c.api || len(service.Headers) == 0 || service.Headers[0].Name+": "+service.Headers[0].Value != c.header {
+		if service.URL != c.api || len(service.Headers) == 0 || service.Headers[0].Name+": "+
+			service.Headers[0].Value != c.header {
 			t.Errorf("%s: the service is %+v", c.url, service)
 		}
 		if service.RetryMax != 8 || service.RetryWaitMax != 30*time.Second {
 			t.Errorf("%s: a post is repeated %d times, at most every %s", c.url, service.RetryMax, service.RetryWaitMax)
 		}
-		for name, state := range map[string]string{"template.sluice-healthy": "success", "template.sluice-failed": c.failed} {
+		for name, state := range map[string]string{"template.sluice-healthy": "success",
+			"template.sluice-failed": c.failed} {
 			var notification struct {
 				Webhook map[string]struct{ Method, Path, Body string }
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/tools/gitops/fields"
 )
 
-// Each field of Flux's API, at any depth, is in the tables of docs/from-flux.md as supported, refused or ignored, and each that is refused fails
-// its target with its name.
+// Each field of Flux's API, at any depth, is in the tables of docs/from-flux.md as supported, refused or ignored, and
+// each that is refused fails its target with its name.
 func TestFieldsOfFluxAreDocumented(t *testing.T) {
 	const kustomization = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: app, namespace: flux-system}\nspec:\n  path: ./app\n  prune: true\n  sourceRef: {kind: GitRepository, name: flux-system}\n"
 	const release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: app, namespace: web}\nspec:\n  chart: {spec: {chart: web, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts}}}\n"
@@ -34,14 +34,19 @@ func TestFieldsOfFluxAreDocumented(t *testing.T) {
 		fields  []string
 		refused map[string]string // examples
 	}{
-		{"Kustomization", fields.Names(reflect.TypeFor[kustomizev1.KustomizationSpec](), "patches", "images"), map[string]string{
-			"kubeConfig": kustomization + "  kubeConfig: {secretRef: {name: x}}\n",
-		}},
-		{"HelmRelease", fields.Names(reflect.TypeFor[helmv2.HelmReleaseSpec](), "postRenderers.kustomize.patches", "postRenderers.kustomize.images"), map[string]string{
-			"kubeConfig":             release + "  kubeConfig: {secretRef: {name: x}}\n" + repository,
-			"valuesFrom":             release + "  valuesFrom: [{kind: Secret, name: v}]\n" + repository + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: v, namespace: web}\nstringData: {values.yaml: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n",
-			"postRenderStrategy":     release + "  postRenderStrategy: nohooks\n  commonMetadata: {labels: {a: b}}\n" + repository,
-			"chart.spec.valuesFiles": strings.Replace(release, "version: 1.0.0", "version: 1.0.0, valuesFiles: [x.yaml]", 1) + repository,
+		{"Kustomization", fields.Names(reflect.TypeFor[kustomizev1.KustomizationSpec](), "patches", "images"),
+			map[string]string{
+				"kubeConfig": kustomization + "  kubeConfig: {secretRef: {name: x}}\n",
+			}},
+		{"HelmRelease", fields.Names(reflect.TypeFor[helmv2.HelmReleaseSpec](), "postRenderers.kustomize.patches",
+			"postRenderers.kustomize.images"), map[string]string{
+			"kubeConfig": release + "  kubeConfig: {secretRef: {name: x}}\n" + repository,
+			"valuesFrom": release + "  valuesFrom: [{kind: Secret, name: v}]\n" + repository +
+				"---\napiVersion: v1\nkind: Secret\nmetadata: {name: v, namespace: web}\nstringData: {values.yaml: \"ENC[AES256_GCM,data:x]\"}\nsops: {mac: x}\n",
+			"postRenderStrategy": release + "  postRenderStrategy: nohooks\n  commonMetadata: {labels: {a: b}}\n" +
+				repository,
+			"chart.spec.valuesFiles": strings.Replace(release, "version: 1.0.0",
+				"version: 1.0.0, valuesFiles: [x.yaml]", 1) + repository,
 		}},
 		{"GitRepository", fields.Names(reflect.TypeFor[sourcev1.GitRepositorySpec]()), map[string]string{
 			"include": fromOwn("include: [{repository: {name: other}}]"),
@@ -66,7 +71,8 @@ func TestFieldsOfFluxAreDocumented(t *testing.T) {
 				refused[name] = true
 			}
 		}
-		if got, want := slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(c.refused)); !slices.Equal(got, want) {
+		if got, want := slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(c.refused)); !slices.Equal(got,
+			want) {
 			t.Errorf("%s: the table refuses %v, the examples are of %v", c.heading, got, want)
 		}
 		for name, text := range c.refused {
@@ -75,7 +81,9 @@ func TestFieldsOfFluxAreDocumented(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), binary, "import")
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
 			out, err := cmd.CombinedOutput()
-			if field := name[strings.LastIndex(name, ".")+1:]; err == nil || !strings.Contains(string(out), "clusters/prod/refused.yaml:1: ") || !strings.Contains(string(out), field) {
+			if field := name[strings.LastIndex(name, ".")+1:]; err == nil ||
+				!strings.Contains(string(out), "clusters/prod/refused.yaml:1: ") ||
+				!strings.Contains(string(out), field) {
 				t.Errorf("%s of a %s is not refused by name: %v\n%s", name, c.heading, err, out)
 			}
 		}

@@ -33,7 +33,8 @@ func TestFluxBuildsWhatSluiceWrote(t *testing.T) {
 				if k.GetKind() != "Kustomization" {
 					continue
 				}
-				if name, _, _ := unstructured.NestedString(k.Object, "spec", "sourceRef", "name"); !names["GitRepository/"+name] {
+				if name, _, _ := unstructured.NestedString(k.Object, "spec", "sourceRef",
+					"name"); !names["GitRepository/"+name] {
 					t.Errorf("%s refers to the source %q, which does not exist", k.GetName(), name)
 				}
 				after, _, _ := unstructured.NestedSlice(k.Object, "spec", "dependsOn")
@@ -79,7 +80,8 @@ func clone(t *testing.T, printed []*unstructured.Unstructured) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commit, err := client.Clone(t.Context(), url, repository.CloneConfig{CheckoutStrategy: repository.CheckoutStrategy{Branch: branch}, ShallowClone: true})
+		commit, err := client.Clone(t.Context(), url,
+			repository.CloneConfig{CheckoutStrategy: repository.CheckoutStrategy{Branch: branch}, ShallowClone: true})
 		if err != nil {
 			t.Fatalf("clone %s of %s: %v", branch, url, err)
 		}

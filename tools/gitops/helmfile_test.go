@@ -136,8 +136,8 @@ func (r *helmfileRelease) patched(t *testing.T, text string) string {
 	return string(out)
 }
 
-// The objects of converted releases equal what Helm renders with the values of the states, with values files that stay where they
-// are and with embedded ones.
+// The objects of converted releases equal what Helm renders with the values of the states, with values files that stay
+// where they are and with embedded ones.
 func TestHelmfileEqualsHelm(t *testing.T) {
 	script, err := os.ReadFile("../../testdata/script/import_helmfile.txtar")
 	if err != nil {
@@ -167,7 +167,8 @@ func TestHelmfileEqualsHelm(t *testing.T) {
 			}
 			releases, all := 0, 0
 			for _, environment := range environments {
-				n, equal := compareHelmfile(t, repo, filepath.Join(dir, "states", environment+".yaml"), environment+"-1", name == "named")
+				n, equal := compareHelmfile(t, repo, filepath.Join(dir, "states", environment+".yaml"), environment+
+					"-1", name == "named")
 				releases, all = releases+n, all+equal
 			}
 			t.Logf("%d releases, %d objects compared", releases, all)
@@ -178,8 +179,8 @@ func TestHelmfileEqualsHelm(t *testing.T) {
 	}
 }
 
-// compareHelmfile compares the releases of a state whose charts are in the repository. The conversion of a state that names values
-// files does not carry over the secrets that helmfile has put into the other one.
+// compareHelmfile compares the releases of a state whose charts are in the repository. The conversion of a state that
+// names values files does not carry over the secrets that helmfile has put into the other one.
 func compareHelmfile(t *testing.T, repo, file, cluster string, named bool) (releases, equal int) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -25,7 +25,8 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	c.Dir = dir
 	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
 	text, err := c.CombinedOutput() // a chart that cannot be fetched fails only its own target
-	if err != nil && !strings.Contains(string(text), "could not be rendered") && !strings.Contains(string(text), "cannot be rendered") {
+	if err != nil && !strings.Contains(string(text), "could not be rendered") &&
+		!strings.Contains(string(text), "cannot be rendered") {
 		t.Logf("sluice render: %v\n%.2000s", err, text)
 	}
 	found := map[string]map[string]string{}
@@ -240,18 +241,20 @@ func contentsOf(t *testing.T, list []*fluxref.Object) map[string]string {
 	return out
 }
 
-// `sluice import --check` compares with the program that this module builds. It finds a difference and refuses to compare
-// nothing.
+// `sluice import --check` compares with the program that this module builds. It finds a difference and refuses to
+// compare nothing.
 func TestImportCheck(t *testing.T) {
 	tools := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tools, "./sluice-reference-flux").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tools,
+		"./sluice-reference-flux").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	check := func(t *testing.T, dir, path string) (string, error) {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), binary, "import", "--check")
 		c.Dir = dir
-		c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1", "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"))
+		c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1", "PATH="+
+			path+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
 		t.Logf("%s", out)
 		return string(out), err
@@ -263,16 +266,19 @@ func TestImportCheck(t *testing.T) {
 	if err != nil || !strings.Contains(out, "0 differences") || !strings.Contains(out, "4 objects of 2 apps equal") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := check(t, dir, t.TempDir()); err == nil || !strings.Contains(out, "needs the program sluice-reference-flux in PATH") {
+	if out, err := check(t, dir, t.TempDir()); err == nil || !strings.Contains(out,
+		"needs the program sluice-reference-flux in PATH") {
 		t.Errorf("%v: %s", err, out)
 	}
 	// Neither a ResourceSet nor what it brings is compared, and neither is a difference.
 	set := t.TempDir()
-	unpack(t, set, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/set.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: set, namespace: apps}\nspec:\n  inputs: [{tenant: a}]\n  resources:\n"+
+	unpack(t, set, fixtures["base"]+fixtures["HelmRelease"]+
+		"-- clusters/prod/set.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: set, namespace: apps}\nspec:\n  inputs: [{tenant: a}]\n  resources:\n"+
 		"  - {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: \"app-<< inputs.tenant >>\", namespace: flux-system}, spec: {path: ./app, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}}\n")
 	out, err = check(t, set, tools)
 	for _, want := range []string{
-		"not compared  prod/app-a (clusters/prod/set.yaml:1): apps.set.rset brings it, which is not compared", "not compared  prod/apps.set.rset (clusters/prod/set.yaml:1): the Flux Operator builds it",
+		"not compared  prod/app-a (clusters/prod/set.yaml:1): apps.set.rset brings it, which is not compared",
+		"not compared  prod/apps.set.rset (clusters/prod/set.yaml:1): the Flux Operator builds it",
 		"4 objects of 2 apps equal, 0 differences, 2 apps not compared",
 	} {
 		if err != nil || !strings.Contains(out, want) {
@@ -281,20 +287,26 @@ func TestImportCheck(t *testing.T) {
 	}
 	// A target that neither side can build is no success.
 	failing := t.TempDir()
-	unpack(t, failing, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/gone.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: gone, namespace: flux-system}\nspec: {path: ./gone, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n")
-	if out, err := check(t, failing, tools); err == nil || !strings.Contains(out, "cannot read   prod/gone (clusters/prod/gone.yaml:1): both sides fail") || !strings.Contains(out, "1 app cannot be read") {
+	unpack(t, failing, fixtures["base"]+fixtures["HelmRelease"]+
+		"-- clusters/prod/gone.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: gone, namespace: flux-system}\nspec: {path: ./gone, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n")
+	if out, err := check(t, failing, tools); err == nil || !strings.Contains(out,
+		"cannot read   prod/gone (clusters/prod/gone.yaml:1): both sides fail") ||
+		!strings.Contains(out, "1 app cannot be read") {
 		t.Errorf("%v: %s", err, out)
 	}
 	// A program that answers something else than Flux builds.
 	wrong := t.TempDir()
-	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") + "' | sed 's/\"kind\":\"Job\"/\"kind\":\"CronJob\"/'\n"
+	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") +
+		"' | sed 's/\"kind\":\"Job\"/\"kind\":\"CronJob\"/'\n"
 	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := check(t, dir, wrong); err == nil || !strings.Contains(out, "CronJob") || !strings.Contains(out, "2 differences") {
+	if out, err := check(t, dir, wrong); err == nil || !strings.Contains(out, "CronJob") ||
+		!strings.Contains(out, "2 differences") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"), []byte("#!/bin/sh\necho '{\"clusters\": {}}'\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"),
+		[]byte("#!/bin/sh\necho '{\"clusters\": {}}'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()

@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// What a cluster takes from another repository, which sluice.lock pins, equals what Flux's libraries build of that repository: a chart with
-// values files and a local dependency, Kustomizations, what these bring, and files that the repository and its GitRepository ignore.
+// What a cluster takes from another repository, which sluice.lock pins, equals what Flux's libraries build of that
+// repository: a chart with values files and a local dependency, Kustomizations, what these bring, and files that the
+// repository and its GitRepository ignore.
 func TestOtherRepositoriesEqualFlux(t *testing.T) {
 	tools := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tools, "./sluice-reference-flux").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tools,
+		"./sluice-reference-flux").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	root := t.TempDir()
@@ -23,8 +25,11 @@ func TestOtherRepositoriesEqualFlux(t *testing.T) {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), program, args...)
 		c.Dir = dir
-		c.Env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=x", "GIT_CONFIG_KEY_1=user.email", "GIT_CONFIG_VALUE_1=x@example.com",
-			"GIT_CONFIG_KEY_2=uploadpack.allowFilter", "GIT_CONFIG_VALUE_2=true", "GIT_CONFIG_KEY_3=uploadpack.allowAnySHA1InWant", "GIT_CONFIG_VALUE_3=true", "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+		c.Env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=user.name",
+			"GIT_CONFIG_VALUE_0=x", "GIT_CONFIG_KEY_1=user.email", "GIT_CONFIG_VALUE_1=x@example.com",
+			"GIT_CONFIG_KEY_2=uploadpack.allowFilter", "GIT_CONFIG_VALUE_2=true",
+			"GIT_CONFIG_KEY_3=uploadpack.allowAnySHA1InWant", "GIT_CONFIG_VALUE_3=true",
+			"PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
@@ -45,13 +50,15 @@ func TestOtherRepositoriesEqualFlux(t *testing.T) {
 	must(fleet, "git", "init", "-q", "-b", "main")
 	must(fleet, "git", "add", "-A")
 	must(fleet, "git", "commit", "-qm", "start")
-	if out, err := run(fleet, binary, "import", "--check"); err == nil || !strings.Contains(out, "sluice deps add lib "+url) {
+	if out, err := run(fleet, binary, "import", "--check"); err == nil ||
+		!strings.Contains(out, "sluice deps add lib "+url) {
 		t.Errorf("%v: %s", err, out)
 	}
 	must(fleet, binary, "deps", "add", "lib", url, "--tags", "v1.*")
 	must(fleet, binary, "deps", "add", "lib-main", url, "--branch", "main")
 	out, err := run(fleet, binary, "import", "--check")
-	if err != nil || !strings.Contains(out, "0 differences, 0 apps not compared") || !strings.Contains(out, "13 objects of 7 apps equal") {
+	if err != nil || !strings.Contains(out, "0 differences, 0 apps not compared") ||
+		!strings.Contains(out, "13 objects of 7 apps equal") {
 		t.Errorf("%v: %s", err, out)
 	}
 	t.Log(out)

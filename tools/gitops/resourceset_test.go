@@ -15,14 +15,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operator is the command line of the Flux Operator. It is a program under the AGPL, so it is neither linked nor built here.
+// operator is the command line of the Flux Operator. It is a program under the AGPL, so it is neither linked nor built
+// here.
 var operator = flag.String("flux-operator", "", "the `program` flux-operator: compare its output with the recorded one")
 
 const operatorGolden = "testdata/import/resourceset.golden.txt"
 
-// Compares ResourceSets, one for each field and construct, with what `flux-operator build resourceset` prints. Its output is recorded in the
-// golden file; with -flux-operator, the test runs the program and fails if the record is not what it prints. With -record too, it writes
-// the record.
+// Compares ResourceSets, one for each field and construct, with what `flux-operator build resourceset` prints. Its
+// output is recorded in the golden file; with -flux-operator, the test runs the program and fails if the record is not
+// what it prints. With -record too, it writes the record.
 func TestResourceSetsEqualFluxOperator(t *testing.T) {
 	fixtures := sections(t, "testdata/import/resourceset.txt")
 	golden := sections(t, operatorGolden)
@@ -100,7 +101,10 @@ func withoutOwner(t *testing.T, doc string) []byte {
 		t.Fatalf("%v\n%s", err, doc)
 	}
 	labels := u.GetLabels()
-	maps.DeleteFunc(labels, func(name, _ string) bool { return strings.HasPrefix(name, "resourceset.fluxcd.controlplane.io/") })
+	maps.DeleteFunc(labels, func(name, _ string) bool {
+		return strings.HasPrefix(name,
+			"resourceset.fluxcd.controlplane.io/")
+	})
 	if len(labels) == 0 {
 		labels = nil
 	}

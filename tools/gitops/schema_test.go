@@ -34,9 +34,12 @@ var released = []struct {
 	module, sum string
 	files       []string
 }{
-	{"github.com/fluxcd/source-controller@v1.9.6", "h1:nG534/bI6nVpyHra7ONAk6xDB3xPsVT+EOLHZHXPrrc=", []string{"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"}},
-	{"github.com/fluxcd/kustomize-controller@v1.9.6", "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=", []string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"}},
-	{"github.com/argoproj/argo-cd/v3@v3.5.7", "h1:Xm1BF+I5OgDKUG3SDK49vn2/Y5AMyaNVko+/JT08gj0=", []string{"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml"}},
+	{"github.com/fluxcd/source-controller@v1.9.6", "h1:nG534/bI6nVpyHra7ONAk6xDB3xPsVT+EOLHZHXPrrc=",
+		[]string{"config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml"}},
+	{"github.com/fluxcd/kustomize-controller@v1.9.6", "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
+		[]string{"config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml"}},
+	{"github.com/argoproj/argo-cd/v3@v3.5.7", "h1:Xm1BF+I5OgDKUG3SDK49vn2/Y5AMyaNVko+/JT08gj0=",
+		[]string{"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml"}},
 }
 
 // Checks every kind of output against the projects' schemas as an API server does: defaults, types, rules in CEL, and
@@ -65,7 +68,8 @@ func TestPrintedObjectsFitTheCRDs(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"GitRepository", "Kustomization", "Provider", "Alert", "Receiver", "Application", "ApplicationSet", "ConfigMap", "Namespace"} {
+	for _, kind := range []string{"GitRepository", "Kustomization", "Provider", "Alert", "Receiver", "Application",
+		"ApplicationSet", "ConfigMap", "Namespace"} {
 		if seen[kind] == 0 {
 			t.Errorf("no %s was printed", kind)
 		}
@@ -92,14 +96,16 @@ func TestBrokenObjectsDoNotFit(t *testing.T) {
 		path  []string
 		want  string
 	}{
-		"misspelt":           {"Kustomization", true, []string{"spec", "prunes"}, "spec.prunes"},
-		"misspelt, deep":     {"Application", true, []string{"spec", "syncPolicy", "automated", "selfheal"}, "spec.syncPolicy.automated.selfheal"},
-		"no type of it":      {"Kustomization", "yes", []string{"spec", "prune"}, "spec.prune"},
-		"no duration":        {"GitRepository", "soon", []string{"spec", "interval"}, "spec.interval"},
-		"scp's address":      {"GitRepository", "git@github.com:acme/fleet.git", []string{"spec", "url"}, "spec.url"},
-		"missing":            {"Kustomization", nil, []string{"spec", "sourceRef"}, "spec.sourceRef"},
-		"unknown provider":   {"Provider", "githubb", []string{"spec", "type"}, "spec.type"},
-		"misspelt provider":  {"Provider", "x", []string{"spec", "commitStatusExpression"}, "spec.commitStatusExpression"},
+		"misspelt": {"Kustomization", true, []string{"spec", "prunes"}, "spec.prunes"},
+		"misspelt, deep": {"Application", true, []string{"spec", "syncPolicy", "automated", "selfheal"},
+			"spec.syncPolicy.automated.selfheal"},
+		"no type of it":    {"Kustomization", "yes", []string{"spec", "prune"}, "spec.prune"},
+		"no duration":      {"GitRepository", "soon", []string{"spec", "interval"}, "spec.interval"},
+		"scp's address":    {"GitRepository", "git@github.com:acme/fleet.git", []string{"spec", "url"}, "spec.url"},
+		"missing":          {"Kustomization", nil, []string{"spec", "sourceRef"}, "spec.sourceRef"},
+		"unknown provider": {"Provider", "githubb", []string{"spec", "type"}, "spec.type"},
+		"misspelt provider": {"Provider", "x", []string{"spec", "commitStatusExpression"},
+			"spec.commitStatusExpression"},
 		"rule in CEL":        {"Provider", "slack", []string{"spec", "type"}, "commitStatusExpr"},
 		"receiver's secret":  {"Receiver", nil, []string{"spec", "secretRef"}, "secretRef is required"},
 		"misspelt exclusion": {"Alert", []any{}, []string{"spec", "exclusions"}, "spec.exclusions"},
@@ -137,7 +143,8 @@ func (d definitions) check(ctx context.Context, o *unstructured.Unstructured) er
 		return fmt.Errorf("no CRD serves %s", o.GroupVersionKind())
 	}
 	o = o.DeepCopy()
-	unknown := pruning.PruneWithOptions(o.Object, v.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	unknown := pruning.PruneWithOptions(o.Object, v.structural, true,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	if len(unknown) > 0 {
 		return fmt.Errorf("unknown fields %s", strings.Join(unknown, ", "))
 	}
@@ -192,7 +199,8 @@ func crds(t *testing.T) definitions {
 			out.add(t, c)
 		}
 	}
-	for _, c := range generate(t, "github.com/fluxcd/notification-controller/api/", map[string]string{"Provider": "v1beta3", "Alert": "v1beta3", "Receiver": "v1"}) {
+	for _, c := range generate(t, "github.com/fluxcd/notification-controller/api/",
+		map[string]string{"Provider": "v1beta3", "Alert": "v1beta3", "Receiver": "v1"}) {
 		out.add(t, c)
 	}
 	known = out

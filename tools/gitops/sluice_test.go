@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		binary, work = filepath.Join(dir, "sluice"), dir
-		if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/sluice").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary,
+			"./cmd/sluice").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build sluice: %v\n%s", err, out)
 			return 1
 		}
@@ -64,7 +65,8 @@ func newSource(t *testing.T) *source {
 	}
 	shop := s.read("apps/shop/app.yaml")
 	s.write("apps/shop/app.yaml", shop+"  dependsOn: [baseline, gateway]\n")
-	s.write("apps/odd/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: odd.-app}\nspec:\n  namespace: odd\n  placement: {}\n  source: {manifests: {path: manifests/odd}}\n  dependsOn: [shop]\n")
+	s.write("apps/odd/app.yaml",
+		"apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: odd.-app}\nspec:\n  namespace: odd\n  placement: {}\n  source: {manifests: {path: manifests/odd}}\n  dependsOn: [shop]\n")
 	s.write("manifests/odd/all.yaml", odd)
 	served := serve(t, filepath.Join(work, "served"))
 	s.run("git", "init", "-q", "--bare", "-b", "main", filepath.Join(work, "served", "acme", "fleet.git"))
@@ -73,7 +75,8 @@ func newSource(t *testing.T) *source {
 	s.run("git", "commit", "-qm", "start")
 	s.run("git", "remote", "add", "origin", served.URL+"/acme/fleet.git")
 	s.run("git", "push", "-q", "origin", "main")
-	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod", "--allow-policy", "plaintext-secret", "--reason", "a fixture")
+	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod", "--allow-policy", "plaintext-secret", "--reason",
+		"a fixture")
 	server = served
 	return s
 }
@@ -145,7 +148,8 @@ func (s *source) run(name string, args ...string) string {
 	}
 	c.Dir = s.dir
 	c.Env = append(os.Environ(), "HOME="+s.t.TempDir(), "GIT_CONFIG_SYSTEM=/dev/null", "SLUICE_OFFLINE=1",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
+		"GIT_COMMITTER_EMAIL=ada@example.com")
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Run(); err != nil {
@@ -192,6 +196,7 @@ func serve(t *testing.T, root string) *httptest.Server {
 	}
 	return httptest.NewServer(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null"},
 	})
 }

@@ -31,7 +31,8 @@ func TestNamesOfFluxStatuses(t *testing.T) {
 			t.Fatal("something is missing")
 		}
 		text, _, _ := unstructured.NestedString(provider.Object, "spec", "commitStatusExpr")
-		expression, err := cel.NewExpression(text, cel.WithCompile(), cel.WithOutputType(types.StringType), cel.WithStructVariables("event", "alert", "provider"))
+		expression, err := cel.NewExpression(text, cel.WithCompile(), cel.WithOutputType(types.StringType),
+			cel.WithStructVariables("event", "alert", "provider"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,8 @@ func TestExcludedEventsAreFluxs(t *testing.T) {
 	var source string
 	for _, r := range released {
 		if strings.Contains(r.module, "/kustomize-controller@") {
-			data, err := os.ReadFile(filepath.Join(download(t, r.module, r.sum), "internal", "controller", "kustomization_controller.go"))
+			data, err := os.ReadFile(filepath.Join(download(t, r.module, r.sum), "internal", "controller",
+				"kustomization_controller.go"))
 			if err != nil {
 				t.Fatal(err)
 			}

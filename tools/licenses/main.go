@@ -23,7 +23,8 @@ var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/a
 
 // permitted are licenses that are compatible with Apache-2.0 and require only notices; MPL-2.0 is permitted for
 // unchanged files.
-var permitted = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "0BSD", "Unlicense", "CC0-1.0", "MIT-0", "Zlib", "BSD-2-Clause-FreeBSD", "BSD-2-Clause-Views"}
+var permitted = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "0BSD", "Unlicense",
+	"CC0-1.0", "MIT-0", "Zlib", "BSD-2-Clause-FreeBSD", "BSD-2-Clause-Views"}
 
 // chosen has the license of modules that offer several, or whose other license applies to documentation. A person has
 // checked them.
@@ -66,7 +67,8 @@ func run(w io.Writer) error {
 		rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", m.Path, m.Version, strings.Join(names, ", ")))
 	}
 	slices.Sort(rows)
-	_, err := fmt.Fprintf(w, "# Licenses of other people's modules\n\nSluice is under the [Apache License 2.0](LICENSE). Released binaries contain these modules. `make licenses` writes this file.\n\n| module | version | license |\n|---|---|---|\n%s", strings.Join(rows, ""))
+	_, err := fmt.Fprintf(w,
+		"# Licenses of other people's modules\n\nSluice is under the [Apache License 2.0](LICENSE). Released binaries contain these modules. `make licenses` writes this file.\n\n| module | version | license |\n|---|---|---|\n%s", strings.Join(rows, ""))
 	return errors.Join(append(problems, err)...)
 }
 

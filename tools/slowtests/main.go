@@ -1,11 +1,11 @@
-// Command slowtests prints a regular expression for go test -run that matches the tests of the given directories that do less
-// with -short, so that `make test-e2e` does not repeat what `make test` has run:
+// Command slowtests prints a regular expression for go test -run that matches the tests of the given directories that
+// do less with -short, so that `make test-e2e` does not repeat what `make test` has run:
 //
 //	go test -run "$(slowtests ./site ./cmd/sluice)" ./site ./cmd/sluice
 //
-// Those are the tests that reach a call of testing.Short through functions and methods of their package's tests, which are told apart
-// by name alone, and of tests that run the scripts of a directory with testscript, the scripts with a condition [short].
-// It fails if a directory has no such test.
+// Those are the tests that reach a call of testing.Short through functions and methods of their package's tests, which
+// are told apart by name alone, and of tests that run the scripts of a directory with testscript, the scripts with a
+// condition [short]. It fails if a directory has no such test.
 package main
 
 import (
@@ -32,7 +32,8 @@ func main() {
 	fmt.Println(pattern)
 }
 
-// slowTests returns one pattern for all directories: a test of one that has the name of a slow test of another runs too.
+// slowTests returns one pattern for all directories: a test of one that has the name of a slow test of another runs
+// too.
 func slowTests(dirs []string) (string, error) {
 	tests, scripts := map[string]bool{}, map[string]bool{}
 	for _, dir := range dirs {

@@ -42,10 +42,12 @@ func TestQuickScripts(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "
 	write("none/none_test.go", "package none\nfunc TestQuick(t *testing.T) {}\n")
 
 	got, err := slowTests([]string{filepath.Join(dir, "a")})
-	if want := `^(TestDirect|TestHelper|TestMethod|TestValue)$|^TestScripts$/^(long|slow\.one)$`; err != nil || got != want {
+	if want := `^(TestDirect|TestHelper|TestMethod|TestValue)$|^TestScripts$/^(long|slow\.one)$`; err != nil ||
+		got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := slowTests([]string{filepath.Join(dir, "none")}); err == nil || !strings.Contains(err.Error(), "none has no test") {
+	if _, err := slowTests([]string{filepath.Join(dir, "none")}); err == nil ||
+		!strings.Contains(err.Error(), "none has no test") {
 		t.Errorf("a directory without slow tests: %v", err)
 	}
 }
@@ -58,7 +60,8 @@ func TestOtherFilesDoNotAsk(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "tools" || d.Name() == ".git" || d.Name() == "bin"):
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "tools" || d.Name() == ".git" ||
+			d.Name() == "bin"):
 			return filepath.SkipDir
 		case filepath.Ext(file) != ".go":
 			return nil

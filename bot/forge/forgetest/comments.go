@@ -23,7 +23,8 @@ func testComments(t *testing.T, w World) {
 		t.Fatal(err)
 	}
 	list, err := f.Comments(t.Context(), repo, mr.Number)
-	if err != nil || len(list) != 2 || list[0].ID != said.ID || list[0].Author.Login != "ada" || !strings.HasPrefix(list[1].Body, "second — ünïcode ✓") {
+	if err != nil || len(list) != 2 || list[0].ID != said.ID || list[0].Author.Login != "ada" ||
+		!strings.HasPrefix(list[1].Body, "second — ünïcode ✓") {
 		t.Errorf("%+v, %v", list, err)
 	}
 	got, err := f.Comment(t.Context(), repo, mr.Number, said.ID)
@@ -48,7 +49,8 @@ func testManyComments(t *testing.T, w World) {
 		w.Comment(t, repo, mr.Number, "ada", fmt.Sprint("comment ", i))
 	}
 	list, err := w.Forge().Comments(t.Context(), repo, mr.Number)
-	if err != nil || len(list) != many || list[0].Body != "comment 0" || list[many-1].Body != fmt.Sprint("comment ", many-1) {
+	if err != nil || len(list) != many || list[0].Body != "comment 0" ||
+		list[many-1].Body != fmt.Sprint("comment ", many-1) {
 		t.Errorf("%d comments, %v", len(list), err)
 	}
 }
@@ -57,7 +59,8 @@ func testTooLong(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
 	f := w.Forge()
-	if _, err := f.CreateComment(t.Context(), repo, mr.Number, strings.Repeat("x", f.CommentLimit()+1)); !errors.Is(err, forge.ErrTooLong) {
+	if _, err := f.CreateComment(t.Context(), repo, mr.Number, strings.Repeat("x", f.CommentLimit()+1)); !errors.Is(err,
+		forge.ErrTooLong) {
 		t.Errorf("a comment above the limit: %v", err)
 	}
 	if _, err := f.CreateComment(t.Context(), repo, mr.Number, strings.Repeat("x", f.CommentLimit())); err != nil {

@@ -57,17 +57,21 @@ func open(t *testing.T, w World, repo forge.Repository, branch string) forge.Mer
 
 func testMergeRequest(t *testing.T, w World) {
 	repo := scene(t, w)
-	want := w.Open(t, repo, Scene{Title: "Raise replicas", Body: "for the sale", Author: "ada", SourceBranch: "sale", Labels: []string{"prod"}})
+	want := w.Open(t, repo, Scene{Title: "Raise replicas", Body: "for the sale", Author: "ada", SourceBranch: "sale",
+		Labels: []string{"prod"}})
 	got, err := w.Forge().MergeRequest(t.Context(), repo, want.Number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Title != "Raise replicas" || got.Body != "for the sale" || got.Head != want.Head || len(got.Head) != 40 || got.State != forge.Open || got.Draft || got.Fork ||
-		got.Author.Login != "ada" || got.SourceBranch != "sale" || got.TargetBranch != "main" || got.SourceRepo != repo.Path || !slices.Equal(got.Labels, []string{"prod"}) || got.URL == "" {
+	if got.Title != "Raise replicas" || got.Body != "for the sale" || got.Head != want.Head || len(got.Head) != 40 ||
+		got.State != forge.Open || got.Draft || got.Fork ||
+		got.Author.Login != "ada" || got.SourceBranch != "sale" || got.TargetBranch != "main" ||
+		got.SourceRepo != repo.Path || !slices.Equal(got.Labels, []string{"prod"}) || got.URL == "" {
 		t.Errorf("got %+v", got)
 	}
 	draft := w.Open(t, repo, Scene{Title: "Later", Author: "ada", SourceBranch: "later", Draft: true})
-	if got, err = w.Forge().MergeRequest(t.Context(), repo, draft.Number); err != nil || !got.Draft || got.Labels == nil {
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, draft.Number); err != nil || !got.Draft ||
+		got.Labels == nil {
 		t.Errorf("draft: %+v, %v", got, err)
 	}
 }
@@ -94,7 +98,8 @@ func testMoves(t *testing.T, w World) {
 		t.Errorf("after a push: %+v, %v; head %s", got, err, head)
 	}
 	commit := w.Merge(t, repo, mr.Number)
-	if got, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); err != nil || got.State != forge.Merged || got.MergeCommit != commit {
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); err != nil || got.State != forge.Merged ||
+		got.MergeCommit != commit {
 		t.Errorf("merged: %+v, %v; commit %s", got, err, commit)
 	}
 	other := open(t, w, repo, "b")
@@ -113,10 +118,12 @@ func testOpen(t *testing.T, w World) {
 	w.Open(t, repo, Scene{Title: "Backport", Author: "ada", SourceBranch: "backport", TargetBranch: "release"})
 	w.Close(t, repo, 3)
 	got, err := w.Forge().OpenMergeRequests(t.Context(), repo, "")
-	if err != nil || len(got) != many || !slices.IsSortedFunc(got, func(a, b *forge.MergeRequest) int { return a.Number - b.Number }) {
+	if err != nil || len(got) != many || !slices.IsSortedFunc(got,
+		func(a, b *forge.MergeRequest) int { return a.Number - b.Number }) {
 		t.Errorf("%d open, %v", len(got), err)
 	}
-	if got, err = w.Forge().OpenMergeRequests(t.Context(), repo, "release"); err != nil || len(got) != 1 || got[0].TargetBranch != "release" {
+	if got, err = w.Forge().OpenMergeRequests(t.Context(), repo, "release"); err != nil || len(got) != 1 ||
+		got[0].TargetBranch != "release" {
 		t.Errorf("into release: %+v, %v", got, err)
 	}
 }
@@ -177,11 +184,14 @@ func testRequest(t *testing.T, w World) {
 	repo := scene(t, w)
 	existing := open(t, w, repo, "promote")
 	w.Close(t, repo, existing.Number)
-	made, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Promote", Body: "to prod", SourceBranch: "promote", TargetBranch: "main"})
+	made, err := w.Forge().CreateMergeRequest(t.Context(), repo,
+		forge.NewRequest{Title: "Promote", Body: "to prod", SourceBranch: "promote", TargetBranch: "main"})
 	if err != nil || made.Title != "Promote" || made.State != forge.Open || made.Number == existing.Number {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if _, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Promote", SourceBranch: "promote", TargetBranch: "main"}); !errors.Is(err, forge.ErrConflict) {
+	if _, err := w.Forge().CreateMergeRequest(t.Context(), repo,
+		forge.NewRequest{Title: "Promote", SourceBranch: "promote", TargetBranch: "main"}); !errors.Is(err,
+		forge.ErrConflict) {
 		t.Errorf("a second one: %v", err)
 	}
 	if err := w.Forge().EditMergeRequest(t.Context(), repo, made.Number, "Promote more", "now", false); err != nil {
@@ -196,7 +206,8 @@ func testRequest(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 	}
-	if got, err = w.Forge().MergeRequest(t.Context(), repo, made.Number); err != nil || got.State != forge.Closed || got.Body != "done" {
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, made.Number); err != nil || got.State != forge.Closed ||
+		got.Body != "done" {
 		t.Errorf("closed: %+v, %v", got, err)
 	}
 }
@@ -207,7 +218,8 @@ func testQuickActions(t *testing.T, w World) {
 	existing := open(t, w, repo, "follow")
 	w.Close(t, repo, existing.Number)
 	const text = "Sluice's part\n\n/close\n  /merge now\nsee /close and 1/2\n"
-	made, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Follow", Body: text, SourceBranch: "follow", TargetBranch: "main"})
+	made, err := w.Forge().CreateMergeRequest(t.Context(), repo,
+		forge.NewRequest{Title: "Follow", Body: text, SourceBranch: "follow", TargetBranch: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}

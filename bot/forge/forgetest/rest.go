@@ -34,13 +34,16 @@ func testStatuses(t *testing.T, w World) {
 	if got[0].Context != "kustomization/shop" || got[0].Author.Login != "ada" || got[0].State != forge.Success {
 		t.Errorf("somebody else's: %+v", got[0])
 	}
-	if s := got[1]; s.Context != "sluice" || s.State != forge.Success || s.Author.Login != w.Self().Login || s.URL != "https://example.com/report" || !strings.HasPrefix(s.Description, "a long") || len(s.Description) > 260 {
+	if s := got[1]; s.Context != "sluice" || s.State != forge.Success || s.Author.Login != w.Self().Login ||
+		s.URL != "https://example.com/report" || !strings.HasPrefix(s.Description, "a long") ||
+		len(s.Description) > 260 {
 		t.Errorf("the newest: %+v", s)
 	}
 	if got[2].State != forge.Failure {
 		t.Errorf("%+v", got[2])
 	}
-	if err := f.SetStatus(t.Context(), repo, strings.Repeat("0", 39)+"1", forge.Status{Context: "x", State: forge.Success}); !errors.Is(err, forge.ErrNotFound) {
+	if err := f.SetStatus(t.Context(), repo, strings.Repeat("0", 39)+"1",
+		forge.Status{Context: "x", State: forge.Success}); !errors.Is(err, forge.ErrNotFound) {
 		t.Errorf("a commit that does not exist: %v", err)
 	}
 }
@@ -67,10 +70,12 @@ func testRepositories(t *testing.T, w World) {
 func testChecks(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
-	c := forge.Check{Name: "sluice", Commit: mr.Head, State: forge.Failure, Title: "2 objects change", Summary: "**bold**", URL: "https://example.com/r"}
+	c := forge.Check{Name: "sluice", Commit: mr.Head, State: forge.Failure, Title: "2 objects change",
+		Summary: "**bold**", URL: "https://example.com/r"}
 	const many = 120 // more than one request accepts
 	for i := range many {
-		c.Annotations = append(c.Annotations, forge.Annotation{Path: "apps/web/app.yaml", Line: i + 1, Level: forge.Error, Title: "rule", Message: "wrong"})
+		c.Annotations = append(c.Annotations, forge.Annotation{Path: "apps/web/app.yaml", Line: i + 1,
+			Level: forge.Error, Title: "rule", Message: "wrong"})
 	}
 	err := w.Forge().SetCheck(t.Context(), repo, c)
 	if !w.Checks() {
@@ -86,10 +91,12 @@ func testChecks(t *testing.T, w World) {
 		t.Fatal(err)
 	}
 	got, ok := w.Check(t, repo, mr.Head, "sluice")
-	if !ok || got.State != forge.Failure || got.Title != c.Title || got.Summary != c.Summary || len(got.Annotations) != many || got.Annotations[many-1].Line != many {
+	if !ok || got.State != forge.Failure || got.Title != c.Title || got.Summary != c.Summary ||
+		len(got.Annotations) != many || got.Annotations[many-1].Line != many {
 		t.Errorf("%t, %s %q, %d annotations", ok, got.State, got.Title, len(got.Annotations))
 	}
-	if runs, err := w.Forge().CheckRuns(t.Context(), repo, mr.Head); err != nil || len(runs) != 1 || runs[0].Context != "sluice" || runs[0].State != forge.Failure || !runs[0].Check {
+	if runs, err := w.Forge().CheckRuns(t.Context(), repo, mr.Head); err != nil || len(runs) != 1 ||
+		runs[0].Context != "sluice" || runs[0].State != forge.Failure || !runs[0].Check {
 		t.Errorf("check runs: %+v, %v", runs, err)
 	}
 	c.State, c.Annotations = forge.Success, nil
@@ -109,7 +116,8 @@ func testPeople(t *testing.T, w World) {
 		t.Errorf("self %+v, %v", self, err)
 	}
 	w.User(t, "eve")
-	for login, access := range map[string]forge.Access{"rita": forge.AccessRead, "will": forge.AccessWrite, "mia": forge.AccessMaintain, "ann": forge.AccessAdmin} {
+	for login, access := range map[string]forge.Access{"rita": forge.AccessRead, "will": forge.AccessWrite,
+		"mia": forge.AccessMaintain, "ann": forge.AccessAdmin} {
 		w.User(t, login)
 		w.Grant(t, repo, login, access)
 		if got, err := f.Access(t.Context(), repo, login); err != nil || got != access {
@@ -120,7 +128,8 @@ func testPeople(t *testing.T, w World) {
 		t.Errorf("a user without rights has %s (%v)", got, err)
 	}
 	w.Grant(t, repo, "will", forge.AccessNone)
-	if got, err := f.Access(t.Context(), repo, "will"); err != nil && !errors.Is(err, forge.ErrNotFound) || got >= forge.AccessWrite {
+	if got, err := f.Access(t.Context(), repo, "will"); err != nil && !errors.Is(err, forge.ErrNotFound) ||
+		got >= forge.AccessWrite {
 		t.Errorf("a revoked right: %s (%v)", got, err)
 	}
 }
@@ -139,7 +148,8 @@ func testTeams(t *testing.T, w World) {
 			}
 		}
 	}
-	if in, err := f.InTeam(t.Context(), repo, "acme/nobody", "sue"); in || err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if in, err := f.InTeam(t.Context(), repo, "acme/nobody", "sue"); in ||
+		err != nil && !errors.Is(err, forge.ErrNotFound) {
 		t.Errorf("a team that does not exist: %t, %v", in, err)
 	}
 }
@@ -173,7 +183,8 @@ func testLongRateLimit(t *testing.T, w World) {
 		t.Fatalf("an hour's limit: %v", err)
 	}
 	before := w.Requests()
-	if _, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); !errors.As(err, &limit) || w.Requests() != before {
+	if _, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); !errors.As(err, &limit) ||
+		w.Requests() != before {
 		t.Errorf("a request within the rate limit's wait: %v, %d requests", err, w.Requests()-before)
 	}
 }
@@ -217,7 +228,8 @@ func testProtected(t *testing.T, w World) {
 		t.Skip("the adapter does not report protection")
 	}
 	w.Protect(t, repo, "sluice/state")
-	for branch, want := range map[string]bool{"sluice/state": true, "main": false, "sluice/stat": false, "sluice/state/x": false} {
+	for branch, want := range map[string]bool{"sluice/state": true, "main": false, "sluice/stat": false,
+		"sluice/state/x": false} {
 		got, err := f.Protected(t.Context(), repo, branch)
 		if got != want || err != nil && (want || !errors.Is(err, forge.ErrNotFound)) {
 			t.Errorf("branch %s: protected %t, %v, want %t", branch, got, err, want)

@@ -57,7 +57,8 @@ func (j jwt) Token(context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("github: sign the App's token: %w", err)
 	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(claims)
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString(claims)
 	sum := sha256.Sum256([]byte(text))
 	sig, err := rsa.SignPKCS1v15(rand.Reader, j.private, crypto.SHA256, sum[:])
 	if err != nil {
@@ -194,7 +195,8 @@ func (i *installation) Token(ctx context.Context) (string, error) {
 			i.app.forget(i.id)
 		}
 		if status(err) == 422 && i.place.name != "" {
-			err = fmt.Errorf("%w: the App is not installed on %s/%s, or the repository does not exist", forge.ErrNotFound, i.place.owner, i.place.name)
+			err = fmt.Errorf("%w: the App is not installed on %s/%s, or the repository does not exist",
+				forge.ErrNotFound, i.place.owner, i.place.name)
 		}
 		return "", fmt.Errorf("get a token for installation %d: %w", i.id, translated(err))
 	}

@@ -60,8 +60,8 @@ func (g *bulk) BulkQuota() (forge.Quota, bool) {
 	return least, found
 }
 
-// The fragment and the fields of each commit. GitHub charges one point for a hundred lists, so that a query of 100 commits costs one or two
-// of 5,000 points per hour.
+// The fragment and the fields of each commit. GitHub charges one point for a hundred lists, so that a query of 100
+// commits costs one or two of 5,000 points per hour.
 const (
 	bulkCommits = 100
 
@@ -79,7 +79,8 @@ func bulkQuery(n int) string {
 		fmt.Fprintf(&head, ",$c%d:GitObjectID!", i)
 		fmt.Fprintf(&body, " c%d:object(oid:$c%d){__typename ...r}", i, i)
 	}
-	return "query($owner:String!,$name:String!" + head.String() + "){rateLimit{limit remaining resetAt} repository(owner:$owner,name:$name){" + body.String() + "}} " + rollup
+	return "query($owner:String!,$name:String!" + head.String() +
+		"){rateLimit{limit remaining resetAt} repository(owner:$owner,name:$name){" + body.String() + "}} " + rollup
 }
 
 // graphAnswer is the answer to a bulkQuery. A field with an error is null, and Errors names its path.
@@ -121,7 +122,8 @@ type graphContext struct {
 }
 
 // StatusesOf implements forge.BulkStatuses by one GraphQL query.
-func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status, error) {
+func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status,
+	error) {
 	f := g.forge
 	what := fmt.Sprintf("read the statuses of %d commits of %.200s", len(commits), repo.Path)
 	if len(commits) > bulkCommits {
@@ -141,7 +143,8 @@ func (g *bulk) StatusesOf(ctx context.Context, repo forge.Repository, commits []
 		}
 		variables[fmt.Sprintf("c%d", i)] = c
 	}
-	req, err := f.client.NewRequest(http.MethodPost, f.graph, map[string]any{"query": bulkQuery(len(commits)), "variables": variables})
+	req, err := f.client.NewRequest(http.MethodPost, f.graph, map[string]any{"query": bulkQuery(len(commits)),
+		"variables": variables})
 	if err != nil {
 		return nil, wrap(what, err)
 	}
@@ -208,9 +211,11 @@ func (c *graphCommit) statuses() ([]forge.Status, bool) {
 			if n.State == "EXPECTED" {
 				continue // a required status that nobody has posted; Statuses does not have it either
 			}
-			out = append(out, forge.Status{Context: n.Context, State: stateOf(strings.ToLower(n.State)), Updated: n.CreatedAt})
+			out = append(out, forge.Status{Context: n.Context, State: stateOf(strings.ToLower(n.State)),
+				Updated: n.CreatedAt})
 		case "CheckRun":
-			s := forge.Status{Context: n.Name, State: runState(strings.ToLower(n.Status), strings.ToLower(n.Conclusion)), Updated: n.CompletedAt, Check: true}
+			s := forge.Status{Context: n.Name, State: runState(strings.ToLower(n.Status),
+				strings.ToLower(n.Conclusion)), Updated: n.CompletedAt, Check: true}
 			if s.Updated.IsZero() {
 				s.Updated = n.StartedAt
 			}

@@ -42,13 +42,15 @@ func postAll(t *testing.T, w *world, repo forge.Repository, commits []string) {
 	t.Helper()
 	for i, state := range []forge.StatusState{forge.Success, forge.Failure, forge.Pending, forge.Running} {
 		w.Report(t, repo, commits[i], "ada", forge.Status{Context: "Kustomization/Shop", State: forge.Pending})
-		if err := w.forge.SetStatus(t.Context(), repo, commits[i], forge.Status{Context: "kustomization/shop", State: state, Description: "said"}); err != nil {
+		if err := w.forge.SetStatus(t.Context(), repo, commits[i],
+			forge.Status{Context: "kustomization/shop", State: state, Description: "said"}); err != nil {
 			t.Fatal(err)
 		}
 		if !w.app {
 			continue
 		}
-		if err := w.forge.SetCheck(t.Context(), repo, forge.Check{Name: "check", Commit: commits[i], State: state, Title: "t", Summary: "s"}); err != nil {
+		if err := w.forge.SetCheck(t.Context(), repo, forge.Check{Name: "check", Commit: commits[i], State: state,
+			Title: "t", Summary: "s"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,8 +60,8 @@ func TestStatusesOfManyWithToken(t *testing.T) { testStatusesOfMany(t, false) }
 
 func TestStatusesOfManyWithApp(t *testing.T) { testStatusesOfMany(t, true) }
 
-// One request returns the statuses and check runs of a hundred commits, as requests for each of them do, for one point of GitHub's quota for
-// GraphQL. Unknown commits, and those with more statuses than one page, are left out.
+// One request returns the statuses and check runs of a hundred commits, as requests for each of them do, for one point
+// of GitHub's quota for GraphQL. Unknown commits, and those with more statuses than one page, are left out.
 func testStatusesOfMany(t *testing.T, app bool) {
 	t.Helper()
 	w := newWorld(t, app)
@@ -80,7 +82,8 @@ func testStatusesOfMany(t *testing.T, app bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, points := w.server.Requests()-requests, w.server.GraphPoints(); n != 1 || points != 1 || w.server.Counted() != counted {
+	if n, points := w.server.Requests()-requests, w.server.GraphPoints(); n != 1 || points != 1 ||
+		w.server.Counted() != counted {
 		t.Errorf("%d requests, %d points, %d of the other quota", n, points, w.server.Counted()-counted)
 	}
 	for i, c := range commits[:full+1] {
@@ -90,7 +93,8 @@ func testStatusesOfMany(t *testing.T, app bool) {
 			t.Errorf("commit %d: %s, want %s %v", i, brief(list), brief(want), err)
 		}
 	}
-	if list := brief(got[commits[1]]); !strings.Contains(list, "kustomization/shop failure false") || app && !strings.Contains(list, "check failure true") {
+	if list := brief(got[commits[1]]); !strings.Contains(list, "kustomization/shop failure false") ||
+		app && !strings.Contains(list, "check failure true") {
 		t.Errorf("statuses %q", list)
 	}
 	if _, ok := got[unknown]; ok || len(got) != len(commits)-1 {
@@ -101,14 +105,17 @@ func testStatusesOfMany(t *testing.T, app bool) {
 	}
 }
 
-// TestStatusesOfManyRefused: the limit of GraphQL stops no request of the other quota, and no further query is sent before it ends.
+// TestStatusesOfManyRefused: the limit of GraphQL stops no request of the other quota, and no further query is sent
+// before it ends.
 func TestStatusesOfManyRefused(t *testing.T) {
 	w := newWorld(t, true)
 	repo, commits := bulkScene(t, w, 2)
-	if _, err := w.forge.StatusesOf(t.Context(), repo, make([]string, w.forge.BulkSize()+1)); err == nil || w.server.GraphPoints() != 0 {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, make([]string, w.forge.BulkSize()+1)); err == nil ||
+		w.server.GraphPoints() != 0 {
 		t.Errorf("more commits than one request may name: %v", err)
 	}
-	if _, err := w.forge.StatusesOf(t.Context(), repo, []string{`"){viewer{login}}`}); err == nil || w.server.GraphPoints() != 0 {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, []string{`"){viewer{login}}`}); err == nil ||
+		w.server.GraphPoints() != 0 {
 		t.Errorf("a commit that is no hash: %v", err)
 	}
 	for _, c := range commits {
@@ -116,14 +123,16 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	}
 	w.server.SetGraphPoints(5000)
 	var limit *forge.RateLimitError
-	if _, err := w.forge.StatusesOf(t.Context(), repo, commits); !errors.As(err, &limit) || !errors.Is(err, forge.ErrUnavailable) {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, commits); !errors.As(err, &limit) ||
+		!errors.Is(err, forge.ErrUnavailable) {
 		t.Errorf("at the limit: %v", err)
 	}
 	if q, ok := w.forge.BulkQuota(); !ok || q.Stretch() != 16 {
 		t.Errorf("at the limit: %+v", q)
 	}
 	before := w.server.Requests()
-	if _, err := w.forge.StatusesOf(t.Context(), repo, commits); !errors.As(err, &limit) || w.server.Requests() != before {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, commits); !errors.As(err, &limit) ||
+		w.server.Requests() != before {
 		t.Errorf("at the limit: %v, %d requests", err, w.server.Requests()-before)
 	}
 	if list, err := w.forge.Statuses(t.Context(), repo, commits[0]); err != nil || len(list) != 1 {
@@ -145,24 +154,26 @@ func TestStatusesOfManyHostile(t *testing.T) {
 	w := newWorld(t, false)
 	repo, commits := bulkScene(t, w, 2)
 	contexts := func(list string) string {
-		return `{"__typename":"Commit","statusCheckRollup":{"contexts":{"pageInfo":{"hasNextPage":false},"nodes":` + list + `}}}`
+		return `{"__typename":"Commit","statusCheckRollup":{"contexts":{"pageInfo":{"hasNextPage":false},"nodes":` +
+			list + `}}}`
 	}
 	const good = `{"__typename":"StatusContext","context":"sync","state":"FAILURE"}`
 	for name, c := range map[string]struct {
 		c0   string // the first commit
 		want string // its statuses; "hidden": none is known; "error": there is no answer
 	}{
-		"as it is":            {contexts("[" + good + "]"), "failure"},
-		"no status":           {`{"__typename":"Commit","statusCheckRollup":null}`, ""},
-		"contexts are null":   {contexts("null"), "hidden"},
-		"contexts missing":    {`{"__typename":"Commit","statusCheckRollup":{}}`, "hidden"},
-		"a context is null":   {contexts("[" + good + ",null]"), "hidden"},
-		"an unknown kind":     {contexts(`[{"__typename":"Attestation","state":"SUCCESS"}]`), "hidden"},
-		"another object":      {`{"__typename":"Tag"}`, "hidden"},
-		"a state that is new": {contexts(`[{"__typename":"StatusContext","context":"sync","state":"SUCCESSFUL"}]`), "failure"},
-		"more of them":        {strings.Replace(contexts("["+good+"]"), "false", "true", 1), "hidden"},
-		"a text":              {`"success"`, "error"},
-		"forty megabytes":     {contexts("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
+		"as it is":          {contexts("[" + good + "]"), "failure"},
+		"no status":         {`{"__typename":"Commit","statusCheckRollup":null}`, ""},
+		"contexts are null": {contexts("null"), "hidden"},
+		"contexts missing":  {`{"__typename":"Commit","statusCheckRollup":{}}`, "hidden"},
+		"a context is null": {contexts("[" + good + ",null]"), "hidden"},
+		"an unknown kind":   {contexts(`[{"__typename":"Attestation","state":"SUCCESS"}]`), "hidden"},
+		"another object":    {`{"__typename":"Tag"}`, "hidden"},
+		"a state that is new": {contexts(`[{"__typename":"StatusContext","context":"sync","state":"SUCCESSFUL"}]`),
+			"failure"},
+		"more of them":    {strings.Replace(contexts("["+good+"]"), "false", "true", 1), "hidden"},
+		"a text":          {`"success"`, "error"},
+		"forty megabytes": {contexts("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := w.config
@@ -196,19 +207,23 @@ func (s said) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestStatusesOfManyForbidden: a credential that cannot read check runs, or not the repository, is an error that says so.
+// TestStatusesOfManyForbidden: a credential that cannot read check runs, or not the repository, is an error that says
+// so.
 func TestStatusesOfManyForbidden(t *testing.T) {
 	blind := newWorld(t, true)
-	blind.server.AddApp(fakegithub.App{ID: 8, ClientID: "Iv1.def", Slug: "blind", Key: &signingKey().PublicKey, NoChecks: true})
+	blind.server.AddApp(fakegithub.App{ID: 8, ClientID: "Iv1.def", Slug: "blind", Key: &signingKey().PublicKey,
+		NoChecks: true})
 	blind.server.Install(8, "acme")
 	blind.config.App.ID = 8
 	f := blind.adapter(t, blind.config)
 	repo, commits := bulkScene(t, blind, 2)
-	if _, err := f.StatusesOf(context.Background(), repo, commits); !errors.Is(err, forge.ErrUnsupported) || !strings.Contains(err.Error(), "not accessible") {
+	if _, err := f.StatusesOf(context.Background(), repo, commits); !errors.Is(err, forge.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "not accessible") {
 		t.Errorf("without the right to read check runs: %v", err)
 	}
 	other := newWorld(t, false)
-	if _, err := other.forge.StatusesOf(t.Context(), forge.Repository{Path: "acme/hidden"}, commits); !errors.Is(err, forge.ErrUnsupported) || !strings.Contains(err.Error(), "Could not resolve") {
+	if _, err := other.forge.StatusesOf(t.Context(), forge.Repository{Path: "acme/hidden"}, commits); !errors.Is(err,
+		forge.ErrUnsupported) || !strings.Contains(err.Error(), "Could not resolve") {
 		t.Errorf("a repository that cannot be read: %v", err)
 	}
 }

@@ -37,13 +37,15 @@ func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Che
 	if err != nil {
 		return wrap(what, err)
 	}
-	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit) // not by name: CheckRuns sends the same request, and GitHub does not count it again
+	// not by name: CheckRuns sends the same request, and GitHub does not count it again
+	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit)
 	if err != nil {
 		return wrap(what, err)
 	}
 	var have *github.CheckRun
 	for _, run := range runs {
-		if run.GetName() == c.Name && run.GetApp().GetID() == self.GetID() && (have == nil || run.GetID() > have.GetID()) {
+		if run.GetName() == c.Name && run.GetApp().GetID() == self.GetID() &&
+			(have == nil || run.GetID() > have.GetID()) {
 			have = run
 		}
 	}
@@ -108,7 +110,8 @@ func (r checkRuns) write(ctx context.Context, p place, c forge.Check, have *gith
 	} else {
 		o := updateOf(c, first)
 		run, _, err := r.client.Checks.CreateCheckRun(ctx, p.owner, p.name, github.CreateCheckRunOptions{
-			Name: c.Name, HeadSHA: c.Commit, DetailsURL: o.DetailsURL, Status: o.Status, Conclusion: o.Conclusion, Output: o.Output,
+			Name: c.Name, HeadSHA: c.Commit, DetailsURL: o.DetailsURL, Status: o.Status, Conclusion: o.Conclusion,
+			Output: o.Output,
 		})
 		if err != nil {
 			return err
@@ -124,7 +127,8 @@ func (r checkRuns) write(ctx context.Context, p place, c forge.Check, have *gith
 }
 
 // update edits a run. A request with annotations is not repeated, because GitHub would show them twice.
-func (r checkRuns) update(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
+func (r checkRuns) update(ctx context.Context, p place, id int64, c forge.Check,
+	notes []*github.CheckRunAnnotation) error {
 	if len(notes) > 0 {
 		ctx = rest.Once(ctx)
 	}
@@ -181,7 +185,8 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 		}
 		line := max(a.Line, 1)
 		note := &github.CheckRunAnnotation{
-			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: new(safetext.Shorten(a.Message, maxAnnotationText)),
+			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level,
+			Message: new(safetext.Shorten(a.Message, maxAnnotationText)),
 		}
 		if a.Title != "" {
 			note.Title = new(safetext.Shorten(a.Title, maxAnnotationTitle))

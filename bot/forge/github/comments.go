@@ -26,7 +26,8 @@ func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int)
 		return nil, wrap(what, err)
 	}
 	all, err := pages(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
-		return f.client.Issues.ListComments(ctx, p.owner, p.name, number, &github.IssueListCommentsOptions{ListOptions: o})
+		return f.client.Issues.ListComments(ctx, p.owner, p.name, number,
+			&github.IssueListCommentsOptions{ListOptions: o})
 	})
 	if err != nil {
 		return nil, wrap(what, err)
@@ -68,7 +69,8 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 }
 
 // CreateComment implements forge.Comments.
-func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment, error) {
+func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment,
+	error) {
 	what := fmt.Sprintf("comment on pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {

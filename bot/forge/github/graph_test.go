@@ -40,7 +40,8 @@ var publishedGraph = sync.OnceValues(func() (*ast.Schema, error) {
 	return validator.ValidateSchemaDocument(doc)
 })
 
-// checkGraph holds a query and its answer against the schema: fields, arguments, types, enums, and what must not be null.
+// checkGraph holds a query and its answer against the schema: fields, arguments, types, enums, and what must not be
+// null.
 func checkGraph(sent, got []byte) error {
 	schema, err := publishedGraph()
 	if err != nil {
@@ -126,7 +127,8 @@ func checkValue(schema *ast.Schema, set ast.SelectionSet, v any, t *ast.Type, fa
 	text, isText := v.(string)
 	_, isNumber := v.(float64)
 	switch object, isObject := v.(map[string]any); {
-	case def.Kind == ast.Enum && !slices.ContainsFunc(def.EnumValues, func(e *ast.EnumValueDefinition) bool { return e.Name == text }):
+	case def.Kind == ast.Enum && !slices.ContainsFunc(def.EnumValues,
+		func(e *ast.EnumValueDefinition) bool { return e.Name == text }):
 		return fmt.Errorf("%v is no %s", v, t)
 	case def.IsCompositeType() != isObject, t.NamedType == "Int" && !isNumber, t.NamedType == "String" && !isText:
 		return fmt.Errorf("%v is no %s", v, t)

@@ -16,6 +16,7 @@ func limited(resp *http.Response) bool {
 	data, err := io.ReadAll(resp.Body)
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	text := strings.ToLower(string(data[:min(len(data), 4096)]))
-	return err == nil && (strings.Contains(text, "secondary rate limit") || strings.Contains(text, "#abuse-rate-limits") ||
+	return err == nil && (strings.Contains(text, "secondary rate limit") ||
+		strings.Contains(text, "#abuse-rate-limits") ||
 		strings.Contains(text, "#about-secondary-rate-limits"))
 }

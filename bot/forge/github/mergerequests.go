@@ -41,7 +41,8 @@ func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number 
 }
 
 // OpenMergeRequests implements forge.MergeRequests.
-func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, targetBranch string) ([]*forge.MergeRequest, error) {
+func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository,
+	targetBranch string) ([]*forge.MergeRequest, error) {
 	what := fmt.Sprintf("list the open pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
@@ -52,11 +53,13 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, ta
 			State: "open", Base: targetBranch, Sort: "created", Direction: "asc", ListOptions: o,
 		})
 	})
-	return mergeRequests(all, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
+	return mergeRequests(all, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }),
+		wrap(what, err)
 }
 
 // RecentMergeRequests implements forge.Recent. It reads the list by time of update until entries are older.
-func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
+func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest,
+	error) {
 	what := fmt.Sprintf("list the recent pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
@@ -65,17 +68,22 @@ func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, 
 	since = since.Truncate(time.Second) // GitHub's times have no fractions
 	old := func(pr *github.PullRequest) bool { return pr.GetUpdatedAt().Before(since) }
 	all, err := pages(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
-		list, resp, err := f.client.PullRequests.List(ctx, p.owner, p.name, &github.PullRequestListOptions{State: "all", Sort: "updated", Direction: "desc", ListOptions: o})
+		list, resp, err := f.client.PullRequests.List(ctx, p.owner, p.name,
+			&github.PullRequestListOptions{State: "all", Sort: "updated", Direction: "desc", ListOptions: o})
 		if resp != nil && slices.ContainsFunc(list, old) {
 			resp.NextPage = 0
 		}
 		return list, resp, err
 	})
-	return mergeRequests(slices.DeleteFunc(all, old), func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
+	return mergeRequests(slices.DeleteFunc(all, old), func(a, b *forge.MergeRequest) int {
+		return cmp.Compare(a.Number,
+			b.Number)
+	}), wrap(what, err)
 }
 
 // MergeRequestsOf implements forge.MergeRequests.
-func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
+func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest,
+	error) {
 	what := fmt.Sprintf("list the pull requests of commit %.64s of %.200s", commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
 		return nil, wrap(what, err)
@@ -112,8 +120,9 @@ func mergeRequest(pr *github.PullRequest) *forge.MergeRequest {
 	m := &forge.MergeRequest{
 		Number: pr.GetNumber(), Title: pr.GetTitle(), Body: pr.GetBody(), State: forge.Open, Draft: pr.GetDraft(),
 		Labels: []string{}, Author: user(pr.GetUser()), SourceBranch: pr.GetHead().GetRef(),
-		SourceRepo: pr.GetHead().GetRepo().GetFullName(), Head: pr.GetHead().GetSHA(), TargetBranch: pr.GetBase().GetRef(),
-		Base: pr.GetBase().GetSHA(), URL: pr.GetHTMLURL(), Updated: pr.GetUpdatedAt().Time,
+		SourceRepo: pr.GetHead().GetRepo().GetFullName(), Head: pr.GetHead().GetSHA(),
+		TargetBranch: pr.GetBase().GetRef(),
+		Base:         pr.GetBase().GetSHA(), URL: pr.GetHTMLURL(), Updated: pr.GetUpdatedAt().Time,
 	}
 	m.Fork = pr.GetHead().GetRepo().GetID() != pr.GetBase().GetRepo().GetID()
 	for _, l := range pr.Labels {
@@ -133,8 +142,10 @@ func user(u *github.User) forge.User {
 }
 
 // CreateMergeRequest implements forge.Requests.
-func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
-	what := fmt.Sprintf("open a pull request of %.200s from %.200s to %.200s", repo.Path, r.SourceBranch, r.TargetBranch)
+func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest,
+	error) {
+	what := fmt.Sprintf("open a pull request of %.200s from %.200s to %.200s", repo.Path, r.SourceBranch,
+		r.TargetBranch)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
 		return nil, wrap(what, err)
@@ -150,7 +161,8 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 }
 
 // EditMergeRequest implements forge.Requests.
-func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string, close bool) error {
+func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string,
+	close bool) error {
 	what := fmt.Sprintf("edit pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {

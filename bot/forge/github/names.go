@@ -13,7 +13,8 @@ import (
 func parsePath(repo forge.Repository) (place, error) {
 	owner, name, ok := strings.Cut(repo.Path, "/")
 	if !ok || !plainName(owner) || !plainName(name) {
-		return place{}, fmt.Errorf("%w: %.100q is not a repository of GitHub (write owner/name)", forge.ErrNotFound, repo.Path)
+		return place{}, fmt.Errorf("%w: %.100q is not a repository of GitHub (write owner/name)", forge.ErrNotFound,
+			repo.Path)
 	}
 	return place{owner: owner, name: name}, nil
 }
@@ -52,7 +53,8 @@ func teamOf(p place, team string) (org, slug string, err error) {
 		org, slug = o, s
 	}
 	if !plainName(org) || !plainName(slug) {
-		return "", "", fmt.Errorf("%w: %.100q is not a team of GitHub (write organization/team)", forge.ErrNotFound, team)
+		return "", "", fmt.Errorf("%w: %.100q is not a team of GitHub (write organization/team)", forge.ErrNotFound,
+			team)
 	}
 	return org, slug, nil
 }

@@ -59,7 +59,8 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(got))
-	if c.router != nil && !strings.HasSuffix(r.URL.Path, "/graphql") && resp.StatusCode != http.StatusBadGateway && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusUnauthorized {
+	if c.router != nil && !strings.HasSuffix(r.URL.Path, "/graphql") && resp.StatusCode != http.StatusBadGateway &&
+		resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusUnauthorized {
 		if err := c.check(r, sent, resp, got); err != nil {
 			c.t.Errorf("%s %s: %d: %.3000v\n%.600s", r.Method, r.URL, resp.StatusCode, err, got)
 		}
@@ -74,7 +75,8 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (c checked) check(r *http.Request, sent []byte, resp *http.Response, got []byte) error {
 	asked := r.Clone(context.Background())
-	asked.URL = &url.URL{Scheme: "https", Host: "api.github.com", Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	asked.URL = &url.URL{Scheme: "https", Host: "api.github.com", Path: r.URL.Path, RawPath: r.URL.RawPath,
+		RawQuery: r.URL.RawQuery}
 	asked.Host = "api.github.com"
 	asked.Body = io.NopCloser(bytes.NewReader(sent))
 	asked.ContentLength = int64(len(sent))
@@ -83,7 +85,8 @@ func (c checked) check(r *http.Request, sent []byte, resp *http.Response, got []
 	if err != nil {
 		return err
 	}
-	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: resp.StatusCode < 400, MultiError: true}
+	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		IncludeResponseStatus: resp.StatusCode < 400, MultiError: true}
 	input := &openapi3filter.RequestValidationInput{Request: asked, PathParams: params, Route: route, Options: options}
 	if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 		return err
@@ -91,7 +94,8 @@ func (c checked) check(r *http.Request, sent []byte, resp *http.Response, got []
 	header := resp.Header.Clone()
 	header.Set("Content-Type", "application/json")
 	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input, Status: resp.StatusCode, Header: header, Body: io.NopCloser(bytes.NewReader(got)), Options: options,
+		RequestValidationInput: input, Status: resp.StatusCode, Header: header,
+		Body: io.NopCloser(bytes.NewReader(got)), Options: options,
 	})
 }
 
@@ -127,7 +131,10 @@ func loadRouter() (routers.Router, error) {
 	paths, _ := raw["paths"].(map[string]any)
 	for path := range paths {
 		keep := false
-		for _, part := range []string{"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls", "/issues/{issue_number}/comments", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app", "/user", "/collaborators/{username}/permission", "/teams/{team_slug}/memberships", "/installation", "/rules/branches/{branch}", "/branches/{branch}"} {
+		for _, part := range []string{"/repos/{owner}/{repo}/pulls", "/commits/{commit_sha}/pulls",
+			"/issues/{issue_number}/comments", "/issues/comments/{comment_id}", "/statuses", "check-runs", "/app",
+			"/user", "/collaborators/{username}/permission", "/teams/{team_slug}/memberships", "/installation",
+			"/rules/branches/{branch}", "/branches/{branch}"} {
 			keep = keep || strings.Contains(path, part)
 		}
 		if !keep {

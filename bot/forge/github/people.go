@@ -49,7 +49,8 @@ func (f *Forge) tokenSelf(ctx context.Context) (forge.User, error) {
 			} `json:"viewer"`
 		} `json:"data"`
 	}
-	req, errNew := f.client.NewRequest(http.MethodPost, f.graph, map[string]string{"query": "query{viewer{login databaseId}}"})
+	req, errNew := f.client.NewRequest(http.MethodPost, f.graph,
+		map[string]string{"query": "query{viewer{login databaseId}}"})
 	if errNew != nil {
 		return forge.User{}, errNew
 	}
@@ -124,7 +125,8 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 		Permission string `json:"permission"`
 		RoleName   string `json:"role_name"`
 	}
-	req, err := f.client.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/collaborators/%s/permission", p.owner, p.name, login), nil)
+	req, err := f.client.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/collaborators/%s/permission", p.owner,
+		p.name, login), nil)
 	if err != nil {
 		return forge.AccessNone, wrap(what, err)
 	}

@@ -60,7 +60,8 @@ func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch str
 func (f *Forge) protectedByRules(ctx context.Context, p place, branch string) (bool, error) {
 	rules, err := pages(func(o github.ListOptions) ([]branchRule, *github.Response, error) {
 		var some []branchRule
-		path := fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=%d&page=%d", p.owner, p.name, url.PathEscape(branch), o.PerPage, o.Page)
+		path := fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=%d&page=%d", p.owner, p.name,
+			url.PathEscape(branch), o.PerPage, o.Page)
 		resp, err := f.get(ctx, path, &some)
 		return some, resp, err
 	})

@@ -35,7 +35,8 @@ func TestUnchangedAnswersAreFree(t *testing.T) {
 				t.Fatalf("merge request %d: %+v, %v", mr.Number, one, err)
 			}
 			heads += one.Head
-			if access, err := w.forge.Access(t.Context(), repo, mr.Author.Login); err != nil || access != forge.AccessWrite {
+			if access, err := w.forge.Access(t.Context(), repo, mr.Author.Login); err != nil ||
+				access != forge.AccessWrite {
 				t.Fatalf("access %v, %v", access, err)
 			}
 		}

@@ -19,7 +19,8 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	if f.app == nil {
 		ctx = rest.With(ctx, f.token)
 		all, err := pages(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
-			return f.client.Repositories.ListByAuthenticatedUser(ctx, &github.RepositoryListByAuthenticatedUserOptions{ListOptions: o})
+			return f.client.Repositories.ListByAuthenticatedUser(ctx,
+				&github.RepositoryListByAuthenticatedUserOptions{ListOptions: o})
 		})
 		return repositories(all, func(r *github.Repository) bool { return r.GetPermissions()["push"] }), wrap(what, err)
 	}
@@ -48,7 +49,8 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 		}
 		all = append(all, some...)
 	}
-	return repositories(all, func(*github.Repository) bool { return true }), nil // an App has the same permissions everywhere
+	// an App has the same permissions everywhere
+	return repositories(all, func(*github.Repository) bool { return true }), nil
 }
 
 func repositories(all []*github.Repository, writes func(*github.Repository) bool) []forge.Repository {
@@ -58,6 +60,9 @@ func repositories(all []*github.Repository, writes func(*github.Repository) bool
 			out = append(out, forge.Repository{Path: r.GetFullName()})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b forge.Repository) int { return cmp.Compare(strings.ToLower(a.Path), strings.ToLower(b.Path)) })
+	slices.SortStableFunc(out, func(a, b forge.Repository) int {
+		return cmp.Compare(strings.ToLower(a.Path),
+			strings.ToLower(b.Path))
+	})
 	return slices.Compact(out)
 }

@@ -30,7 +30,8 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	if s.State == forge.Running {
 		state = string(forge.Pending)
 	}
-	body := &github.RepoStatus{State: &state, Context: &s.Context, Description: new(safetext.Shorten(s.Description, maxDescription))}
+	body := &github.RepoStatus{State: &state, Context: &s.Context,
+		Description: new(safetext.Shorten(s.Description, maxDescription))}
 	if s.URL != "" {
 		body.TargetURL = &s.URL
 	}
@@ -80,7 +81,8 @@ func (f *Forge) CommitStatuses(ctx context.Context, repo forge.Repository, commi
 	all := make([]forge.Status, 0, len(set))
 	for _, s := range set {
 		all = append(all, forge.Status{
-			Context: s.GetContext(), State: stateOf(s.GetState()), Description: s.GetDescription(), URL: s.GetTargetURL(),
+			Context: s.GetContext(), State: stateOf(s.GetState()), Description: s.GetDescription(),
+			URL:     s.GetTargetURL(),
 			Updated: s.GetUpdatedAt().Time, Author: user(s.GetCreator()),
 		})
 	}
@@ -109,8 +111,9 @@ func stateOf(s string) forge.StatusState {
 
 func statusOfRun(r *github.CheckRun) forge.Status {
 	s := forge.Status{
-		Context: r.GetName(), Description: r.GetOutput().GetTitle(), URL: r.GetDetailsURL(), Updated: r.GetCompletedAt().Time,
-		Author: forge.User{Login: botLogin(r.GetApp().GetSlug()), Bot: true}, Check: true,
+		Context: r.GetName(), Description: r.GetOutput().GetTitle(), URL: r.GetDetailsURL(),
+		Updated: r.GetCompletedAt().Time,
+		Author:  forge.User{Login: botLogin(r.GetApp().GetSlug()), Bot: true}, Check: true,
 	}
 	if s.Updated.IsZero() {
 		s.Updated = r.GetStartedAt().Time

@@ -58,7 +58,8 @@ func newWorld(t *testing.T, app bool) *world {
 	w.server = fakegithub.New(fakegithub.Options{Clock: w.now})
 	server := httptest.NewServer(w.server)
 	t.Cleanup(server.Close)
-	w.config = github.Config{URL: server.URL, Clock: w.now, Sleep: w.sleep, Transport: described(t, http.DefaultTransport)}
+	w.config = github.Config{URL: server.URL, Clock: w.now, Sleep: w.sleep,
+		Transport: described(t, http.DefaultTransport)}
 	if app {
 		w.server.AddApp(fakegithub.App{ID: 7, ClientID: "Iv1.abc", Slug: "sluice", Key: &signingKey().PublicKey})
 		w.server.Install(7, "acme")
@@ -135,7 +136,8 @@ func (w *world) Protect(_ *testing.T, repo forge.Repository, branch string) {
 
 func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {
 	t.Helper()
-	pr := fakegithub.PR{Title: s.Title, Body: s.Body, Author: s.Author, Head: s.SourceBranch, Base: s.TargetBranch, Labels: s.Labels, Draft: s.Draft}
+	pr := fakegithub.PR{Title: s.Title, Body: s.Body, Author: s.Author, Head: s.SourceBranch, Base: s.TargetBranch,
+		Labels: s.Labels, Draft: s.Draft}
 	if pr.Author == "" {
 		pr.Author = w.self.Login
 	}
@@ -188,7 +190,8 @@ func (w *world) Comment(t *testing.T, repo forge.Repository, number int, login, 
 func (w *world) Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
 	t.Helper()
 	state := strings.Replace(string(s.State), "running", "pending", 1)
-	err := w.server.SetStatus(repo.Path, fakegithub.Status{SHA: commit, State: state, Context: s.Context, Description: s.Description, Creator: login})
+	err := w.server.SetStatus(repo.Path, fakegithub.Status{SHA: commit, State: state, Context: s.Context,
+		Description: s.Description, Creator: login})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,12 +199,15 @@ func (w *world) Report(t *testing.T, repo forge.Repository, commit, login string
 
 func (w *world) Fail(_ *testing.T, f forgetest.Fault) {
 	kinds := map[forgetest.FaultKind]fakegithub.FaultKind{
-		forgetest.RateLimited: fakegithub.TooMany, forgetest.Broken: fakegithub.BadGateway, forgetest.Lost: fakegithub.Lost,
-		forgetest.TooLong: fakegithub.TooLong, forgetest.Denied: fakegithub.Denied, forgetest.SignedOut: fakegithub.Unauthorized,
+		forgetest.RateLimited: fakegithub.TooMany, forgetest.Broken: fakegithub.BadGateway,
+		forgetest.Lost:    fakegithub.Lost,
+		forgetest.TooLong: fakegithub.TooLong, forgetest.Denied: fakegithub.Denied,
+		forgetest.SignedOut: fakegithub.Unauthorized,
 	}
 	// The faults of the suite apply to repositories; requests of the App itself still work.
 	w.server.Fail(fakegithub.Fault{
-		Kind: kinds[f.Kind], Method: []string{"", "GET", "!GET"}[f.On], Path: "/repos/acme/fleet/", Times: f.Times, RetryAfter: f.RetryAfter,
+		Kind: kinds[f.Kind], Method: []string{"", "GET", "!GET"}[f.On], Path: "/repos/acme/fleet/", Times: f.Times,
+		RetryAfter: f.RetryAfter,
 	})
 }
 
@@ -238,13 +244,16 @@ func (w *world) Check(_ *testing.T, repo forge.Repository, commit, name string) 
 		if c.Name != name {
 			continue
 		}
-		state := map[string]forge.StatusState{"queued": forge.Pending, "in_progress": forge.Running, "success": forge.Success, "failure": forge.Failure}
-		out = forge.Check{Name: c.Name, Commit: c.SHA, State: state[c.Status], Title: c.Title, Summary: c.Summary, URL: c.Details}
+		state := map[string]forge.StatusState{"queued": forge.Pending, "in_progress": forge.Running,
+			"success": forge.Success, "failure": forge.Failure}
+		out = forge.Check{Name: c.Name, Commit: c.SHA, State: state[c.Status], Title: c.Title, Summary: c.Summary,
+			URL: c.Details}
 		if c.Status == "completed" {
 			out.State = state[c.Conclusion]
 		}
 		for _, a := range c.Annotations {
-			out.Annotations = append(out.Annotations, forge.Annotation{Path: a.Path, Line: a.Start, Title: a.Title, Message: a.Message})
+			out.Annotations = append(out.Annotations, forge.Annotation{Path: a.Path, Line: a.Start, Title: a.Title,
+				Message: a.Message})
 		}
 		found = true
 	}

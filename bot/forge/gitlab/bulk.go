@@ -15,17 +15,18 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// GitLab refuses queries above a complexity of 250 (https://docs.gitlab.com/api/graphql/#maximum-query-complexity). A connection costs what
-// its fields cost, and a hundredth of that more for each entry that it may have; the filter sha costs 2. A commit of the query below costs
-// 17, so that bulkCommits commits cost 205 with the project.
+// GitLab refuses queries above a complexity of 250 (https://docs.gitlab.com/api/graphql/#maximum-query-complexity). A
+// connection costs what its fields cost, and a hundredth of that more for each entry that it may have; the filter sha
+// costs 2. A commit of the query below costs 17, so that bulkCommits commits cost 205 with the project.
 const (
 	bulkCommits   = 12
 	bulkPipelines = 5  // of a commit
 	bulkJobs      = 50 // of a pipeline
 )
 
-// bulkQuery returns the query for the statuses of a number of commits, named $c0, $c1, …. What other systems post, such as Flux, are jobs
-// of the commit's newest pipeline of the branch, or of one that GitLab makes for them. retried:false leaves out what the REST API leaves out.
+// bulkQuery returns the query for the statuses of a number of commits, named $c0, $c1, …. What other systems post, such
+// as Flux, are jobs of the commit's newest pipeline of the branch, or of one that GitLab makes for them. retried:false
+// leaves out what the REST API leaves out.
 func bulkQuery(n int) string {
 	var head, body strings.Builder
 	for i := range n {
@@ -74,10 +75,11 @@ func (f *Forge) BulkSize() int {
 // BulkQuota implements forge.BulkStatuses. GitLab has one rate limit for both of its APIs.
 func (f *Forge) BulkQuota() (forge.Quota, bool) { return f.requests.Quota() }
 
-// StatusesOf implements forge.BulkStatuses by one GraphQL query. It leaves out commits with child pipelines, which GitLab does not list by
-// commit, and those whose pipelines or jobs do not fit. A credential that may not read pipelines gets empty lists in place of an error, so
-// that an answer without any pipeline says nothing of its commits.
-func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status, error) {
+// StatusesOf implements forge.BulkStatuses by one GraphQL query. It leaves out commits with child pipelines, which
+// GitLab does not list by commit, and those whose pipelines or jobs do not fit. A credential that may not read
+// pipelines gets empty lists in place of an error, so that an answer without any pipeline says nothing of its commits.
+func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits []string) (map[string][]forge.Status,
+	error) {
 	what := fmt.Sprintf("read the statuses of %d commits of %.200s", len(commits), repo.Path)
 	if len(commits) > f.BulkSize() {
 		return nil, wrap(what, fmt.Errorf("%w: more than %d commits", forge.ErrUnsupported, f.BulkSize()))
@@ -97,7 +99,8 @@ func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits [
 	if _, err := f.client.Do(req.WithContext(rest.Repeatable(ctx)), &answer); err != nil {
 		return nil, wrap(what, err)
 	}
-	out, failed, found := map[string][]forge.Status{}, rest.FailedFields(answer.Errors, maps.Keys(answer.Data.Project)), false
+	out, failed, found := map[string][]forge.Status{}, rest.FailedFields(answer.Errors, maps.Keys(answer.Data.Project)),
+		false
 	for i, c := range commits {
 		name := fmt.Sprintf("c%d", i)
 		pipelines := answer.Data.Project[name]
@@ -113,7 +116,8 @@ func (f *Forge) StatusesOf(ctx context.Context, repo forge.Repository, commits [
 	case len(answer.Errors) > 0 && len(out) == 0:
 		return nil, wrap(what, fmt.Errorf("%w: %.200s", forge.ErrUnsupported, answer.Errors[0].Message))
 	case answer.Data.Project == nil:
-		return nil, wrap(what, fmt.Errorf("%w: GitLab shows the project to no query of this credential", forge.ErrUnsupported))
+		return nil, wrap(what, fmt.Errorf("%w: GitLab shows the project to no query of this credential",
+			forge.ErrUnsupported))
 	case !found:
 		return map[string][]forge.Status{}, nil
 	}

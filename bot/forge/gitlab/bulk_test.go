@@ -37,8 +37,8 @@ func brief(list []forge.Status) string {
 	return strings.Join(out, ", ")
 }
 
-// One query returns the statuses of many commits, as a request for each of them does. Commits with child pipelines, and those with more jobs
-// or pipelines than the query asks for, are left out.
+// One query returns the statuses of many commits, as a request for each of them does. Commits with child pipelines, and
+// those with more jobs or pipelines than the query asks for, are left out.
 func TestStatusesOfMany(t *testing.T) {
 	w := newWorld(t)
 	repo, commits := bulkScene(t, w)
@@ -89,7 +89,8 @@ func TestStatusesOfMany(t *testing.T) {
 	if text := brief(got[commits[twice]]); !strings.Contains(text, "kustomization/shop/1 success") {
 		t.Errorf("of two pipelines, the older status counts: %s", text)
 	}
-	if _, err := w.forge.StatusesOf(t.Context(), repo, slices.Concat(commits, commits)); !errors.Is(err, forge.ErrUnsupported) {
+	if _, err := w.forge.StatusesOf(t.Context(), repo, slices.Concat(commits, commits)); !errors.Is(err,
+		forge.ErrUnsupported) {
 		t.Errorf("too many commits: %v", err)
 	}
 	if q, ok := w.forge.BulkQuota(); !ok || q.Limit == 0 {
@@ -97,14 +98,16 @@ func TestStatusesOfMany(t *testing.T) {
 	}
 }
 
-// GitLab answers with empty lists if the credential may not read pipelines, so that an answer without any pipeline says nothing.
+// GitLab answers with empty lists if the credential may not read pipelines, so that an answer without any pipeline says
+// nothing.
 func TestStatusesOfManyWithoutPipelines(t *testing.T) {
 	w := newWorld(t)
 	repo, commits := bulkScene(t, w)
 	w.server.SetStatus(repo.Path, commits[0], "flux", "success", "kustomization/shop/1", "")
 	w.server.AddUser("reader", "token-of-a-guest", true)
 	w.server.Grant(repo.Path, "reader", fakegitlab.Guest)
-	guest, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: "token-of-a-guest", Clock: w.now, Sleep: w.sleep})
+	guest, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: "token-of-a-guest", Clock: w.now,
+		Sleep: w.sleep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +126,8 @@ func TestStatusesOfManyWithoutPipelines(t *testing.T) {
 func TestStatusesOfManyRefused(t *testing.T) {
 	w := newWorld(t)
 	repo, commits := bulkScene(t, w)
-	if _, err := w.forge.StatusesOf(t.Context(), forge.Repository{Path: "acme/none"}, commits); !errors.Is(err, forge.ErrUnsupported) {
+	if _, err := w.forge.StatusesOf(t.Context(), forge.Repository{Path: "acme/none"}, commits); !errors.Is(err,
+		forge.ErrUnsupported) {
 		t.Errorf("unknown project: %v", err)
 	}
 	w.server.AddJobToken(repo.Path, "job")
@@ -139,7 +143,8 @@ func TestStatusesOfManyRefused(t *testing.T) {
 		`{"data":{"project":{"c0":null}},"errors":[{"message":"timeout","path":["project","c0"]}]}`,
 		`{"data":{"project":{"c0":{"nodes":[{"jobs":{"nodes":[{"id":"gid://gitlab/Ci::Build/1","name":null,"kind":"BUILD","status":"SUCCESS"}]}}]}}},"errors":[{"message":"x"}]}`,
 	} {
-		f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: said(body)})
+		f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+			Transport: said(body)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +154,8 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	}
 	// A job whose name the credential may not read hides the commit, not the answer.
 	hidden := `{"data":{"project":{"c0":{"nodes":[{"jobs":{"nodes":[{"id":"gid://gitlab/Ci::Build/1","name":null,"kind":"BUILD","status":"SUCCESS"}]}}]},"c1":{"nodes":[]}}}}`
-	f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: said(hidden)})
+	f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+		Transport: said(hidden)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +164,8 @@ func TestStatusesOfManyRefused(t *testing.T) {
 	}
 }
 
-// An answer that lies about the form, is partial or is too large hides what it is about, and is never taken for a success or for a commit
-// without a status.
+// An answer that lies about the form, is partial or is too large hides what it is about, and is never taken for a
+// success or for a commit without a status.
 func TestStatusesOfManyHostile(t *testing.T) {
 	w := newWorld(t)
 	repo, commits := bulkScene(t, w)
@@ -181,20 +187,26 @@ func TestStatusesOfManyHostile(t *testing.T) {
 		"jobs are missing":       {`{"nodes":[{"jobs":{}}]}`, "hidden"},
 		"a job is null":          {jobs("[" + good + ",null]"), "hidden"},
 		"an id without a number": {jobs("[" + job("gid://gitlab/x/", "GENERIC", "SUCCESS") + "]"), "hidden"},
-		"an id beyond 64 bits":   {jobs("[" + job("gid://gitlab/x/99999999999999999999", "GENERIC", "SUCCESS") + "]"), "hidden"},
-		"an older success":       {jobs("[" + good + "," + job("gid://gitlab/GenericCommitStatus/6", "GENERIC", "SUCCESS") + "]"), "failure"},
-		"a state that is new":    {jobs("[" + job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "SUCCESSFUL") + "]"), "pending"},
-		"a child pipeline":       {jobs("[" + job("gid://gitlab/Ci::Bridge/7", "BRIDGE", "SUCCESS") + "]"), "hidden"},
-		"fifty jobs":             {jobs("[" + strings.Repeat(good+",", 49) + good + "]"), "hidden"},
-		"five pipelines":         {`{"nodes":[` + strings.Repeat(`{"jobs":{"nodes":[]}},`, 4) + `{"jobs":{"nodes":[]}}]}`, "hidden"},
-		"a text":                 {`"success"`, "error"},
-		"a list":                 {`[]`, "error"},
-		"deep":                   {strings.Repeat("[", 20_000), "error"},
-		"forty megabytes":        {jobs("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
+		"an id beyond 64 bits": {jobs("[" + job("gid://gitlab/x/99999999999999999999", "GENERIC", "SUCCESS") + "]"),
+			"hidden"},
+		"an older success": {jobs("[" + good + "," + job("gid://gitlab/GenericCommitStatus/6", "GENERIC",
+			"SUCCESS") + "]"), "failure"},
+		"a state that is new": {jobs("[" + job("gid://gitlab/GenericCommitStatus/7", "GENERIC", "SUCCESSFUL") + "]"),
+			"pending"},
+		"a child pipeline": {jobs("[" + job("gid://gitlab/Ci::Bridge/7", "BRIDGE", "SUCCESS") + "]"), "hidden"},
+		"fifty jobs":       {jobs("[" + strings.Repeat(good+",", 49) + good + "]"), "hidden"},
+		"five pipelines": {`{"nodes":[` + strings.Repeat(`{"jobs":{"nodes":[]}},`, 4) +
+			`{"jobs":{"nodes":[]}}]}`, "hidden"},
+		"a text":          {`"success"`, "error"},
+		"a list":          {`[]`, "error"},
+		"deep":            {strings.Repeat("[", 20_000), "error"},
+		"forty megabytes": {jobs("[" + strings.Repeat(" ", 40<<20) + "]"), "error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := said(`{"data":{"project":{"c0":` + c.c0 + `,"c1":` + jobs("["+good+"]") + `,"c99":` + jobs("["+good+"]") + `}}}`)
-			f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: body})
+			body := said(`{"data":{"project":{"c0":` + c.c0 + `,"c1":` + jobs("["+good+"]") + `,"c99":` +
+				jobs("["+good+"]") + `}}}`)
+			f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+				Transport: body})
 			if err != nil {
 				t.Fatal(err)
 			}

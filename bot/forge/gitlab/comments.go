@@ -40,16 +40,19 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number), err)
 	}
 	if n.System {
-		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number), fmt.Errorf("%w: it is a note of GitLab itself", forge.ErrNotFound))
+		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number),
+			fmt.Errorf("%w: it is a note of GitLab itself", forge.ErrNotFound))
 	}
 	out := comment(n)
 	return &out, nil
 }
 
 // CreateComment implements forge.Comments.
-func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment, error) {
+func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment,
+	error) {
 	body = forge.Inert(body)
-	n, _, err := f.client.Notes.CreateMergeRequestNote(repo.Path, number, &gitlab.CreateMergeRequestNoteOptions{Body: &body}, with(ctx))
+	n, _, err := f.client.Notes.CreateMergeRequestNote(repo.Path, number,
+		&gitlab.CreateMergeRequestNoteOptions{Body: &body}, with(ctx))
 	if err != nil {
 		return nil, wrap(fmt.Sprintf("comment on %s!%d", repo.Path, number), err)
 	}
@@ -60,7 +63,8 @@ func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number
 // EditComment implements forge.Comments.
 func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number int, id int64, body string) error {
 	body = forge.Inert(body)
-	_, _, err := f.client.Notes.UpdateMergeRequestNote(repo.Path, number, int(id), &gitlab.UpdateMergeRequestNoteOptions{Body: &body}, with(ctx))
+	_, _, err := f.client.Notes.UpdateMergeRequestNote(repo.Path, number, int(id),
+		&gitlab.UpdateMergeRequestNoteOptions{Body: &body}, with(ctx))
 	return wrap(fmt.Sprintf("edit comment %d of %s!%d", id, repo.Path, number), err)
 }
 
@@ -73,12 +77,14 @@ func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number
 	return wrap(fmt.Sprintf("delete comment %d of %s!%d", id, repo.Path, number), err)
 }
 
-// missing reports whether a translated error means that the object does not exist, or that the credential may not see it.
+// missing reports whether a translated error means that the object does not exist, or that the credential may not see
+// it.
 func missing(err error) bool { return errors.Is(err, forge.ErrNotFound) }
 
 func comment(n *gitlab.Note) forge.Comment {
 	return forge.Comment{
-		ID: int64(n.ID), Author: forge.User{ID: int64(n.Author.ID), Login: n.Author.Username, Bot: machine(n.Author.Username)},
+		ID: int64(n.ID), Author: forge.User{ID: int64(n.Author.ID), Login: n.Author.Username,
+			Bot: machine(n.Author.Username)},
 		Body: n.Body, Created: when(n.CreatedAt), Updated: when(n.UpdatedAt),
 	}
 }
@@ -89,7 +95,8 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 	if !ok {
 		return wrap("react", fmt.Errorf("%w: reaction %q", forge.ErrUnsupported, r))
 	}
-	_, _, err := f.client.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(repo.Path, number, int(id), &gitlab.CreateAwardEmojiOptions{Name: name}, with(ctx))
+	_, _, err := f.client.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(repo.Path, number, int(id),
+		&gitlab.CreateAwardEmojiOptions{Name: name}, with(ctx))
 	var e *gitlab.ErrorResponse
 	if errors.As(err, &e) || errors.Is(err, gitlab.ErrNotFound) {
 		// GitLab refuses an emoji that exists with this text, or with 404, in which case the library drops the text.

@@ -29,11 +29,13 @@ func TestFakeEvents(t *testing.T) {
 	w.Comment(t, repo, mr.Number, "ada", "/sluice help")
 	w.Merge(t, repo, mr.Number)
 
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "gitlab.com/gitlab-org/api/client-go@v1.46.0")
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json",
+		"gitlab.com/gitlab-org/api/client-go@v1.46.0")
 	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.Output()
 	var module struct{ Dir, Sum string }
-	if jsonErr := json.Unmarshal(out, &module); err != nil || jsonErr != nil || module.Sum != "h1:YxBWFZIFYKcGESCb9fpkwzouo+apyB9pr/XTWzNoL24=" {
+	if jsonErr := json.Unmarshal(out, &module); err != nil || jsonErr != nil ||
+		module.Sum != "h1:YxBWFZIFYKcGESCb9fpkwzouo+apyB9pr/XTWzNoL24=" {
 		t.Fatalf("download client-go: %v, %v, hash %s", err, jsonErr, module.Sum)
 	}
 	for event, file := range map[string]string{
@@ -55,7 +57,8 @@ func TestFakeEvents(t *testing.T) {
 
 // compareShape lists the members of a published value that another value lacks, or that have another type in it.
 func compareShape(at string, published, have any) []string {
-	if published == nil || have == nil { // null is possible where the documentation shows a value, and the other way round
+	// null is possible where the documentation shows a value, and the other way round
+	if published == nil || have == nil {
 		return nil
 	}
 	if fmt.Sprintf("%T", published) != fmt.Sprintf("%T", have) {

@@ -58,8 +58,9 @@ var (
 )
 
 const (
-	defaultURL   = "https://gitlab.com/api/v4"
-	commentLimit = 1_000_000 // https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions-of-issues-merge-requests-and-epics
+	defaultURL = "https://gitlab.com/api/v4"
+	// https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions-of-issues-merge-requests-and-epics
+	commentLimit = 1_000_000
 	pageSize     = 100
 	maxProjects  = 4096 // whose paths are cached
 	maxUsers     = 4096 // whose ids are cached: everybody who can comment on a public project is looked up
@@ -88,7 +89,8 @@ func New(c Config) (*Forge, error) {
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
 		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: lru.New[*knownProject](maxProjects), users: lru.New[int](maxUsers)}
+	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock,
+		projects: lru.New[*knownProject](maxProjects), users: lru.New[int](maxUsers)}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {

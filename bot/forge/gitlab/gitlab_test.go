@@ -50,7 +50,8 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	w.server.AddUser("project_1_bot_5f3a", token, true)
-	f, err := gitlab.New(gitlab.Config{URL: server.URL + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: shapes{t, http.DefaultTransport}})
+	f, err := gitlab.New(gitlab.Config{URL: server.URL + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep,
+		Transport: shapes{t, http.DefaultTransport}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,8 @@ func (w *world) User(_ *testing.T, login string) forge.User {
 }
 
 func (w *world) Grant(_ *testing.T, repo forge.Repository, login string, a forge.Access) {
-	w.server.Grant(repo.Path, login, []int{0, fakegitlab.Reporter, fakegitlab.Developer, fakegitlab.Maintainer, fakegitlab.Owner}[a])
+	w.server.Grant(repo.Path, login, []int{0, fakegitlab.Reporter, fakegitlab.Developer, fakegitlab.Maintainer,
+		fakegitlab.Owner}[a])
 }
 
 func (w *world) Team(_ *testing.T, team string, members, pending []string) {
@@ -104,7 +106,8 @@ func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) for
 	if s.Author == "" {
 		s.Author = w.Self().Login
 	}
-	scene := fakegitlab.MergeRequest{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch, TargetBranch: s.TargetBranch, Labels: s.Labels}
+	scene := fakegitlab.MergeRequest{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch,
+		TargetBranch: s.TargetBranch, Labels: s.Labels}
 	if s.Draft {
 		scene.Title = "Draft: " + s.Title
 	}
@@ -139,15 +142,18 @@ func (w *world) Comment(_ *testing.T, repo forge.Repository, number int, login, 
 }
 
 func (w *world) Report(_ *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
-	state := map[forge.StatusState]string{forge.Pending: "pending", forge.Running: "running", forge.Success: "success", forge.Failure: "failed"}[s.State]
+	state := map[forge.StatusState]string{forge.Pending: "pending", forge.Running: "running", forge.Success: "success",
+		forge.Failure: "failed"}[s.State]
 	w.server.SetStatus(repo.Path, commit, login, state, s.Context, s.Description)
 }
 
 func (w *world) Fail(_ *testing.T, f forgetest.Fault) {
 	w.server.Fail(fakegitlab.Fault{
 		Kind: map[forgetest.FaultKind]fakegitlab.FaultKind{
-			forgetest.RateLimited: fakegitlab.TooMany, forgetest.Broken: fakegitlab.BadGateway, forgetest.Lost: fakegitlab.Lost,
-			forgetest.TooLong: fakegitlab.TooLong, forgetest.Denied: fakegitlab.Denied, forgetest.SignedOut: fakegitlab.Unauthorized,
+			forgetest.RateLimited: fakegitlab.TooMany, forgetest.Broken: fakegitlab.BadGateway,
+			forgetest.Lost:    fakegitlab.Lost,
+			forgetest.TooLong: fakegitlab.TooLong, forgetest.Denied: fakegitlab.Denied,
+			forgetest.SignedOut: fakegitlab.Unauthorized,
 		}[f.Kind],
 		Method: []string{"", "GET", "!GET"}[f.On], Times: f.Times, RetryAfter: f.RetryAfter,
 	})
@@ -267,7 +273,8 @@ func TestMachineNames(t *testing.T) {
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
 	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Author: "ada", SourceBranch: "x"})
-	for login, bot := range map[string]bool{"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true, "ada": false, "robot": false, "project_bot": false} {
+	for login, bot := range map[string]bool{"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true,
+		"ada": false, "robot": false, "project_bot": false} {
 		w.User(t, login)
 		said := w.Comment(t, repo, mr.Number, login, "hello")
 		got, err := w.forge.Comment(t.Context(), repo, mr.Number, said.ID)
@@ -292,7 +299,8 @@ func TestNameChangesHands(t *testing.T) {
 				}
 			}
 		case strings.Contains(path, "/members/all/") && levels[id] > 0:
-			_, _ = fmt.Fprintf(w, `{"id": %s, "username": %q, "state": "active", "access_level": %d}`, id, names[id], levels[id])
+			_, _ = fmt.Fprintf(w, `{"id": %s, "username": %q, "state": "active", "access_level": %d}`, id, names[id],
+				levels[id])
 		case strings.Contains(path, "/members/all/"):
 			http.Error(w, `{"message": "404 Not found"}`, http.StatusNotFound)
 		case strings.Contains(path, "/groups/"):
@@ -311,7 +319,8 @@ func TestNameChangesHands(t *testing.T) {
 		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, login); err != nil || got != access {
 			t.Errorf("%s has %v, not %v: %v", login, got, access, err)
 		}
-		if got, err := f.InTeam(t.Context(), forge.Repository{Path: "acme/fleet"}, "acme/sre", login); err != nil || got != member {
+		if got, err := f.InTeam(t.Context(), forge.Repository{Path: "acme/fleet"}, "acme/sre", login); err != nil ||
+			got != member {
 			t.Errorf("%s is in the team: %t, not %t: %v", login, got, member, err)
 		}
 	}
@@ -327,7 +336,8 @@ func TestNameChangesHands(t *testing.T) {
 func TestMergeRequestsOfOtherCase(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/merge_requests") {
-			_, _ = io.WriteString(w, `[{"iid": 7, "state": "merged", "source_project_id": 1, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
+			_, _ = io.WriteString(w,
+				`[{"iid": 7, "state": "merged", "source_project_id": 1, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
 			return
 		}
 		_, _ = io.WriteString(w, `{"id": 1, "path_with_namespace": "acme/fleet"}`)
@@ -338,21 +348,24 @@ func TestMergeRequestsOfOtherCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{"acme/fleet": 1, "Acme/Fleet": 1, "fork/fleet": 0} {
-		if got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: path}, strings.Repeat("a", 40)); err != nil || len(got) != want {
+		if got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: path},
+			strings.Repeat("a", 40)); err != nil || len(got) != want {
 			t.Errorf("%s: %d merge requests: %v", path, len(got), err)
 		}
 	}
 }
 
-// A commit can have more merge requests than fit on a page of GitLab's default size. None is left out, because the authors of all of
-// them may not approve a promotion of the commit. The paths of the projects are read once, however many merge requests they have.
+// A commit can have more merge requests than fit on a page of GitLab's default size. None is left out, because the
+// authors of all of them may not approve a promotion of the commit. The paths of the projects are read once, however
+// many merge requests they have.
 func TestMergeRequestsOfAllPages(t *testing.T) {
 	const all, defaultSize = 150, 20
 	lookups := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/merge_requests") {
 			lookups++
-			_, _ = fmt.Fprintf(w, `{"id": 1, "path_with_namespace": %q}`, map[bool]string{true: "acme/fleet", false: "eve/fleet"}[strings.HasSuffix(r.URL.Path, "/1")])
+			_, _ = fmt.Fprintf(w, `{"id": 1, "path_with_namespace": %q}`,
+				map[bool]string{true: "acme/fleet", false: "eve/fleet"}[strings.HasSuffix(r.URL.Path, "/1")])
 			return
 		}
 		number := func(name string, otherwise int) int {
@@ -392,7 +405,8 @@ func TestMergeRequestsAfterARename(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/merge_requests"):
-			_, _ = io.WriteString(w, `[{"iid": 7, "state": "merged", "source_project_id": 2, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
+			_, _ = io.WriteString(w,
+				`[{"iid": 7, "state": "merged", "source_project_id": 2, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
 		case strings.HasSuffix(r.URL.Path, "/2"):
 			_, _ = fmt.Fprintf(w, `{"id": 2, "path_with_namespace": %q}`, fork)
 		default:
@@ -419,8 +433,8 @@ func TestMergeRequestsAfterARename(t *testing.T) {
 	see("acme/clusters", "eve/clusters")
 }
 
-// A public project can keep its repository to its members. A guest of a public project reads what everybody reads, a guest of a private
-// one reads no code, and a blocked member reads nothing.
+// A public project can keep its repository to its members. A guest of a public project reads what everybody reads, a
+// guest of a private one reads no code, and a blocked member reads nothing.
 func TestWhoReadsTheRepository(t *testing.T) {
 	for _, c := range []struct {
 		project string
@@ -433,9 +447,12 @@ func TestWhoReadsTheRepository(t *testing.T) {
 		{`"visibility": "public", "repository_access_level": "disabled"`, "", forge.AccessNone},
 		{`"visibility": "internal", "repository_access_level": "enabled"`, "", forge.AccessNone},
 		{`"visibility": "private"`, "", forge.AccessNone},
-		{`"visibility": "public", "repository_access_level": "enabled"`, `"state": "active", "access_level": 10`, forge.AccessRead},
-		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 10`, forge.AccessNone},
-		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 20`, forge.AccessRead},
+		{`"visibility": "public", "repository_access_level": "enabled"`, `"state": "active", "access_level": 10`,
+			forge.AccessRead},
+		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 10`,
+			forge.AccessNone},
+		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 20`,
+			forge.AccessRead},
 		{`"visibility": "private"`, `"state": "active", "access_level": 10`, forge.AccessNone},
 		{`"visibility": "public"`, `"state": "blocked", "access_level": 40`, forge.AccessNone},
 	} {
@@ -455,7 +472,8 @@ func TestWhoReadsTheRepository(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, "alice"); err != nil || got != c.want {
+		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, "alice"); err != nil ||
+			got != c.want {
 			t.Errorf("project %s, member {%s}: %v, not %v: %v", c.project, c.member, got, c.want, err)
 		}
 		server.Close()

@@ -68,11 +68,12 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 	return forge.AccessNone, nil
 }
 
-// everybodyReads reports whether people who are no members may read the code of a project. A public project can keep its repository to its
-// members. GitLab names these levels: disabled, private, enabled, public.
+// everybodyReads reports whether people who are no members may read the code of a project. A public project can keep
+// its repository to its members. GitLab names these levels: disabled, private, enabled, public.
 func everybodyReads(p *gitlab.Project) bool {
 	level := p.RepositoryAccessLevel
-	return p.Visibility == gitlab.PublicVisibility && (level == "" || level == gitlab.EnabledAccessControl || level == gitlab.PublicAccessControl)
+	return p.Visibility == gitlab.PublicVisibility && (level == "" || level == gitlab.EnabledAccessControl ||
+		level == gitlab.PublicAccessControl)
 }
 
 func accessOf(level gitlab.AccessLevelValue) forge.Access {
@@ -89,9 +90,10 @@ func accessOf(level gitlab.AccessLevelValue) forge.Access {
 	return forge.AccessNone
 }
 
-// InTeam implements forge.People. A team is a group: by its full path, by its name in the namespace of the repository, or by the name of
-// the repository's own top-level group. A slash before the name of another top-level group makes it a full path. Without it, anybody who
-// creates a group of that name on a public GitLab would have the rights of a group that was renamed.
+// InTeam implements forge.People. A team is a group: by its full path, by its name in the namespace of the repository,
+// or by the name of the repository's own top-level group. A slash before the name of another top-level group makes it a
+// full path. Without it, anybody who creates a group of that name on a public GitLab would have the rights of a group
+// that was renamed.
 func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error) {
 	group, isPath := strings.CutPrefix(team, "/")
 	isPath = isPath || strings.Contains(group, "/")
@@ -124,7 +126,8 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	if !missing(translated(err)) {
 		return false, err
 	}
-	if _, _, err := f.client.Groups.GetGroup(group, &gitlab.GetGroupOptions{WithProjects: new(false)}, with(ctx)); err != nil {
+	if _, _, err := f.client.Groups.GetGroup(group, &gitlab.GetGroupOptions{WithProjects: new(false)},
+		with(ctx)); err != nil {
 		return false, err
 	}
 	return false, nil
@@ -133,9 +136,9 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 // errNoUser marks an error of the request for the user, so that its "not found" is not taken for "no member".
 var errNoUser = errors.New("look up the user")
 
-// memberOf reads a membership by the name of a user. read returns the membership of an id and the name of its user. The id of the name
-// is cached, but GitLab can give the name to another user: if the membership has another name, or there is none, memberOf looks the id
-// up again, so that nobody gets the rights of the user who had the name before.
+// memberOf reads a membership by the name of a user. read returns the membership of an id and the name of its user. The
+// id of the name is cached, but GitLab can give the name to another user: if the membership has another name, or there
+// is none, memberOf looks the id up again, so that nobody gets the rights of the user who had the name before.
 func memberOf[M any](ctx context.Context, f *Forge, login string, read func(id int) (M, string, error)) (M, error) {
 	id, cached, err := f.user(ctx, login)
 	if err != nil {
@@ -189,8 +192,8 @@ func basicUser(u *gitlab.BasicUser) forge.User {
 	return forge.User{ID: int64(u.ID), Login: u.Username, Bot: machine(u.Username)}
 }
 
-// machine reports whether a login is one that GitLab gives to a bot: the user of a token, a service account, or a bot of GitLab itself
-// (https://docs.gitlab.com/user/project/settings/project_access_tokens/#bot-users-for-projects).
+// machine reports whether a login is one that GitLab gives to a bot: the user of a token, a service account, or a bot
+// of GitLab itself (https://docs.gitlab.com/user/project/settings/project_access_tokens/#bot-users-for-projects).
 func machine(login string) bool { return machinePattern.MatchString(login) }
 
 var machinePattern = regexp.MustCompile(`^(project|group)_\d+_bot(\d+|_[0-9a-f]+)?$|^service_account_(group_\d+_)?[0-9a-f]+$|^(alert|support|ghost|security|automation|migration)-bot\d*$`)

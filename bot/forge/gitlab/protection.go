@@ -15,7 +15,8 @@ import (
 // (https://docs.gitlab.com/user/project/repository/branches/protected/).
 func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch string) (bool, error) {
 	rules, err := pages(func(p gitlab.ListOptions) ([]*gitlab.ProtectedBranch, *gitlab.Response, error) {
-		return f.client.ProtectedBranches.ListProtectedBranches(repo.Path, &gitlab.ListProtectedBranchesOptions{ListOptions: p}, with(ctx))
+		return f.client.ProtectedBranches.ListProtectedBranches(repo.Path,
+			&gitlab.ListProtectedBranchesOptions{ListOptions: p}, with(ctx))
 	})
 	if err != nil {
 		return false, wrap(fmt.Sprintf("read the protected branches of %.200s", repo.Path), err)
@@ -37,7 +38,8 @@ func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch str
 // do not.
 func open(levels []*gitlab.BranchAccessDescription) bool {
 	for _, l := range levels {
-		if l.UserID == 0 && l.GroupID == 0 && l.DeployKeyID == 0 && l.AccessLevel > gitlab.NoPermissions && l.AccessLevel <= gitlab.DeveloperPermissions {
+		if l.UserID == 0 && l.GroupID == 0 && l.DeployKeyID == 0 && l.AccessLevel > gitlab.NoPermissions &&
+			l.AccessLevel <= gitlab.DeveloperPermissions {
 			return true
 		}
 	}

@@ -18,7 +18,8 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 		return nil, wrap(what, forge.ErrUnsupported)
 	}
 	o := &gitlab.ListProjectsOptions{
-		Archived: new(false), Membership: new(true), Simple: new(true), MinAccessLevel: new(gitlab.DeveloperPermissions), OrderBy: new("id"), Sort: new("asc"),
+		Archived: new(false), Membership: new(true), Simple: new(true),
+		MinAccessLevel: new(gitlab.DeveloperPermissions), OrderBy: new("id"), Sort: new("asc"),
 	}
 	all, err := pages(func(p gitlab.ListOptions) ([]*gitlab.Project, *gitlab.Response, error) {
 		o.ListOptions = p

@@ -18,7 +18,8 @@ const maxDescription = 255 // characters
 // SetStatus implements forge.Statuses.
 func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
 	state, ok := map[forge.StatusState]gitlab.BuildStateValue{
-		forge.Pending: gitlab.Pending, forge.Running: gitlab.Running, forge.Success: gitlab.Success, forge.Failure: gitlab.Failed,
+		forge.Pending: gitlab.Pending, forge.Running: gitlab.Running, forge.Success: gitlab.Success,
+		forge.Failure: gitlab.Failed,
 	}[s.State]
 	if !ok {
 		return wrap("set a status", errors.New("unknown state "+string(s.State)))

@@ -35,7 +35,8 @@ func TestInTeamOfTopLevelGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for team, want := range map[string]bool{"ops": true, "acme/platform/ops": true, "acme": true, "/acme": true, "/sre": true, "sre": false, "acme/sre": false} {
+	for team, want := range map[string]bool{"ops": true, "acme/platform/ops": true, "acme": true, "/acme": true,
+		"/sre": true, "sre": false, "acme/sre": false} {
 		got, err := f.InTeam(t.Context(), forge.Repository{Path: "acme/platform/fleet"}, team, "ada")
 		if got != want || (err == nil) != want {
 			t.Errorf("%s: a member: %t, %v; want %t", team, got, err, want)
@@ -54,7 +55,8 @@ func TestLockedMergeRequestIsOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mr, err := f.MergeRequest(t.Context(), forge.Repository{Path: "acme/fleet"}, 7); err != nil || mr.State != forge.Open {
+	if mr, err := f.MergeRequest(t.Context(), forge.Repository{Path: "acme/fleet"}, 7); err != nil ||
+		mr.State != forge.Open {
 		t.Errorf("the mr is %+v, the error is %v", mr, err)
 	}
 }

@@ -27,11 +27,14 @@ func TestReceivers(t *testing.T) {
 	}))
 	t.Cleanup(ear.Close)
 	s := newStory(t, "github")
-	s.config += "    receivers:\n    - {kind: flux, url: \"" + ear.URL + "/flux/${cluster.name}\", secret: {env: SECRET}, clusters: [\"dev-?\"]}\n" +
+	s.config += "    receivers:\n    - {kind: flux, url: \"" + ear.URL +
+		"/flux/${cluster.name}\", secret: {env: SECRET}, clusters: [\"dev-?\"]}\n" +
 		"    - {kind: argocd, url: \"" + ear.URL + "/argocd\", secret: {env: SECRET}, repositories: [\"acme/*\"]}\n" +
 		"    - {kind: argocd, url: \"" + ear.URL + "/others\", secret: {env: SECRET}, repositories: [\"other/*\"]}\n"
 	s.config = strings.Replace(s.config, "  - {name: f, kind: github, ", "  - name: f\n    kind: github\n    ", 1)
-	s.config = strings.NewReplacer(", git: ", "\n    git: ", ", token: {env: TOKEN}, secrets: [{env: SECRET}], repositories: ["+repo+"]}", "\n    token: {env: TOKEN}\n    secrets: [{env: SECRET}]\n    repositories: ["+repo+"]").Replace(s.config)
+	s.config = strings.NewReplacer(", git: ", "\n    git: ",
+		", token: {env: TOKEN}, secrets: [{env: SECRET}], repositories: ["+repo+"]}",
+		"\n    token: {env: TOKEN}\n    secrets: [{env: SECRET}]\n    repositories: ["+repo+"]").Replace(s.config)
 	s.start()
 	want := []string{"/argocd cluster/dev-1", "/argocd cluster/dev-edge-1", "/argocd env/dev", "/flux/dev-1 "}
 	s.until("all are told", func() bool {

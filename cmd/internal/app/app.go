@@ -1,5 +1,5 @@
-// Package app wires Sluice together. Only this package names concrete forges, and only it turns environment variables into options and
-// credentials. It decides nothing: package session opens repositories, and package service runs.
+// Package app wires Sluice together. Only this package names concrete forges, and only it turns environment variables
+// into options and credentials. It decides nothing: package session opens repositories, and package service runs.
 //
 // The tests of the package are the stories of the service: each starts one beside a Git server and the fake of a forge.
 package app
@@ -39,13 +39,14 @@ type (
 	Options = session.Options
 )
 
-// Environment holds the environment of the process: variables, folders, and the path of the binary. Its methods are safe for concurrent use
-// if Getenv is.
+// Environment holds the environment of the process: variables, folders, and the path of the binary. Its methods are
+// safe for concurrent use if Getenv is.
 type Environment struct {
 	Getenv     func(string) string
 	Home       string // the user's home folder
 	Executable string // this binary, for render processes
-	Untrusted  bool   // the change comes from a contributor without write access, so charts are fetched without credentials
+	// the change comes from a contributor without write access, so charts are fetched without credentials
+	Untrusted bool
 }
 
 // Open opens a repository with the credentials of the environment. Close releases it.
@@ -85,7 +86,8 @@ func (e Environment) runtime() (session.Runtime, error) {
 		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
 		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(), Build: e.build(),
-		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "", Clock: time.Now,
+		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "",
+		Clock: time.Now,
 	}
 	if e.Untrusted {
 		r = r.WithoutCredentials()
@@ -93,7 +95,8 @@ func (e Environment) runtime() (session.Runtime, error) {
 	return r, nil
 }
 
-// build identifies the program: two builds of one version may differ. It is "" if the file of the program cannot be found.
+// build identifies the program: two builds of one version may differ. It is "" if the file of the program cannot be
+// found.
 func (e Environment) build() string {
 	info, err := os.Stat(e.Executable)
 	if err != nil {
@@ -108,8 +111,8 @@ func (e Environment) CacheDir() string {
 	return cmp.Or(e.Getenv("SLUICE_CACHE_DIR"), filepath.Join(base, "sluice"))
 }
 
-// auth reads the credential for Git from the variables USERNAME, PASSWORD and TOKEN with a prefix. SSH keys, known hosts and certificates
-// are the same for each prefix.
+// auth reads the credential for Git from the variables USERNAME, PASSWORD and TOKEN with a prefix. SSH keys, known
+// hosts and certificates are the same for each prefix.
 func (e Environment) auth(prefix string) (gitstore.Auth, error) {
 	a := gitstore.Auth{
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
@@ -252,7 +255,8 @@ func (o ServiceOptions) service() (service.Options, error) {
 	if o.Clock != nil {
 		r.Clock = o.Clock
 	}
-	return service.Options{Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log, Transport: o.Transport, Retry: o.Retry}, nil
+	return service.Options{Load: o.Load, Connect: connect, Signer: o.Env.Signer, Runtime: r, Log: o.Log,
+		Transport: o.Transport, Retry: o.Retry}, nil
 }
 
 // Version is the version that the binary was built from.

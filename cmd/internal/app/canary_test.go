@@ -17,7 +17,8 @@ import (
 	"testing"
 )
 
-// leaks searches the credentials of the service in its comments and in the files that it leaves. The writer of the log searches there.
+// leaks searches the credentials of the service in its comments and in the files that it leaves. The writer of the log
+// searches there.
 func (s *story) leaks(credentials []string) {
 	s.t.Helper()
 	search := leakSearch{credentials: credentials}
@@ -101,7 +102,8 @@ func (l *leakSearch) objects(dir string) error {
 			return nil //nolint:nilerr // no repository
 		}
 	}
-	cmd := exec.CommandContext(context.Background(), "git", "--git-dir", dir, "cat-file", "--batch-all-objects", "--unordered", "--batch")
+	cmd := exec.CommandContext(context.Background(), "git", "--git-dir", dir, "cat-file", "--batch-all-objects",
+		"--unordered", "--batch")
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_NO_LAZY_FETCH=1")
 	data, err := cmd.Output()
 	if _, gone := os.Stat(dir); err != nil && gone == nil {
@@ -121,7 +123,8 @@ func TestLeakSearch(t *testing.T) {
 	if _, err := z.Write([]byte("<p>" + credential + "</p>")); err != nil || z.Close() != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string]string{"page.html.gz": packed.String(), "one.report": "{}\n" + packed.String(), "plain": credential, "clean": "nothing"} {
+	for name, data := range map[string]string{"page.html.gz": packed.String(), "one.report": "{}\n" + packed.String(),
+		"plain": credential, "clean": "nothing"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +142,8 @@ func TestLeakSearch(t *testing.T) {
 	if err := search.folder(dir); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"), filepath.Join(dir, "page.html.gz"), filepath.Join(dir, "one.report")}
+	want := []string{"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"),
+		filepath.Join(dir, "page.html.gz"), filepath.Join(dir, "one.report")}
 	slices.Sort(search.found)
 	if slices.Sort(want); !slices.Equal(search.found, want) {
 		t.Errorf("found in %q, expected %q", search.found, want)

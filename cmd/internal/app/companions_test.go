@@ -29,7 +29,8 @@ func (s *story) repository(path string) *companion {
 	c := &companion{story: s, path: path, bare: s.other(path), work: filepath.Join(s.dir, filepath.Base(path))}
 	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
 		if s.hub != nil {
-			s.hub.Grant(path, login, map[int]string{fakegitlab.Developer: "write", fakegitlab.Maintainer: "maintain"}[level])
+			s.hub.Grant(path, login, map[int]string{fakegitlab.Developer: "write",
+				fakegitlab.Maintainer: "maintain"}[level])
 		} else {
 			s.lab.Grant(path, login, level)
 		}
@@ -47,8 +48,10 @@ func withCompanion(s *story) *companion {
 	address := s.git.URL + "/" + components + ".git"
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
 	for name, text := range map[string]string{
-		"repositories/components.yaml": base + "Repository\nmetadata: {name: components}\nspec: {url: \"" + address + "\", branch: main, reviews: true}\n",
-		"apps/web/app.yaml":            base + "App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: web, repository: components}}}\n",
+		"repositories/components.yaml": base + "Repository\nmetadata: {name: components}\nspec: {url: \"" + address +
+			"\", branch: main, reviews: true}\n",
+		"apps/web/app.yaml": base +
+			"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: web, repository: components}}}\n",
 		"sluice.lock": base + "Lock\ncharts: []\nrepositories:\n" +
 			fmt.Sprintf("  - {name: components, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", address, c.tip("main")),
 	} {
@@ -75,7 +78,8 @@ func (c *companion) publish(branch, value string) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: "+value+"}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: "+value+
+		"}\n"), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	c.run(c.work, "add", "-A")
@@ -100,13 +104,15 @@ func (c *companion) request(branch, author string) int { return c.describe(branc
 func (c *companion) describe(branch, author, text string) int {
 	c.t.Helper()
 	if c.hub != nil {
-		pr, err := c.hub.OpenPR(c.path, fakegithub.PR{Title: "Change " + branch, Body: text, Author: author, Head: branch})
+		pr, err := c.hub.OpenPR(c.path, fakegithub.PR{Title: "Change " + branch, Body: text, Author: author,
+			Head: branch})
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		return pr.Number
 	}
-	return c.lab.Open(c.path, fakegitlab.MergeRequest{Title: "Change " + branch, Body: text, Author: author, SourceBranch: branch})
+	return c.lab.Open(c.path, fakegitlab.MergeRequest{Title: "Change " + branch, Body: text, Author: author,
+		SourceBranch: branch})
 }
 
 // moved announces the new head of a merge request of the repository.
@@ -178,7 +184,8 @@ func (c *companion) shows(number int, branch, text string) {
 	})
 }
 
-// A merge request of a repository that the fleet takes content from shows what it does to the fleet, also if its webhooks are lost.
+// A merge request of a repository that the fleet takes content from shows what it does to the fleet, also if its
+// webhooks are lost.
 func TestMergeRequestsOfOtherRepositories(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -202,7 +209,9 @@ func TestMergeRequestsOfOtherRepositories(t *testing.T) {
 		c.shows(lost, "lost", "+  a: four")
 
 		// A new trunk of the fleet is compared with.
-		if err := os.WriteFile(filepath.Join(s.dir, "work/apps/web/app.yaml"), []byte(strings.Replace(read(t, filepath.Join(s.dir, "work/apps/web/app.yaml")), "namespace: web", "namespace: web-new", 1)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, "work/apps/web/app.yaml"),
+			[]byte(strings.Replace(read(t, filepath.Join(s.dir, "work/apps/web/app.yaml")), "namespace: web",
+				"namespace: web-new", 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.commit("another namespace")
@@ -211,13 +220,16 @@ func TestMergeRequestsOfOtherRepositories(t *testing.T) {
 
 		// A fleet that no longer asks for reviews leaves no comment that looks current.
 		declaration := filepath.Join(s.dir, "work/repositories/components.yaml")
-		if err := os.WriteFile(declaration, []byte(strings.Replace(read(t, declaration), ", reviews: true", "", 1)), 0o600); err != nil {
+		if err := os.WriteFile(declaration, []byte(strings.Replace(read(t, declaration), ", reviews: true", "", 1)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		s.commit("no reviews")
 		s.push("main")
 		s.until("the comments say so", func() bool {
-			return strings.Contains(c.report(n), "no longer asks for reviews") && strings.Contains(c.report(lost), "no longer asks for reviews") && !strings.Contains(c.report(lost), "web-new")
+			return strings.Contains(c.report(n), "no longer asks for reviews") &&
+				strings.Contains(c.report(lost), "no longer asks for reviews") &&
+				!strings.Contains(c.report(lost), "web-new")
 		})
 	})
 }
@@ -249,6 +261,9 @@ func TestStrangersInOtherRepositories(t *testing.T) {
 		c.tell(n, "ada", "/sluice trust")
 		c.shows(n, "gift", "+  a: horse")
 		c.tell(n, "ada", "/sluice diff")
-		s.until("there is no fleet to ask", func() bool { return strings.Contains(c.report(n), "this repository has no fleet") })
+		s.until("there is no fleet to ask", func() bool {
+			return strings.Contains(c.report(n),
+				"this repository has no fleet")
+		})
 	})
 }

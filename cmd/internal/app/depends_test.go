@@ -71,7 +71,8 @@ func (s *story) rename(namespace, text string) int {
 	s.run(work, "fetch", "-q", "origin")
 	s.run(work, "checkout", "-q", "-B", namespace, "origin/main")
 	file := filepath.Join(work, "apps/web/app.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(read(s.t, file), "namespace: web", "namespace: "+namespace, 1)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(read(s.t, file), "namespace: web", "namespace: "+namespace, 1)),
+		0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	s.commit("move web to " + namespace)
@@ -79,32 +80,35 @@ func (s *story) rename(namespace, text string) int {
 	return (&companion{story: s, path: repo}).describe(namespace, "ada", text)
 }
 
-// shown waits until the bot's only comment on a merge request contains texts and lacks others, and the status of its head is as expected.
+// shown waits until the bot's only comment on a merge request contains texts and lacks others, and the status of its
+// head is as expected.
 func (s *story) shown(number int, state string, has, lacks []string) {
 	s.t.Helper()
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			s.t.Logf("the comments on %d are now\n%s\nstatus %s", number, s.all(number), s.status(s.head(number), "sluice"))
+			s.t.Logf("the comments on %d are now\n%s\nstatus %s", number, s.all(number),
+				s.status(s.head(number), "sluice"))
 		}
 	})
-	s.until(fmt.Sprintf("the comment on %d has %q, lacks %q, and the status is %s", number, has, lacks, state), func() bool {
-		all := s.comments(number)
-		if len(all) == 0 || !strings.HasPrefix(s.status(s.head(number), "sluice"), state) {
-			return false
-		}
-		comment := strings.ReplaceAll(all[0], "`", "")
-		for _, text := range has {
-			if !strings.Contains(comment, text) {
+	s.until(fmt.Sprintf("the comment on %d has %q, lacks %q, and the status is %s", number, has, lacks, state),
+		func() bool {
+			all := s.comments(number)
+			if len(all) == 0 || !strings.HasPrefix(s.status(s.head(number), "sluice"), state) {
 				return false
 			}
-		}
-		for _, text := range lacks {
-			if strings.Contains(comment, text) {
-				return false
+			comment := strings.ReplaceAll(all[0], "`", "")
+			for _, text := range has {
+				if !strings.Contains(comment, text) {
+					return false
+				}
 			}
-		}
-		return true
-	})
+			for _, text := range lacks {
+				if strings.Contains(comment, text) {
+					return false
+				}
+			}
+			return true
+		})
 }
 
 // A change of two repositories is reviewed as one before either of them is merged, and waits for the merge of the other.
@@ -118,7 +122,8 @@ func TestDependsOn(t *testing.T) {
 		first := c.request("two", "ada")
 		name := named(s, components, first)
 		n := s.rename("web-new", "Together with another change.\n\nDepends-On: "+c.link(first)+"\n")
-		s.shown(n, "pending", []string{"web-new", "a: two", name, "open, rendered here", "This merge request waits for"}, nil)
+		s.shown(n, "pending", []string{"web-new", "a: two", name, "open, rendered here",
+			"This merge request waits for"}, nil)
 		c.shows(first, "two", "+  a: two")
 		if got := c.report(first); strings.Contains(got, "web-new") {
 			t.Errorf("the companion shows what depends on it:\n%s", got)
@@ -132,7 +137,8 @@ func TestDependsOn(t *testing.T) {
 		s.say(n, "ada", "/sluice depends")
 		s.until("the set is answered", func() bool {
 			all := s.comments(n)
-			return len(all) == 2 && strings.Contains(all[1], name) && strings.Contains(all[1], "its own review: success")
+			return len(all) == 2 && strings.Contains(all[1], name) &&
+				strings.Contains(all[1], "its own review: success")
 		})
 
 		// The sweep finds a push whose webhook is lost.
@@ -165,18 +171,22 @@ func TestDependsOnWhatCannotBe(t *testing.T) {
 		s.shown(n, "pending", []string{"a: two"}, nil)
 
 		fleet := &companion{story: s, path: repo}
-		wrong := []string{undeclared.link(other), c.link(77), linkTo(s, "elsewhere/components", 1), s.git.URL + "/" + components, fleet.link(n)}
+		wrong := []string{undeclared.link(other), c.link(77), linkTo(s, "elsewhere/components", 1), s.git.URL + "/" +
+			components, fleet.link(n)}
 		fleet.redescribe(n, "Depends-On: "+strings.Join(wrong, "\nDepends-On: "))
 		s.shown(n, "fail", []string{
-			named(s, "acme/undeclared", other) + ": the trunk of the fleet does not declare this repository", named(s, components, 77) + " does not exist",
-			linkTo(s, "elsewhere/components", 1) + " does not name a merge request", s.git.URL + "/" + components + " does not name a merge request",
+			named(s, "acme/undeclared", other) + ": the trunk of the fleet does not declare this repository",
+			named(s, components, 77) + " does not exist",
+			linkTo(s, "elsewhere/components", 1) + " does not name a merge request",
+			s.git.URL + "/" + components + " does not name a merge request",
 			"depend on each other",
 		}, []string{"a: two", "secret"})
 
 		// A cycle through another repository.
 		c.redescribe(first, "Depends-On: "+fleet.link(n))
 		fleet.redescribe(n, "Depends-On: "+c.link(first))
-		s.shown(n, "fail", []string{"a: two", named(s, repo, n) + " → " + named(s, components, first) + " → " + named(s, repo, n)}, nil)
+		s.shown(n, "fail", []string{"a: two", named(s, repo, n) + " → " + named(s, components, first) + " → " +
+			named(s, repo, n)}, nil)
 		c.redescribe(first, "")
 		s.shown(n, "pending", []string{"a: two"}, []string{"depend on each other"})
 
@@ -231,7 +241,8 @@ func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
 		v.publish("main", "topsecret")
 		for path, level := range map[string]int{components: fakegitlab.Developer, repo: fakegitlab.Reporter} {
 			if s.hub != nil {
-				s.hub.Grant(path, "eve", map[int]string{fakegitlab.Developer: "write", fakegitlab.Reporter: "read"}[level])
+				s.hub.Grant(path, "eve", map[int]string{fakegitlab.Developer: "write",
+					fakegitlab.Reporter: "read"}[level])
 			} else {
 				s.lab.Grant(path, "eve", level)
 			}
@@ -243,9 +254,12 @@ func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
 		}
 		const lock = base + "Lock\ncharts: []\nrepositories:\n"
 		writeAll(s, work, map[string]string{
-			"repositories/vault.yaml": base + "Repository\nmetadata: {name: vault}\nspec: {url: \"" + address + "\", branch: main}\n",
-			"apps/safe/app.yaml":      base + "App\nmetadata: {name: safe}\nspec: {namespace: safe, placement: {}, source: {manifests: {path: web, repository: vault}}}\n",
-			"sluice.lock":             lock + entry("components", s.git.URL+"/"+components+".git", c.tip("main")) + entry("vault", address, v.tip("main")),
+			"repositories/vault.yaml": base + "Repository\nmetadata: {name: vault}\nspec: {url: \"" + address +
+				"\", branch: main}\n",
+			"apps/safe/app.yaml": base +
+				"App\nmetadata: {name: safe}\nspec: {namespace: safe, placement: {}, source: {manifests: {path: web, repository: vault}}}\n",
+			"sluice.lock": lock + entry("components", s.git.URL+"/"+components+".git", c.tip("main")) +
+				entry("vault", address, v.tip("main")),
 		})
 		s.commit("vault")
 		s.push("main")
@@ -255,8 +269,9 @@ func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
 		s.run(work, "checkout", "-q", "-B", "eves", "main")
 		s.run(work, "rm", "-q", "-r", "apps/safe", "repositories/vault.yaml")
 		writeAll(s, work, map[string]string{
-			"repositories/components.yaml": base + "Repository\nmetadata: {name: components}\nspec: {url: \"" + address + "\", branch: main, reviews: true}\n",
-			"sluice.lock":                  lock + entry("components", address, v.tip("main")),
+			"repositories/components.yaml": base + "Repository\nmetadata: {name: components}\nspec: {url: \"" +
+				address + "\", branch: main, reviews: true}\n",
+			"sluice.lock": lock + entry("components", address, v.tip("main")),
 		})
 		s.commit("tidy up")
 		s.push("eves")

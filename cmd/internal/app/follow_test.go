@@ -16,7 +16,9 @@ func following(s *story, follow string) *companion {
 	s.t.Helper()
 	c := withCompanion(s)
 	file := filepath.Join(s.dir, "work/repositories/components.yaml")
-	writeAll(s, filepath.Join(s.dir, "work"), map[string]string{"repositories/components.yaml": strings.Replace(read(s.t, file), "reviews: true", "follow: "+follow, 1)})
+	writeAll(s, filepath.Join(s.dir, "work"),
+		map[string]string{"repositories/components.yaml": strings.Replace(read(s.t, file), "reviews: true", "follow: "+
+			follow, 1)})
 	s.commit("follow components")
 	s.push("main")
 	return c
@@ -65,18 +67,21 @@ func (s *story) text(number int) (text string, open bool) {
 	return s.lab.Text(repo, number)
 }
 
-// followed waits until the branch pins a commit of the components, on top of the trunk, and the number of merge requests is as expected.
+// followed waits until the branch pins a commit of the components, on top of the trunk, and the number of merge
+// requests is as expected.
 func (c *companion) followed(requests int) {
 	c.t.Helper()
 	c.until(fmt.Sprintf("the branch pins %s in merge request %d", c.tip("main"), requests), func() bool {
-		return len(c.requests()) == requests && c.holds(followBranch, c.tip("main")) && c.commits("main.."+followBranch) == "1"
+		return len(c.requests()) == requests && c.holds(followBranch, c.tip("main")) &&
+			c.commits("main.."+followBranch) == "1"
 	})
 }
 
 // commits returns the number of the fleet's commits in a range.
 func (s *story) commits(between string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-list", "--count", between).Output()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-list",
+		"--count", between).Output()
 	if err != nil {
 		return ""
 	}
@@ -92,8 +97,8 @@ func (s *story) looked(change func()) {
 	s.until("the service looks", func() bool { return tasks() > before })
 }
 
-// A merge request keeps the pin of a followed repository current until a person commits to its branch, and one that is closed is not opened
-// again.
+// A merge request keeps the pin of a followed repository current until a person commits to its branch, and one that is
+// closed is not opened again.
 func TestFollow(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -101,7 +106,10 @@ func TestFollow(t *testing.T) {
 		s.config = strings.Replace(s.config, "sweep: 5s", "sweep: 1h", 1) // webhooks start everything
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.holds("env/dev", "a: one") })
-		s.until("the service has looked", func() bool { return s.metric("sluice_task_seconds_count", `kind="follow"`) > 0 })
+		s.until("the service has looked", func() bool {
+			return s.metric("sluice_task_seconds_count",
+				`kind="follow"`) > 0
+		})
 		if got := s.requests(); len(got) > 0 {
 			t.Fatalf("merge requests %v for a pin that is current", got)
 		}
@@ -109,7 +117,8 @@ func TestFollow(t *testing.T) {
 		c.release("two")
 		c.followed(1)
 		s.shown(1, "success", []string{"a: two"}, nil)
-		if text, open := s.text(1); !open || !strings.Contains(text, "components: ") || !strings.Contains(text, c.tip("main")) {
+		if text, open := s.text(1); !open || !strings.Contains(text, "components: ") ||
+			!strings.Contains(text, c.tip("main")) {
 			t.Errorf("the merge request says\n%s", text)
 		}
 		c.release("three")
@@ -134,7 +143,8 @@ func TestFollow(t *testing.T) {
 		s.looked(func() { c.release("four") })
 		s.until("the merge request says so", func() bool {
 			text, _ := s.text(1)
-			return strings.Contains(text, "Somebody else has committed to this branch") && strings.Contains(text, c.tip("main"))
+			return strings.Contains(text, "Somebody else has committed to this branch") &&
+				strings.Contains(text, c.tip("main"))
 		})
 		if now := s.ref(followBranch); now != head {
 			t.Fatalf("the branch of a person moved from %s to %s", head, now)
@@ -186,8 +196,8 @@ func (s *story) hook(branch string) {
 	}
 }
 
-// The sweep finds commits of a followed repository whose webhooks are lost. With commit, the trunk has them at once, and what a person
-// undoes stays.
+// The sweep finds commits of a followed repository whose webhooks are lost. With commit, the trunk has them at once,
+// and what a person undoes stays.
 func TestFollowOnTheTrunk(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -207,7 +217,10 @@ func TestFollowOnTheTrunk(t *testing.T) {
 		s.run(work, "revert", "--no-edit", "HEAD")
 		s.push("main")
 		undone := s.ref("main")
-		s.until("the tip says that a person undid it", func() bool { return strings.HasPrefix(s.status(undone, "sluice/follow"), "fail") })
+		s.until("the tip says that a person undid it", func() bool {
+			return strings.HasPrefix(s.status(undone,
+				"sluice/follow"), "fail")
+		})
 		s.until("dev is back", func() bool { return s.holds("env/dev", "a: one") })
 		if s.ref("main") != undone {
 			t.Errorf("the trunk moved on from the revert %s to %s", undone, s.ref("main"))
@@ -227,7 +240,8 @@ func TestFollowTrouble(t *testing.T) {
 		fails := func(why string) {
 			t.Helper()
 			s.until("the tip says "+why, func() bool {
-				return strings.HasPrefix(s.status(s.ref("main"), "sluice/follow"), "fail") && strings.Contains(s.described(s.ref("main"), "sluice/follow"), why)
+				return strings.HasPrefix(s.status(s.ref("main"), "sluice/follow"), "fail") &&
+					strings.Contains(s.described(s.ref("main"), "sluice/follow"), why)
 			})
 		}
 		moved := c.bare + ".away"
@@ -241,7 +255,9 @@ func TestFollowTrouble(t *testing.T) {
 		s.until("it is over", func() bool { return s.status(s.ref("main"), "sluice/follow") == "success" })
 
 		rule := filepath.Join(s.dir, "git", repo+".git", "hooks/update")
-		if err := os.WriteFile(rule, []byte("#!/bin/sh\n[ \"$1\" != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n"), 0o700); err != nil {
+		if err := os.WriteFile(rule,
+			[]byte("#!/bin/sh\n[ \"$1\" != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n"),
+			0o700); err != nil {
 			t.Fatal(err)
 		}
 		tip := s.ref("main")

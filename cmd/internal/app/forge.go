@@ -23,10 +23,12 @@ func userAgent() string { return "sluice/" + Version() }
 // connect creates the adapter of a configured forge.
 func connect(f config.Forge, transport http.RoundTripper, clock func() time.Time) (service.Adapter, error) {
 	if f.Kind == "gitlab" {
-		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: userAgent()})
+		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport,
+			Clock: clock, UserAgent: userAgent()})
 		return service.Adapter{Forge: a, GitUser: "oauth2"}, err
 	}
-	c := github.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: userAgent()}
+	c := github.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock,
+		UserAgent: userAgent()}
 	if f.App.ID != 0 {
 		c.Token, c.App = "", &github.App{ID: f.App.ID, PrivateKey: f.App.Key.Bytes()}
 	}
@@ -65,8 +67,8 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	return gitlab.New(c)
 }
 
-// StatusForge returns the forge that a CI job runs on, for reading commit statuses. It needs a token: a job's CI_JOB_TOKEN cannot read them,
-// and GitHub allows only few requests without one.
+// StatusForge returns the forge that a CI job runs on, for reading commit statuses. It needs a token: a job's
+// CI_JOB_TOKEN cannot read them, and GitHub allows only few requests without one.
 func (e Environment) StatusForge(at *ci.Context) (Forge, error) {
 	if e.token(at.System) == "" {
 		name := map[ci.System]string{ci.GitHubActions: "GITHUB_TOKEN", ci.GitLabCI: "GITLAB_TOKEN"}[at.System]
@@ -75,8 +77,8 @@ func (e Environment) StatusForge(at *ci.Context) (Forge, error) {
 	return e.Forge(at)
 }
 
-// ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's. In the job of a fork, charts are fetched without
-// credentials.
+// ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's. In the job of a fork,
+// charts are fetched without credentials.
 func (e Environment) ForCI(at *ci.Context) Environment {
 	user, token := e.gitCredential(at.System)
 	out := e
@@ -97,8 +99,8 @@ func (e Environment) ForCI(at *ci.Context) Environment {
 	return out
 }
 
-// gitCredential returns the user and the token with which Git in a CI job reaches the forge. Each forge wants a user name of its own beside
-// a token, and GitLab another one beside the token of a job.
+// gitCredential returns the user and the token with which Git in a CI job reaches the forge. Each forge wants a user
+// name of its own beside a token, and GitLab another one beside the token of a job.
 func (e Environment) gitCredential(s ci.System) (user, token string) {
 	token = cmp.Or(e.Getenv("SLUICE_GIT_TOKEN"), e.token(s))
 	switch {

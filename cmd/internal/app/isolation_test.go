@@ -22,7 +22,8 @@ func (s *story) bomb(branch string) int {
 	}
 	loop := "{{- range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}"
 	for _, dir := range templates {
-		if err := os.WriteFile(filepath.Join(dir, "bomb.yaml"), []byte(loop+"{{/* "+branch+" */}}"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "bomb.yaml"), []byte(loop+"{{/* "+branch+" */}}"),
+			0o600); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -64,7 +65,8 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 	}
 	command := func(name, text, outcome string) {
 		t.Helper()
-		measure(name, func() { s.say(hostile[0], "mia", text) }, func() bool { return strings.Contains(s.all(hostile[0]), outcome) })
+		measure(name, func() { s.say(hostile[0], "mia", text) },
+			func() bool { return strings.Contains(s.all(hostile[0]), outcome) })
 	}
 	command("freeze", "/sluice freeze prod --reason fire", "--reason fire")
 	command("unfreeze", "/sluice unfreeze prod", "/sluice unfreeze prod")
@@ -73,15 +75,19 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 	before := s.ref("env/dev")
 	s.branch("next", "CHF")
 	measure("trunk", func() { s.push("main") }, func() bool { return s.ref("env/dev") != before })
-	ended := slices.DeleteFunc(hostile, func(n int) bool { return s.status(s.head(n), "sluice") == "" && len(s.comments(n)) <= 1 })
+	ended := slices.DeleteFunc(hostile, func(n int) bool {
+		return s.status(s.head(n), "sluice") == "" &&
+			len(s.comments(n)) <= 1
+	})
 	if len(ended) > 0 {
 		t.Errorf("the reviews of the merge requests %v ended: nothing was measured", ended)
 	}
 	t.Logf("beside 3 hostile reviews and 6 questions: %v", took)
 }
 
-// A person with write access freezes an environment while the hydration of its repository waits for a chart, and while strangers fill the
-// partition of commands. The hydration is interrupted and begins again, and only for people with the right.
+// A person with write access freezes an environment while the hydration of its repository waits for a chart, and while
+// strangers fill the partition of commands. The hydration is interrupted and begins again, and only for people with the
+// right.
 func TestStopsInterruptHydrations(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -102,7 +108,10 @@ func TestStopsInterruptHydrations(t *testing.T) {
 			t.Errorf("somebody without the right interrupts the hydration: %d requests", got)
 		}
 		s.say(n, "mia", "/sluice freeze prod --reason fire")
-		s.until("a freeze does not wait for the hydration", func() bool { return strings.Contains(s.promotionRecord(), "fire") })
+		s.until("a freeze does not wait for the hydration", func() bool {
+			return strings.Contains(s.promotionRecord(),
+				"fire")
+		})
 		s.until("the hydration begins again", func() bool { return asked() > 1 })
 		if strings.Contains(s.promotionRecord(), "mine") {
 			t.Error("zoe freezes prod")
@@ -110,8 +119,9 @@ func TestStopsInterruptHydrations(t *testing.T) {
 	})
 }
 
-// A merge request is reviewed while the review of another one of the same repository hangs, although that one keeps a process for
-// renderings busy until its time is over. `go test -v` shows the time; without the other one it is about the same.
+// A merge request is reviewed while the review of another one of the same repository hangs, although that one keeps a
+// process for renderings busy until its time is over. `go test -v` shows the time; without the other one it is about
+// the same.
 func TestGoodReviewBesideHostileOne(t *testing.T) {
 	s := newStory(t, "github")
 	s.setFleet("main", chats())

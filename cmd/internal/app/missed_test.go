@@ -12,7 +12,8 @@ import (
 
 // sources returns the source commits of an environment branch's commits, oldest first.
 func (s *story) sources(branch string) []string {
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "log", "--reverse", "--first-parent",
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "log",
+		"--reverse", "--first-parent",
 		"--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch).Output()
 	if err != nil {
 		return nil
@@ -79,12 +80,16 @@ func TestLostCommandAndCloseWebhooks(t *testing.T) {
 		s.merge(merged)
 		s.until("the command is done", func() bool { return strings.Contains(s.promotionRecord(), "lost") })
 		s.until("help is answered", func() bool { return strings.Contains(s.all(merged), "| `/sluice help` |") })
-		s.until("the previews are gone", func() bool { return s.ref(preview(closed)) == "" && s.ref(preview(merged)) == "" })
+		s.until("the previews are gone", func() bool {
+			return s.ref(preview(closed)) == "" &&
+				s.ref(preview(merged)) == ""
+		})
 		s.end()
 		tip := s.ref(preview(old))
 		s.shut(old)
 		s.start()
-		s.until("the preview of what was closed meanwhile is gone", func() bool { return tip != "" && s.ref(preview(old)) == "" })
+		s.until("the preview of what was closed meanwhile is gone",
+			func() bool { return tip != "" && s.ref(preview(old)) == "" })
 		s.run(filepath.Join(s.dir, "git", repo+".git"), "update-ref", "refs/heads/"+preview(old), tip)
 		s.end()
 		s.start()

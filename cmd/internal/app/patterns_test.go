@@ -52,19 +52,25 @@ func TestPatterns(t *testing.T) {
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.until("the other one was looked at", func() bool {
-			return s.metric("sluice_task_seconds_count", `result="none"`) == 1 && s.metric("sluice_task_seconds_count", `kind="review"`) >= 1
+			return s.metric("sluice_task_seconds_count", `result="none"`) == 1 &&
+				s.metric("sluice_task_seconds_count", `kind="review"`) >= 1
 		})
-		s.until("there was another sweep", func() bool { return s.metric("sluice_task_seconds_count", `kind="sweep"`) >= 3 })
+		s.until("there was another sweep", func() bool {
+			return s.metric("sluice_task_seconds_count",
+				`kind="sweep"`) >= 3
+		})
 		if n := s.metric("sluice_task_seconds_count", `result="none"`); n != 1 {
 			t.Errorf("what is no fleet was looked at %v times", n)
 		}
 		for head := range strings.Lines(heads) {
 			head = strings.TrimSpace(head)
-			if s.hub != nil && len(s.hub.Statuses("acme/app", head)) > 0 || s.lab != nil && len(s.lab.Statuses("acme/app", head)) > 0 {
+			if s.hub != nil && len(s.hub.Statuses("acme/app", head)) > 0 ||
+				s.lab != nil && len(s.lab.Statuses("acme/app", head)) > 0 {
 				t.Errorf("something was said of %s", head)
 			}
 		}
-		if s.hub != nil && len(s.hub.Comments("acme/app", 1)) > 0 || s.lab != nil && len(s.lab.Notes("acme/app", 1)) > 0 {
+		if s.hub != nil && len(s.hub.Comments("acme/app", 1)) > 0 ||
+			s.lab != nil && len(s.lab.Notes("acme/app", 1)) > 0 {
 			t.Error("somebody who has no fleet got a comment")
 		}
 	})

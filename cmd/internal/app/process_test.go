@@ -60,14 +60,17 @@ func freeAddress(t *testing.T) string {
 // serve starts the process with the story's configuration, preceded by additional lines.
 func (s *story) serve(secrets map[string]string, more string) *process {
 	s.t.Helper()
-	p := &process{story: s, listen: freeAddress(s.t), metrics: freeAddress(s.t), debug: freeAddress(s.t), done: make(chan error, 1), file: filepath.Join(s.dir, "config.yaml")}
+	p := &process{story: s, listen: freeAddress(s.t), metrics: freeAddress(s.t), debug: freeAddress(s.t),
+		done: make(chan error, 1), file: filepath.Join(s.dir, "config.yaml")}
 	for name, value := range secrets {
 		p.write(name, value)
 	}
 	s.config = fmt.Sprintf("listen: %s\nmetrics: %s\ndebug: %s\n%s", p.listen, p.metrics, p.debug, more) + s.config
 	p.write("config.yaml", s.config)
-	p.command = exec.CommandContext(context.Background(), os.Args[0], "serve", "--config", p.file, "--log-level", "debug")
-	p.command.Env = append(os.Environ(), "HOME="+s.dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.dir, "cache"))
+	p.command = exec.CommandContext(context.Background(), os.Args[0], "serve", "--config", p.file, "--log-level",
+		"debug")
+	p.command.Env = append(os.Environ(), "HOME="+s.dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+
+		filepath.Join(s.dir, "cache"))
 	for _, name := range []string{"TOKEN", "SECRET", "FINGERPRINT"} {
 		p.command.Env = append(p.command.Env, name+"="+s.options.Env.Getenv(name))
 	}
@@ -110,7 +113,8 @@ func (p *process) get(address, path string) (int, string) {
 // hook sends a GitHub webhook with a given secret.
 func (p *process) hook(key, id, event, payload string) int {
 	p.t.Helper()
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.listen+"/hooks/f", strings.NewReader(payload))
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.listen+"/hooks/f",
+		strings.NewReader(payload))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -147,28 +151,33 @@ const (
 // that need a restart.
 func TestReload(t *testing.T) {
 	s := newStory(t, "github")
-	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]", fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
+	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]",
+		fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
 	bare := s.other("acme/second")
 	s.run(filepath.Join(s.dir, "work"), "push", "-q", bare, "HEAD:main")
 	p := s.serve(map[string]string{"hook": oldSecret}, "")
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	if a, b := p.hook(oldSecret, "h-1", "ping", "{}"), p.hook(newSecret, "h-2", "ping", "{}"); a != http.StatusOK || b != http.StatusUnauthorized {
+	if a, b := p.hook(oldSecret, "h-1", "ping", "{}"), p.hook(newSecret, "h-2", "ping", "{}"); a != http.StatusOK ||
+		b != http.StatusUnauthorized {
 		t.Errorf("before: %d, %d", a, b)
 	}
 	if got := s.heads(bare); got != "main" {
 		t.Errorf("what nobody named has %s", got)
 	}
 	p.write("hook", newSecret)
-	p.write("config.yaml", strings.NewReplacer("repositories: ["+repo+"]", "repositories: ["+repo+", acme/second]", "sweep: 5s", "sweep: 6s", "drain: 5s", "drain: 7s").Replace(s.config))
+	p.write("config.yaml", strings.NewReplacer("repositories: ["+repo+"]", "repositories: ["+repo+", acme/second]",
+		"sweep: 5s", "sweep: 6s", "drain: 5s", "drain: 7s").Replace(s.config))
 	p.hup("the configuration was read again")
 	if !strings.Contains(p.log.String(), `settings="sweep, drain"`) {
 		t.Error("the log does not name the settings that need a restart")
 	}
-	if a, b := p.hook(oldSecret, "h-3", "ping", "{}"), p.hook(newSecret, "h-4", "ping", "{}"); a != http.StatusUnauthorized || b != http.StatusOK {
+	if a, b := p.hook(oldSecret, "h-3", "ping", "{}"), p.hook(newSecret, "h-4", "ping",
+		"{}"); a != http.StatusUnauthorized || b != http.StatusOK {
 		t.Errorf("after: %d, %d", a, b)
 	}
 	s.until("the new repository is hydrated", func() bool { return strings.Contains(s.heads(bare), "env/dev") })
-	for _, broken := range []string{"forges: [", s.config + "nonsense: 1\n", strings.Replace(s.config, "repositories", "repository", 1)} {
+	for _, broken := range []string{"forges: [", s.config + "nonsense: 1\n",
+		strings.Replace(s.config, "repositories", "repository", 1)} {
 		p.write("config.yaml", broken)
 		p.hup("the service keeps the old one")
 	}
@@ -190,7 +199,8 @@ func TestReload(t *testing.T) {
 // for, and no secret.
 func TestAddressesAndLog(t *testing.T) {
 	s := newStory(t, "github")
-	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]", fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
+	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]",
+		fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
 	s.reload("sweep: 5s", "sweep: 1h") // otherwise a hint of the sweep would replace the webhook's
 	p := s.serve(map[string]string{"hook": oldSecret}, "")
 	s.until("dev is hydrated, and the look has ended", func() bool {
@@ -210,10 +220,13 @@ func TestAddressesAndLog(t *testing.T) {
 	s.branch("cad", "CAD")
 	n := s.open("cad", "ada")
 	s.hub.Fail(fakegithub.Fault{Kind: fakegithub.BadGateway, Times: 2})
-	if code := p.hook(oldSecret, "delivery-of-the-review", "pull_request", fmt.Sprintf(`{"action":"opened","repository":{"full_name":%q},"pull_request":{"number":%d}}`, repo, n)); code != http.StatusAccepted {
+	if code := p.hook(oldSecret, "delivery-of-the-review", "pull_request",
+		fmt.Sprintf(`{"action":"opened","repository":{"full_name":%q},"pull_request":{"number":%d}}`, repo,
+			n)); code != http.StatusAccepted {
 		t.Fatalf("the status code is %d", code)
 	}
-	if code := p.hook(newSecret, "delivery-of-nobody", "push", `{"token":"what-nobody-may-log"}`); code != http.StatusUnauthorized {
+	if code := p.hook(newSecret, "delivery-of-nobody", "push",
+		`{"token":"what-nobody-may-log"}`); code != http.StatusUnauthorized {
 		t.Fatalf("the status code is %d", code)
 	}
 	s.says(n, "CAD")
@@ -221,20 +234,23 @@ func TestAddressesAndLog(t *testing.T) {
 	log := p.log.String()
 	found := false
 	for line := range strings.Lines(log) {
-		found = found || strings.Contains(line, "delivery=delivery-of-the-review") && strings.Contains(line, fmt.Sprintf("merge_request=%d", n)) && strings.Contains(line, "f:"+repo)
+		found = found || strings.Contains(line, "delivery=delivery-of-the-review") &&
+			strings.Contains(line, fmt.Sprintf("merge_request=%d", n)) && strings.Contains(line, "f:"+repo)
 	}
 	if !found {
 		t.Error("no line names repository, delivery and merge request together")
 	}
 	s.until("a refused request is logged with the forge's id of it", func() bool {
 		for line := range strings.Lines(p.log.String()) {
-			if strings.Contains(line, "request to the forge failed") && strings.Contains(line, "status=502") && !strings.Contains(line, `request=""`) {
+			if strings.Contains(line, "request to the forge failed") && strings.Contains(line, "status=502") &&
+				!strings.Contains(line, `request=""`) {
 				return true
 			}
 		}
 		return false
 	})
-	for _, secret := range []string{s.options.Env.Getenv("TOKEN"), oldSecret, "what-nobody-may-log", "Bearer ", "x-access-token:"} {
+	for _, secret := range []string{s.options.Env.Getenv("TOKEN"), oldSecret, "what-nobody-may-log", "Bearer ",
+		"x-access-token:"} {
 		if strings.Contains(p.log.String(), secret) {
 			t.Errorf("the log has %q", secret)
 		}

@@ -48,7 +48,8 @@ spec:
 func (s *story) reports(branch, state string) {
 	s.t.Helper()
 	sha := s.ref(branch)
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree", "--name-only", sha).Output()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree",
+		"--name-only", sha).Output()
 	apps := strings.Fields(string(out))
 	if err != nil || len(apps) < 2 {
 		s.t.Fatalf("%s has the apps %v: %v", branch, apps, err)
@@ -100,7 +101,8 @@ func (s *story) holds(branch, text string) bool {
 	if s.ref(branch) == "" {
 		return false
 	}
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-q", text, "refs/heads/"+branch).CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep",
+		"-q", text, "refs/heads/"+branch).CombinedOutput()
 	if err != nil && len(out) > 0 {
 		s.t.Logf("git grep: %s", out)
 	}
@@ -129,7 +131,10 @@ func TestPromotionByChat(t *testing.T) {
 		s.say(first, "eve", "/sluice promote prod")
 		s.says(first, "refused")
 		s.say(first, "ada", "/sluice promote prod --now --reason hurry")
-		s.until("ada may not overtake", func() bool { return strings.Count(strings.Join(s.comments(first), ""), "refused") > 1 })
+		s.until("ada may not overtake", func() bool {
+			return strings.Count(strings.Join(s.comments(first), ""),
+				"refused") > 1
+		})
 		s.say(first, "ada", "/sluice promote prod")
 		s.says(first, "approv")
 		if s.ref("env/prod") != "" {
@@ -186,7 +191,8 @@ func TestPromotionRequest(t *testing.T) {
 		s.merge(first)
 		declined := first + 1
 		s.until("there is a request", func() bool {
-			return s.head(declined) != "" && s.holds("sluice/promote/staging", "first step") && s.head(declined) == s.ref("sluice/promote/staging")
+			return s.head(declined) != "" && s.holds("sluice/promote/staging", "first step") &&
+				s.head(declined) == s.ref("sluice/promote/staging")
 		})
 		s.shut(declined)
 		s.says(first, "was closed: staging waits for a newer commit")
@@ -199,7 +205,8 @@ func TestPromotionRequest(t *testing.T) {
 		s.merge(second)
 		accepted := second + 1
 		s.until("a new commit opens a request", func() bool {
-			return s.head(accepted) != "" && s.holds("sluice/promote/staging", "second step") && s.head(accepted) == s.ref("sluice/promote/staging")
+			return s.head(accepted) != "" && s.holds("sluice/promote/staging", "second step") &&
+				s.head(accepted) == s.ref("sluice/promote/staging")
 		})
 		if s.holds("env/staging", "step") {
 			t.Fatal("staging moved by itself")
@@ -213,7 +220,10 @@ func TestPromotionRequest(t *testing.T) {
 
 		third := s.greet("third step")
 		s.merge(third)
-		s.until("there is another request", func() bool { return s.head(third+1) != "" && s.holds("sluice/promote/staging", "third step") })
+		s.until("there is another request", func() bool {
+			return s.head(third+1) != "" &&
+				s.holds("sluice/promote/staging", "third step")
+		})
 		s.shut(third + 1)
 		s.says(third, "was closed: staging waits for a newer commit")
 		s.say(third, "mia", "/sluice promote staging")
@@ -278,7 +288,10 @@ func TestSilentAppsOfTheService(t *testing.T) {
 		}
 		return newest
 	}
-	s.until("prod waits for health", func() bool { return strings.HasPrefix(description(), "pending prod wave canary, 1 of 2: baking") })
+	s.until("prod waits for health", func() bool {
+		return strings.HasPrefix(description(),
+			"pending prod wave canary, 1 of 2: baking")
+	})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the status is %q; the log:\n%s", description(), log)
@@ -287,7 +300,8 @@ func TestSilentAppsOfTheService(t *testing.T) {
 	s.later(16 * time.Minute)
 	s.until("the status names silent apps", func() bool {
 		d := description()
-		return strings.HasPrefix(d, "pending prod waits: ") && strings.Contains(d, " on prod-eu-1 posted no status kustomization/")
+		return strings.HasPrefix(d, "pending prod waits: ") && strings.Contains(d,
+			" on prod-eu-1 posted no status kustomization/")
 	})
 	s.tasks("trunk", 2)
 	if n := log.count("flux --context prod-eu-1 reconcile kustomization "); n != 1 {
@@ -317,10 +331,14 @@ func TestHostileComments(t *testing.T) {
 			before[b] = s.ref(b)
 		}
 		for i, text := range []string{
-			" /sluice promote prod", "> /sluice promote prod", "```\n/sluice promote prod\n```", "    /sluice promote prod", "`/sluice promote prod`",
-			"/sluice promote prod; rm -rf /", "/sluice promote $(id)", "/sluice promote ../../main", "/sluice promote prod --app ../x", "/sluice promote prod --commit main..x",
-			"/sluice promote prod --now", "/sluice promote PROD", "/sluice promote prod\u202e", "/sluice\u00a0promote prod", "/sluice promote prod --commit -x",
-			"/sluice rollback prod --to refs/heads/main", "/sluice freeze prod --until yesterday --reason x", "/SLUICE promote prod", "<!-- \n/sluice promote prod\n-->", "/sluice promote prod --yes",
+			" /sluice promote prod", "> /sluice promote prod", "```\n/sluice promote prod\n```",
+			"    /sluice promote prod", "`/sluice promote prod`",
+			"/sluice promote prod; rm -rf /", "/sluice promote $(id)", "/sluice promote ../../main",
+			"/sluice promote prod --app ../x", "/sluice promote prod --commit main..x",
+			"/sluice promote prod --now", "/sluice promote PROD", "/sluice promote prod\u202e",
+			"/sluice\u00a0promote prod", "/sluice promote prod --commit -x",
+			"/sluice rollback prod --to refs/heads/main", "/sluice freeze prod --until yesterday --reason x",
+			"/SLUICE promote prod", "<!-- \n/sluice promote prod\n-->", "/sluice promote prod --yes",
 		} {
 			s.say(n, "eve", text)
 			if i%2 == 0 {

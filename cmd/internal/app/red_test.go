@@ -10,11 +10,13 @@ import (
 	"testing"
 )
 
-// byApp writes the status of each app of a cluster branch's tip, as Flux does: that of one app is red, the others are green.
+// byApp writes the status of each app of a cluster branch's tip, as Flux does: that of one app is red, the others are
+// green.
 func (s *story) byApp(branch, red string) {
 	s.t.Helper()
 	sha := s.ref(branch)
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree", "-r", "--name-only", sha).Output()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree",
+		"-r", "--name-only", sha).Output()
 	if err != nil {
 		s.t.Fatalf("files of %s: %v", branch, err)
 	}
@@ -33,19 +35,22 @@ func (s *story) byApp(branch, red string) {
 	}
 }
 
-// A workspace whose apps alone are red on the canary goes back there, and one that is red in the environment before does not come. The
-// other workspace does not wait for it.
+// A workspace whose apps alone are red on the canary goes back there, and one that is red in the environment before
+// does not come. The other workspace does not wait for it.
 func TestRedWorkspaceOfTheService(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
 		fleet := regexp.MustCompile(`(?m)^ +(approvers|onFailure): .*\n`).ReplaceAllString(gated, "")
-		fleet = strings.ReplaceAll(fleet, "        mode: manual\n", "        mode: auto\n        onWorkspaceFailure: rollback\n")
-		fleet = strings.ReplaceAll(fleet, "    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n", "")
+		fleet = strings.ReplaceAll(fleet, "        mode: manual\n",
+			"        mode: auto\n        onWorkspaceFailure: rollback\n")
+		fleet = strings.ReplaceAll(fleet, "    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n",
+			"")
 		fleet = strings.ReplaceAll(fleet, "after: [staging]", "after: [dev]")
 		files := map[string]string{"sluice.yaml": fleet}
 		for _, name := range []string{"team-a", "team-b"} {
-			files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name + "}\nspec: {clusters: {}, namespaces: [" + name + "]}\n"
+			files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name +
+				"}\nspec: {clusters: {}, namespaces: [" + name + "]}\n"
 			files["workspaces/"+name+"/apps/cart/app.yaml"] = fmt.Sprintf(tenantApp, "cart", name, "path: objects")
 			files["workspaces/"+name+"/objects/cart.yaml"] = fmt.Sprintf(tenantObject, "cart-"+name, name+"-one")
 		}
@@ -67,7 +72,8 @@ func TestRedWorkspaceOfTheService(t *testing.T) {
 			s.run(work, "fetch", "-q", "origin")
 			s.run(work, "checkout", "-q", "-B", "main", "origin/main")
 			for _, name := range []string{"team-a", "team-b"} {
-				writeAll(s, work, map[string]string{"workspaces/" + name + "/objects/cart.yaml": fmt.Sprintf(tenantObject, "cart-"+name, name+"-"+text)})
+				writeAll(s, work, map[string]string{"workspaces/" + name +
+					"/objects/cart.yaml": fmt.Sprintf(tenantObject, "cart-"+name, name+"-"+text)})
 			}
 			s.commit("both teams say " + text)
 			s.push("main")

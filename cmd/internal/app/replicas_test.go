@@ -24,7 +24,8 @@ import (
 // nats starts a NATS server and returns its URL.
 func nats(t *testing.T) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: t.TempDir(), NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func (s *story) addClusters(n int) {
 	s.t.Helper()
 	for i := range n {
 		text := fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: many-%d\n  labels: {region: eu-west-1}\nspec:\n  environment: dev\n  class: core\n  vars: {shortName: m%d, lbRange: 10.10.0.0/24}\n", i, i)
-		if err := os.WriteFile(filepath.Join(s.dir, "work/clusters", fmt.Sprintf("many-%d.yaml", i)), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, "work/clusters", fmt.Sprintf("many-%d.yaml", i)), []byte(text),
+			0o600); err != nil {
 			s.t.Fatal(err)
 		}
 	}

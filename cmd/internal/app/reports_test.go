@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
-// TestReplicasShareReports: each replica has the page of each reviewed head and lists all merge requests, whichever of them made the
-// reviews. That is also true of a replica that starts later, and after a merge request is closed.
+// TestReplicasShareReports: each replica has the page of each reviewed head and lists all merge requests, whichever of
+// them made the reviews. That is also true of a replica that starts later, and after a merge request is closed.
 func TestReplicasShareReports(t *testing.T) {
 	url := nats(t) // ends after those who use it
 	s := newStory(t, "github")
@@ -48,15 +48,19 @@ func TestReplicasShareReports(t *testing.T) {
 			path := "merge-requests/" + strconv.Itoa(number) + "/" + s.head(number) + ".html"
 			s.until(name+" has the report of merge request "+strconv.Itoa(number), func() bool {
 				code, body := page(p, path)
-				return code == http.StatusOK && strings.Contains(body, []string{"CAD", "MXN", "BRL"}[i]) && strings.Contains(body, `<a href="../`+strconv.Itoa(number)+`.html">Reviewed heads of !`)
+				return code == http.StatusOK && strings.Contains(body, []string{"CAD", "MXN", "BRL"}[i]) &&
+					strings.Contains(body, `<a href="../`+strconv.Itoa(number)+`.html">Reviewed heads of !`)
 			})
 			s.until(name+" lists it with a link", func() bool {
 				_, list := page(p, "merge-requests.html")
 				_, own := page(p, "merge-requests/"+strconv.Itoa(number)+".html")
-				return strings.Contains(list, ">!"+strconv.Itoa(number)+" by ada") && strings.Contains(own, s.head(number)+".html")
+				return strings.Contains(list, ">!"+strconv.Itoa(number)+" by ada") &&
+					strings.Contains(own, s.head(number)+".html")
 			})
 		}
-		if code, body := page(p, "merge-requests/"+strconv.Itoa(numbers[0])+"/"+strings.Repeat("0", 40)+".html"); code != http.StatusNotFound || !strings.Contains(body, "this replica has no report of this head") {
+		if code, body := page(p, "merge-requests/"+strconv.Itoa(numbers[0])+"/"+strings.Repeat("0", 40)+
+			".html"); code != http.StatusNotFound || !strings.Contains(body,
+			"this replica has no report of this head") {
 			t.Errorf("%s: an unknown head: %d %s", name, code, body)
 		}
 	}

@@ -57,7 +57,8 @@ func TestRequestsOfASweep(t *testing.T) {
 		t.Helper()
 		c := &counter{}
 		s.options.Transport = c
-		s.options.Clock = func() time.Time { return time.Now().Add(2 * time.Minute) } // a merge request counts as idle a minute after its last change
+		// a merge request counts as idle a minute after its last change
+		s.options.Clock = func() time.Time { return time.Now().Add(2 * time.Minute) }
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		const requests = 6
@@ -100,16 +101,16 @@ func TestRequestsOfAReview(t *testing.T) {
 	})
 }
 
-// A GitHub App writes a check run in place of the status, and reads the check runs of the head in place of its statuses. Its tokens and
-// its user cost four requests more for the first merge request of a process.
+// A GitHub App writes a check run in place of the status, and reads the check runs of the head in place of its
+// statuses. Its tokens and its user cost four requests more for the first merge request of a process.
 func TestRequestsOfACheckedReview(t *testing.T) {
 	s := newStory(t, "github")
 	s.asApp()
 	s.countReviews(8+4, 5)
 }
 
-// mostListings is how often a review with a preview may list refs: once at its beginning, together with the fetch of the head, and once by
-// the push, which must compare with the present ones. Everything else reads the first listing.
+// mostListings is how often a review with a preview may list refs: once at its beginning, together with the fetch of
+// the head, and once by the push, which must compare with the present ones. Everything else reads the first listing.
 const mostListings = 2
 
 // countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
@@ -121,7 +122,8 @@ func (s *story) countReviews(first, push int) {
 	s.start()
 	s.until("dev is hydrated, and says so", func() bool {
 		rendered := s.ref("env/dev")
-		return rendered != "" && s.status(s.ref("main"), "sluice/dev") == "success" && s.status(rendered, "sluice/dev") == "success"
+		return rendered != "" && s.status(s.ref("main"), "sluice/dev") == "success" &&
+			s.status(rendered, "sluice/dev") == "success"
 	})
 	s.until("the first sweep is done", func() bool { return s.metric("sluice_task_seconds_count", `kind="sweep"`) > 0 })
 	review := func(what string, most int, change func()) {
@@ -131,7 +133,8 @@ func (s *story) countReviews(first, push int) {
 		before, began := s.listings.Load(), time.Now()
 		change()
 		s.drained()
-		if time.Since(began) > 10*time.Second { // after which a review lists the merge requests again, before and after the verdict
+		// after which a review lists the merge requests again, before and after the verdict
+		if time.Since(began) > 10*time.Second {
 			most += 2
 		}
 		got, listings := c.take(), int(s.listings.Load()-before)
@@ -140,10 +143,12 @@ func (s *story) countReviews(first, push int) {
 			s.t.Errorf("%s: refs were listed %d times, expected at most %d", what, listings, mostListings)
 		}
 		verdict := func(r string) bool {
-			return strings.HasPrefix(r, http.MethodPost) && (strings.Contains(r, "status") || strings.Contains(r, "check"))
+			return strings.HasPrefix(r, http.MethodPost) && (strings.Contains(r, "status") ||
+				strings.Contains(r, "check"))
 		}
 		if len(got) > most || !slices.ContainsFunc(got, verdict) {
-			s.t.Errorf("%s: %d requests, expected at most %d and a verdict\n%s", what, len(got), most, strings.Join(got, "\n"))
+			s.t.Errorf("%s: %d requests, expected at most %d and a verdict\n%s", what, len(got), most,
+				strings.Join(got, "\n"))
 		}
 	}
 	n := 0

@@ -21,7 +21,8 @@ func TestUnsignedWebhooksMakeNoSeries(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
 	for i := range 50 {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.hooks.URL+"/hooks/f", strings.NewReader("{}"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.hooks.URL+"/hooks/f",
+			strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,8 @@ func TestUnrelatedHistory(t *testing.T) {
 func TestSignedCommits(t *testing.T) {
 	s := newStory(t, "gitlab")
 	key := filepath.Join(s.dir, "key")
-	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+		key).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v %s", err, out)
 	}
 	public, err := os.ReadFile(key + ".pub")
@@ -131,12 +133,14 @@ func TestSignedCommits(t *testing.T) {
 	preview := fmt.Sprintf("sluice/preview/%d", n)
 	s.until("the preview is there", func() bool { return s.ref(preview) != "" })
 	// A worker creates the preview's commit, so the service must not sign it.
-	if out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "cat-file", "commit", preview).Output(); err != nil || strings.Contains(string(out), "gpgsig") {
+	if out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "cat-file",
+		"commit", preview).Output(); err != nil || strings.Contains(string(out), "gpgsig") {
 		t.Errorf("the preview is signed: %v\n%s", err, out)
 	}
 	for _, branch := range []string{"env/dev", "cluster/dev-1", "env/staging", "cluster/staging-1", "sluice/state"} {
 		s.until(branch+" is there", func() bool { return s.ref(branch) != "" })
-		s.run(filepath.Join(s.dir, "git", repo+".git"), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", "refs/heads/"+branch)
+		s.run(filepath.Join(s.dir, "git", repo+".git"), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit",
+			"refs/heads/"+branch)
 	}
 	s.end()
 	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
@@ -167,7 +171,8 @@ func (s *story) other(path string) (bare string) {
 // heads returns the branches of a repository.
 func (s *story) heads(bare string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "for-each-ref", "--format=%(refname:short)").Output()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "for-each-ref",
+		"--format=%(refname:short)").Output()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -176,7 +181,8 @@ func (s *story) heads(bare string) string {
 
 // to returns the fleet with its branches in another repository.
 func (s *story) to(path string) string {
-	return strings.Replace(gated, "  trunk: main\n", "  trunk: main\n  output: {repository: "+s.git.URL+"/"+path+".git}\n", 1)
+	return strings.Replace(gated, "  trunk: main\n", "  trunk: main\n  output: {repository: "+s.git.URL+"/"+path+
+		".git}\n", 1)
 }
 
 // Branches go to another repository only if the configuration names it, and only the trunk selects the repository.
@@ -186,14 +192,21 @@ func TestOutputRepository(t *testing.T) {
 		rendered, victim := s.other("acme/rendered"), s.other("acme/victim")
 		s.setFleet("main", s.to("acme/rendered"))
 		s.start()
-		s.until("the refusal is told", func() bool { return strings.HasPrefix(s.status(s.ref("main"), "sluice/hydrate"), "fail") })
+		s.until("the refusal is told", func() bool {
+			return strings.HasPrefix(s.status(s.ref("main"), "sluice/hydrate"),
+				"fail")
+		})
 		s.branch("cad", "CAD")
 		n := s.open("cad", "ada")
-		s.until("it is told on the merge request", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
+		s.until("it is told on the merge request", func() bool {
+			return strings.HasPrefix(s.status(s.head(n), "sluice"),
+				"fail")
+		})
 		if got := s.heads(rendered); got != "" {
 			t.Errorf("branches were written to a repository that nobody named: %s", got)
 		}
-		s.config = strings.Replace(s.config, "repositories: ["+repo+"]", "repositories: ["+repo+"], outputs: [acme/rendered, acme/victim]", 1)
+		s.config = strings.Replace(s.config, "repositories: ["+repo+"]", "repositories: ["+repo+
+			"], outputs: [acme/rendered, acme/victim]", 1)
 		if err := s.service.Reload(); err != nil {
 			t.Fatal(err)
 		}
@@ -202,13 +215,17 @@ func TestOutputRepository(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), "git", "-C", rendered, "rev-parse", "env/dev").Output()
 			sha := strings.TrimSpace(string(out))
 			if s.hub != nil {
-				return err == nil && slices.ContainsFunc(s.hub.Statuses("acme/rendered", sha), func(x fakegithub.Status) bool { return x.Context == "sluice/dev" && x.State == "success" })
+				return err == nil && slices.ContainsFunc(s.hub.Statuses("acme/rendered", sha),
+					func(x fakegithub.Status) bool { return x.Context == "sluice/dev" && x.State == "success" })
 			}
 			return err == nil && s.lab.Statuses("acme/rendered", sha)["sluice/dev"] == "success"
 		})
 		s.until("what was red is green", func() bool { return s.status(s.ref("main"), "sluice/hydrate") == "success" })
 		s.says(n, "CAD")
-		s.until("the preview is there too", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", n)) })
+		s.until("the preview is there too", func() bool {
+			return strings.Contains(s.heads(rendered),
+				fmt.Sprintf("sluice/preview/%d", n))
+		})
 		s.linked(n, "acme/rendered", rendered)
 
 		work := filepath.Join(s.dir, "work")
@@ -220,11 +237,15 @@ func TestOutputRepository(t *testing.T) {
 		s.push("gbp")
 		m := s.onto("gbp", "playground")
 		s.says(m, "GBP")
-		s.until("that preview is where the trunk says", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", m)) })
+		s.until("that preview is where the trunk says", func() bool {
+			return strings.Contains(s.heads(rendered),
+				fmt.Sprintf("sluice/preview/%d", m))
+		})
 		if got := s.heads(victim); got != "" {
 			t.Errorf("a branch that anybody may push to chose where a preview goes: %s", got)
 		}
-		if got := s.heads(filepath.Join(s.dir, "git", repo+".git")); strings.Contains(got, "env/") || strings.Contains(got, "preview") {
+		if got := s.heads(filepath.Join(s.dir, "git", repo+".git")); strings.Contains(got, "env/") ||
+			strings.Contains(got, "preview") {
 			t.Errorf("the source has %s", got)
 		}
 	})
@@ -242,7 +263,8 @@ func (s *story) linked(number int, path, bare string) {
 		s.t.Fatalf("the comment links to %q, not to %s", link, path)
 	}
 	for _, commit := range link[2:] {
-		if out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "cat-file", "-t", commit).CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "commit" {
+		if out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "cat-file", "-t",
+			commit).CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "commit" {
 			s.t.Errorf("%s does not have the linked commit %s: %s, %v", path, commit, out, err)
 		}
 	}
@@ -258,5 +280,6 @@ func (s *story) onto(branch, base string) int {
 		}
 		return pr.Number
 	}
-	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: base})
+	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch,
+		TargetBranch: base})
 }

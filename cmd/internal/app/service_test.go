@@ -94,7 +94,8 @@ type story struct {
 // endToEnd skips a slow test in short mode: `make test` is short, `make test-e2e` runs everything.
 func endToEnd(t *testing.T) {
 	t.Helper()
-	for _, quick := range []string{"TestStory", "TestUntrustedContributors", "TestReceivers", "TestProbes", "TestUnsignedWebhooksMakeNoSeries"} {
+	for _, quick := range []string{"TestStory", "TestUntrustedContributors", "TestReceivers", "TestProbes",
+		"TestUnsignedWebhooksMakeNoSeries"} {
 		if name, _, _ := strings.Cut(t.Name(), "/"); name == quick {
 			return
 		}
@@ -109,7 +110,8 @@ func newStory(t *testing.T, kind string) *story {
 	t.Helper()
 	endToEnd(t)
 	t.Parallel()
-	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*service.Service) {}}
+	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false },
+		prepare: func(*service.Service) {}}
 	bare := filepath.Join(s.dir, "git", repo+".git")
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")
@@ -139,12 +141,15 @@ forges:
 	if err := os.WriteFile(file, []byte(s.config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": fingerprint, "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
+	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": fingerprint, "SLUICE_OFFLINE": "1",
+		"SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
 	credentials := []string{token, secret, fingerprint}
 	t.Cleanup(func() { s.leaks(credentials) })
 	getenv := func(name string) string { return env[name] }
 	s.options = app.ServiceOptions{
-		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(guardedWriter{newWriter(t), credentials}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
+		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]},
+		Log: slog.New(slog.NewTextHandler(guardedWriter{newWriter(t), credentials},
+			&slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
 		Load: func() (*config.Config, error) {
 			return config.Parse("config.yaml", []byte(s.config), config.Sources{Getenv: getenv, Read: os.ReadFile})
 		},
@@ -161,7 +166,8 @@ func backend(t *testing.T, root string) http.Handler {
 	}
 	return &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null"},
 	}
 }
 
@@ -217,7 +223,8 @@ func (s *story) deliver(event string, payload []byte) {
 }
 
 func (s *story) post(base, id, event string, payload []byte) (int, error) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/hooks/f", bytes.NewReader(payload))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/hooks/f",
+		bytes.NewReader(payload))
 	if err != nil {
 		return 0, err
 	}
@@ -259,7 +266,8 @@ func (s *story) start() {
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.service, s.hooks, s.probes = service, httptest.NewServer(service.Handler()), httptest.NewServer(service.MetricsHandler())
+	s.service, s.hooks, s.probes = service, httptest.NewServer(service.Handler()),
+		httptest.NewServer(service.MetricsHandler())
 	s.stop = func() {
 		s.hooks.Close()
 		s.probes.Close()
@@ -428,7 +436,8 @@ func (s *story) head(number int) string {
 
 // ref returns a branch's commit in the repository; "" if the branch does not exist.
 func (s *story) ref(name string) string {
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-parse", "-q", "--verify", "refs/heads/"+name).Output()
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+		"rev-parse", "-q", "--verify", "refs/heads/"+name).Output()
 	if err != nil {
 		return ""
 	}
@@ -576,7 +585,8 @@ func TestRepeatedDeliveries(t *testing.T) {
 	defer mu.Unlock()
 	for i := range 100 {
 		for j := range slices.Backward(all) {
-			if code, err := s.accepted(s.hooks.URL, fmt.Sprint("x", i%3, j), all[j].event, all[j].body); err != nil || code >= 300 {
+			if code, err := s.accepted(s.hooks.URL, fmt.Sprint("x", i%3, j), all[j].event, all[j].body); err != nil ||
+				code >= 300 {
 				t.Fatalf("the status code is %d, the error is %v", code, err)
 			}
 		}

@@ -69,7 +69,8 @@ func TestForgeFailures(t *testing.T) {
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 	for _, f := range []fakegithub.Fault{
-		{Kind: fakegithub.BadGateway, Times: 3}, {Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second}, {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
+		{Kind: fakegithub.BadGateway, Times: 3}, {Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second},
+		{Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
 	} {
 		s.hub.Fail(f)
 	}
@@ -125,7 +126,9 @@ func TestProbes(t *testing.T) {
 		return resp.StatusCode, string(body)
 	}
 	for address, part := range map[string]string{
-		s.hooks.URL + "/healthz": "ok", s.hooks.URL + "/readyz": "ready", s.probes.URL + "/metrics": "sluice_task_seconds_count", s.probes.URL + "/isolation": "restrictions in force",
+		s.hooks.URL + "/healthz": "ok", s.hooks.URL + "/readyz": "ready",
+		s.probes.URL + "/metrics":   "sluice_task_seconds_count",
+		s.probes.URL + "/isolation": "restrictions in force",
 	} {
 		s.until(address+" says "+part, func() bool {
 			status, body := get(address)
@@ -142,7 +145,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// accepted sends a webhook until the service could store it: on a busy machine, that can take longer than the 0.9 s that a forge waits.
+// accepted sends a webhook until the service could store it: on a busy machine, that can take longer than the 0.9 s
+// that a forge waits.
 func (s *story) accepted(base, id, event string, body []byte) (int, error) {
 	deadline := time.Now().Add(stage.Patience)
 	for {
@@ -160,9 +164,11 @@ func (s *story) show() {
 	for number := 1; number < 100 && s.head(number) != ""; number++ {
 		s.t.Logf("the comments of Sluice on %d:\n%s", number, strings.Join(s.comments(number), "\n====\n"))
 	}
-	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "for-each-ref", "--format=%(refname) %(objectname:short) %(subject)").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+		"for-each-ref", "--format=%(refname) %(objectname:short) %(subject)").CombinedOutput()
 	s.t.Logf("the branches (%v):\n%s", err, out)
-	if out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h", "", "sluice/state").CombinedOutput(); err == nil {
+	if out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"),
+		"grep", "-h", "", "sluice/state").CombinedOutput(); err == nil {
 		s.t.Logf("the records:\n%s", out)
 	}
 }

@@ -65,7 +65,8 @@ func (s *story) reopen(number int) {
 func TestDraftsAndLabels(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.reload("repositories: ["+repo+"]", "repositories: ["+repo+"], settings: {drafts: false, labels: [fleet], skipLabels: [hold]}")
+		s.reload("repositories: ["+repo+"]", "repositories: ["+repo+
+			"], settings: {drafts: false, labels: [fleet], skipLabels: [hold]}")
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.branch("cad", "CAD")
@@ -110,7 +111,8 @@ func TestRetargetAndReopen(t *testing.T) {
 		s.until("the preview is back", func() bool { return s.ref(preview) != "" })
 		s.says(n, "-  currency: USD", "+  currency: CAD")
 
-		// release was made from the same commit: onto it, the change is CAD as well. With main merged into cad it is another one.
+		// release was made from the same commit: onto it, the change is CAD as well. With main merged into cad it is
+		// another one.
 		work := filepath.Join(s.dir, "work")
 		s.run(work, "checkout", "-q", "cad")
 		s.run(work, "merge", "-q", "-s", "ours", "-m", "ours", "origin/release")
@@ -147,7 +149,8 @@ func TestPreviewsOffAndCapped(t *testing.T) {
 	}
 }
 
-// gate is a handler before a Git server. It refuses requests that may does not allow, and counts the others by password.
+// gate is a handler before a Git server. It refuses requests that may does not allow, and counts the others by
+// password.
 type gate struct {
 	next  http.Handler
 	may   func(password, path string, push bool) bool // path of the repository
@@ -179,7 +182,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // limitGit puts a gate before the story's Git server, for the service and for the story.
 func (s *story) limitGit(may func(password, path string, push bool) bool) *gate {
 	s.t.Helper()
-	g := &gate{next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{}, sent: map[string]int{}}
+	g := &gate{next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{},
+		sent: map[string]int{}}
 	server := httptest.NewServer(g)
 	s.t.Cleanup(server.Close)
 	s.config = strings.ReplaceAll(s.config, s.git.URL, server.URL)
@@ -199,7 +203,8 @@ func TestSeparateCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.reload("token: {env: TOKEN}", fmt.Sprintf("token: {env: TOKEN}, gitToken: {file: %q}, pushToken: {file: %q}", filepath.Join(s.dir, "reader"), filepath.Join(s.dir, "pusher")))
+		s.reload("token: {env: TOKEN}", fmt.Sprintf("token: {env: TOKEN}, gitToken: {file: %q}, pushToken: {file: %q}",
+			filepath.Join(s.dir, "reader"), filepath.Join(s.dir, "pusher")))
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.branch("cad", "CAD")

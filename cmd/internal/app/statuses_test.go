@@ -46,7 +46,8 @@ func TestStatusesAreWrittenOnce(t *testing.T) {
 	s.start()
 	s.until("it was looked at", func() bool { return s.metric("sluice_task_seconds_count", `kind="trunk"`) >= 1 })
 	s.tasks("trunk", 2)
-	for _, one := range []struct{ sha, context string }{{s.ref("main"), "sluice/dev"}, {rendered, "sluice/dev"}, {s.head(n), "sluice"}} {
+	for _, one := range []struct{ sha, context string }{{s.ref("main"), "sluice/dev"}, {rendered, "sluice/dev"},
+		{s.head(n), "sluice"}} {
 		if n := s.statuses(one.sha, one.context); n != 1 {
 			t.Errorf("%s was written %d times on %s", one.context, n, one.sha)
 		}
@@ -65,11 +66,13 @@ func TestPromotionsGoOnWithoutStatuses(t *testing.T) {
 	}
 }
 
-// A promoted environment has statuses on the source commit and on the rendered one, as an environment that follows the trunk has.
+// A promoted environment has statuses on the source commit and on the rendered one, as an environment that follows the
+// trunk has.
 func TestPromotedEnvironmentsHaveStatuses(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.setFleet("main", strings.Replace(gated, "promotion: {mode: auto}", "promotion: {mode: auto, waves: [{name: one, clusters: {matchLabels: {class: core}}, bake: 2h}, {name: two}]}", 1))
+		s.setFleet("main", strings.Replace(gated, "promotion: {mode: auto}",
+			"promotion: {mode: auto, waves: [{name: one, clusters: {matchLabels: {class: core}}, bake: 2h}, {name: two}]}", 1))
 		s.start()
 		s.until("staging has it", func() bool { return s.ref("env/staging") != "" })
 		s.until("it is on its way", func() bool { return s.status(s.ref("main"), "sluice/staging") == "pending" })

@@ -39,8 +39,8 @@ const (
 	tenantObject = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {says: %s}\n"
 )
 
-// Four repositories: components, two workspaces and the fleet. A change of a workspace and of the components is shown before either is
-// merged, on the workspace's merge request, and it does not concern the other workspace.
+// Four repositories: components, two workspaces and the fleet. A change of a workspace and of the components is shown
+// before either is merged, on the workspace's merge request, and it does not concern the other workspace.
 func TestFourRepositories(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -57,14 +57,18 @@ func TestFourRepositories(t *testing.T) {
 				"apps/web/app.yaml":  fmt.Sprintf(tenantApp, "web", name, "path: web, repository: components"),
 			})
 			address := s.git.URL + "/" + team.path + ".git"
-			files["repositories/"+name+".yaml"] = base + "Repository\nmetadata: {name: " + name + "}\nspec: {url: \"" + address + "\", branch: main, reviews: true}\n"
-			files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name + "}\nspec: {clusters: {}, namespaces: [" + name + "], repository: " + name + ", sources: {repositories: [components]}}\n"
+			files["repositories/"+name+".yaml"] = base + "Repository\nmetadata: {name: " + name + "}\nspec: {url: \"" +
+				address + "\", branch: main, reviews: true}\n"
+			files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name +
+				"}\nspec: {clusters: {}, namespaces: [" + name + "], repository: " + name +
+				", sources: {repositories: [components]}}\n"
 			lock += fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, address, team.tip("main"))
 			teams[name] = team
 		}
 		files["sluice.lock"] = lock
 		declared := "repositories/components.yaml"
-		files[declared] = strings.Replace(read(t, filepath.Join(s.dir, "work", declared)), "reviews: true", "reviews: true, shownIn: [team-a]", 1)
+		files[declared] = strings.Replace(read(t, filepath.Join(s.dir, "work", declared)), "reviews: true",
+			"reviews: true, shownIn: [team-a]", 1)
 		writeAll(s, filepath.Join(s.dir, "work"), files)
 		s.commit("two workspaces")
 		s.push("main")
@@ -128,7 +132,8 @@ func (c *companion) pends(number int, branch string, texts ...string) {
 	})
 }
 
-// A person who may only read the fleet's repository approves the promotion of the workspace that names them, and no other.
+// A person who may only read the fleet's repository approves the promotion of the workspace that names them, and no
+// other.
 func TestApproversOfAWorkspaceByChat(t *testing.T) {
 	s := newStory(t, "github")
 	s.hub.Grant(repo, "zoe", "read")
@@ -138,7 +143,8 @@ func TestApproversOfAWorkspaceByChat(t *testing.T) {
 			"      promotion: {mode: manual, approvers: {users: [mia], count: 1}, rights: [{verbs: [promote], roles: [write]}]}\n",
 	}
 	for name, more := range map[string]string{"team-a": "approvers: {users: [zoe]}, ", "team-b": ""} {
-		files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name + "}\nspec: {" + more + "clusters: {}, namespaces: [" + name + "]}\n"
+		files["workspaces/"+name+".yaml"] = base + "Workspace\nmetadata: {name: " + name + "}\nspec: {" + more +
+			"clusters: {}, namespaces: [" + name + "]}\n"
 		files["workspaces/"+name+"/apps/cart/app.yaml"] = fmt.Sprintf(tenantApp, "cart", name, "path: objects")
 		files["workspaces/"+name+"/objects/cart.yaml"] = fmt.Sprintf(tenantObject, "cart-"+name, "hello")
 	}
@@ -152,7 +158,8 @@ func TestApproversOfAWorkspaceByChat(t *testing.T) {
 	s.says(n, "two teams")
 	s.merge(n)
 	s.until("dev has both", func() bool {
-		return s.holds("cluster/dev-1", "cart-team-a") && s.holds("cluster/dev-1", "cart-team-b") && s.holds("cluster/dev-1", "two teams")
+		return s.holds("cluster/dev-1", "cart-team-a") && s.holds("cluster/dev-1", "cart-team-b") &&
+			s.holds("cluster/dev-1", "two teams")
 	})
 	says := func(text string) func() bool {
 		return func() bool { return strings.Contains(strings.Join(s.comments(n), ""), text) }
@@ -163,12 +170,14 @@ func TestApproversOfAWorkspaceByChat(t *testing.T) {
 	s.until("it waits", says("0 of 1"))
 	s.say(n, "mia", "/sluice approve prod")
 	s.until("prod has both", func() bool {
-		return s.holds("cluster/prod-eu-1", "cart-team-b") && s.holds("cluster/prod-us-1", "cart-team-b") && s.holds("cluster/prod-edge-1", "cart-team-b")
+		return s.holds("cluster/prod-eu-1", "cart-team-b") && s.holds("cluster/prod-us-1", "cart-team-b") &&
+			s.holds("cluster/prod-edge-1", "cart-team-b")
 	})
 	s.run(work, "fetch", "-q", "origin")
 	s.run(work, "checkout", "-q", "-B", "main", "origin/main")
 	for _, name := range []string{"team-a", "team-b"} {
-		writeAll(s, work, map[string]string{"workspaces/" + name + "/objects/cart.yaml": fmt.Sprintf(tenantObject, "cart-"+name, name+"-changed")})
+		writeAll(s, work, map[string]string{"workspaces/" + name +
+			"/objects/cart.yaml": fmt.Sprintf(tenantObject, "cart-"+name, name+"-changed")})
 	}
 	s.commit("both teams change")
 	s.push("main")
@@ -178,10 +187,12 @@ func TestApproversOfAWorkspaceByChat(t *testing.T) {
 	s.say(n, "ada", "/sluice promote prod --workspace team-b")
 	s.until("team-b is offered", says("promote prod --workspace team-b"))
 	s.say(n, "zoe", "/sluice approve prod")
-	s.until("zoe may not approve team-b", says("zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"))
+	s.until("zoe may not approve team-b",
+		says("zoe is not among the approvers of prod; zoe is not among the approvers of workspace team-b either"))
 	s.say(n, "ada", "/sluice promote prod --workspace team-a")
 	s.until("team-a is offered", func() bool {
-		return strings.Count(strings.Join(s.comments(n), ""), "promote prod --workspace team-a") == 2 // the first one was refused
+		// the first one was refused
+		return strings.Count(strings.Join(s.comments(n), ""), "promote prod --workspace team-a") == 2
 	})
 	s.say(n, "zoe", "/sluice approve prod")
 	s.until("prod has team-a", func() bool { return s.holds("cluster/prod-eu-1", "team-a-changed") })

@@ -71,7 +71,9 @@ func (s *story) editLast(number int, text string) {
 		_, token := s.hub.AddUser("mal")
 		s.hub.Grant(repo, "mal", "write")
 		all := s.hub.Comments(repo, number)
-		r, err = http.NewRequestWithContext(s.t.Context(), http.MethodPatch, fmt.Sprintf("%s/repos/%s/issues/comments/%d", s.forge.URL, repo, all[len(all)-1].ID), strings.NewReader(fmt.Sprintf(`{"body":%q}`, text)))
+		r, err = http.NewRequestWithContext(s.t.Context(), http.MethodPatch,
+			fmt.Sprintf("%s/repos/%s/issues/comments/%d", s.forge.URL, repo, all[len(all)-1].ID),
+			strings.NewReader(fmt.Sprintf(`{"body":%q}`, text)))
 		if err == nil {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -79,7 +81,9 @@ func (s *story) editLast(number int, text string) {
 		s.lab.AddUser("mal", "token-of-mal", false)
 		s.lab.Grant(repo, "mal", fakegitlab.Maintainer)
 		all := s.lab.Notes(repo, number)
-		r, err = http.NewRequestWithContext(s.t.Context(), http.MethodPut, fmt.Sprintf("%s/api/v4/projects/%s/merge_requests/%d/notes/%d", s.forge.URL, url.PathEscape(repo), number, all[len(all)-1].ID), strings.NewReader(fmt.Sprintf(`{"body":%q}`, text)))
+		r, err = http.NewRequestWithContext(s.t.Context(), http.MethodPut,
+			fmt.Sprintf("%s/api/v4/projects/%s/merge_requests/%d/notes/%d", s.forge.URL, url.PathEscape(repo), number,
+				all[len(all)-1].ID), strings.NewReader(fmt.Sprintf(`{"body":%q}`, text)))
 		if err == nil {
 			r.Header.Set("Private-Token", "token-of-mal")
 			r.Header.Set("Content-Type", "application/json")
@@ -99,7 +103,8 @@ func (s *story) editLast(number int, text string) {
 
 func (s *story) all(number int) string { return strings.Join(s.comments(number), "\n====\n") }
 
-// A command that one person writes into the comment of another is refused: it does not run with the rights of the comment's author.
+// A command that one person writes into the comment of another is refused: it does not run with the rights of the
+// comment's author.
 func TestEditedComment(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -134,14 +139,16 @@ func (s *story) promotionRecord() string {
 	if s.ref("sluice/state") == "" {
 		return ""
 	}
-	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h", "", "refs/heads/sluice/state").Output()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-h",
+		"", "refs/heads/sluice/state").Output()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return string(out)
 }
 
-// chartServer starts a server that records requests and answers 404: at once if let is nil, otherwise after let is closed.
+// chartServer starts a server that records requests and answers 404: at once if let is nil, otherwise after let is
+// closed.
 func (s *story) chartServer(let <-chan struct{}) (address string, heard func() string) {
 	s.t.Helper()
 	var mu sync.Mutex
@@ -175,7 +182,8 @@ func (s *story) useChartOf(branch, address string) {
 	for name, text := range map[string]string{
 		"apps/shop/app.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: shop}\nspec:\n  namespace: shop\n  placement: {matchLabels: {tier: core}}\n" +
 			"  source:\n    helm: {chart: web, repo: \"" + address + "\", version: 1.0.0}\n",
-		"sluice.lock": "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n  - {repo: \"" + address + "\", chart: web, version: 1.0.0, resolved: 1.0.0, digest: \"sha256:" + strings.Repeat("ab", 32) + "\"}\n",
+		"sluice.lock": "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts:\n  - {repo: \"" + address +
+			"\", chart: web, version: 1.0.0, resolved: 1.0.0, digest: \"sha256:" + strings.Repeat("ab", 32) + "\"}\n",
 	} {
 		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
 			s.t.Fatal(err)
@@ -194,8 +202,8 @@ func (s *story) grantRead(login string) {
 	s.lab.Grant(repo, login, fakegitlab.Reporter)
 }
 
-// Sluice refuses /sluice diff and /sluice explain on a merge request that waits for trust. It renders nothing of it and sends no request to
-// the chart repository that it names.
+// Sluice refuses /sluice diff and /sluice explain on a merge request that waits for trust. It renders nothing of it and
+// sends no request to the chart repository that it names.
 func TestQuestionsOfStrangers(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -207,7 +215,10 @@ func TestQuestionsOfStrangers(t *testing.T) {
 		n := s.open("lure", "eve")
 		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 		s.say(n, "eve", "/sluice explain shop prod-us-1 .\n/sluice diff")
-		s.until("both are refused", func() bool { return strings.Count(s.all(n), "waits for trust: somebody with write access") == 2 })
+		s.until("both are refused", func() bool {
+			return strings.Count(s.all(n),
+				"waits for trust: somebody with write access") == 2
+		})
 		if heard() != "" || len(s.comments(n)) != 1 {
 			t.Errorf("the stranger's server heard %q; comments:\n%s", heard(), s.all(n))
 		}
@@ -228,15 +239,15 @@ func TestQuestionsOfStrangers(t *testing.T) {
 	})
 }
 
-// trust comments /sluice trust as ada, who has write access. It moves the clock first, because the times of forges have seconds: a comment
-// within the second of the push would not be later than the head.
+// trust comments /sluice trust as ada, who has write access. It moves the clock first, because the times of forges have
+// seconds: a comment within the second of the push would not be later than the head.
 func (s *story) trust(number int) {
 	s.later(2 * time.Second)
 	s.say(number, "ada", "/sluice trust")
 }
 
-// A comment /sluice trust is for the head that the merge request had when the comment was written. It does not trust a head that was pushed
-// afterwards, not even an earlier one that returns.
+// A comment /sluice trust is for the head that the merge request had when the comment was written. It does not trust a
+// head that was pushed afterwards, not even an earlier one that returns.
 func TestTrustOfAnotherHead(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -256,7 +267,10 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		s.pushed(n)
 		release()
 		s.says(n, "came after the comment")
-		s.until("the other head waits", func() bool { return s.head(n) != first && s.status(s.head(n), "sluice") == "pending" })
+		s.until("the other head waits", func() bool {
+			return s.head(n) != first &&
+				s.status(s.head(n), "sluice") == "pending"
+		})
 		s.until("the comment says so", func() bool { return strings.Contains(s.all(n), "head "+s.head(n)) })
 		s.drop = func(event string) bool { return event != s.commentEvent() }
 		s.drained()
@@ -265,7 +279,10 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		s.run(filepath.Join(s.dir, "work"), "push", "-qf", "origin", first+":patch")
 		s.pushed(n)
 		release()
-		s.until("the old head is not taken for the new one", func() bool { return strings.Count(s.all(n), "came after the comment") == 2 })
+		s.until("the old head is not taken for the new one", func() bool {
+			return strings.Count(s.all(n),
+				"came after the comment") == 2
+		})
 		if all := s.all(n); strings.Contains(all, "EVIL") || strings.Contains(all, "currency: CAD") {
 			t.Errorf("a head was rendered that nobody looked at: %s", all)
 		}
@@ -312,12 +329,13 @@ func TestPendingCheckEnds(t *testing.T) {
 	s.config = strings.Replace(s.config, "token: {env: TOKEN}", "app: {id: 77, key: {env: KEY}}", 1)
 	getenv := s.options.Env.Getenv
 	s.options.Load = func() (*config.Config, error) {
-		return config.Parse("config.yaml", []byte(s.config), config.Sources{Read: os.ReadFile, Getenv: func(name string) string {
-			if name == "KEY" {
-				return private
-			}
-			return getenv(name)
-		}})
+		return config.Parse("config.yaml", []byte(s.config), config.Sources{Read: os.ReadFile,
+			Getenv: func(name string) string {
+				if name == "KEY" {
+					return private
+				}
+				return getenv(name)
+			}})
 	}
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
@@ -383,14 +401,18 @@ func TestParkedCommand(t *testing.T) {
 		s.say(n, "ada", "/sluice retry")
 		s.until("it is done after all", func() bool { return strings.Contains(s.promotionRecord(), "stuck") })
 		s.says(n, "a new review starts; parked tasks to retry: 1")
-		s.until("the log says both", func() bool { return strings.Count(s.all(n), "`/sluice freeze prod --reason") == 2 })
+		s.until("the log says both", func() bool {
+			return strings.Count(s.all(n),
+				"`/sluice freeze prod --reason") == 2
+		})
 	})
 }
 
 // If the credential may not read a team, the command that needs it fails without a retry, and the comment says so.
 func TestForbiddenCommand(t *testing.T) {
 	s := newStory(t, "github")
-	s.setFleet("main", strings.Replace(gated, "{verbs: [now], users: [mia]}", "{verbs: [halt], teams: [acme/on-call]}", 1))
+	s.setFleet("main", strings.Replace(gated, "{verbs: [now], users: [mia]}", "{verbs: [halt], teams: [acme/on-call]}",
+		1))
 	s.start()
 	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 	n := s.greet("step")
@@ -468,8 +490,9 @@ func TestMergeQueue(t *testing.T) {
 	branch := fmt.Sprintf("gh-readonly-queue/main/pr-%d-%s", n, s.ref("main"))
 	s.push(branch)
 	group := func(action, ref string) {
-		s.deliver("merge_group", fmt.Appendf(nil, `{"action":%q,"merge_group":{"head_sha":%q,"head_ref":%q,"base_sha":%q,"base_ref":"refs/heads/main"},"repository":{"full_name":%q}}`,
-			action, s.ref(branch), ref, s.ref("main"), repo))
+		s.deliver("merge_group",
+			fmt.Appendf(nil, `{"action":%q,"merge_group":{"head_sha":%q,"head_ref":%q,"base_sha":%q,"base_ref":"refs/heads/main"},"repository":{"full_name":%q}}`,
+				action, s.ref(branch), ref, s.ref("main"), repo))
 	}
 	group("checks_requested", "refs/heads/gh-readonly-queue/main/pr-9-0123456789") // gone meanwhile
 	group("checks_requested", "refs/heads/"+branch)
@@ -526,7 +549,10 @@ func TestChat(t *testing.T) {
 			t.Helper()
 			before := strings.Count(s.comments(number)[0], "`"+text+"`")
 			s.say(number, "mia", text)
-			s.until(text+" is logged", func() bool { return strings.Count(s.comments(number)[0], "`"+text+"`") == before+1 })
+			s.until(text+" is logged", func() bool {
+				return strings.Count(s.comments(number)[0], "`"+text+
+					"`") == before+1
+			})
 			s.until(text+" is done", is)
 		}
 		ask(first, "/sluice help", "/sluice rollback ENV")
@@ -536,7 +562,8 @@ func TestChat(t *testing.T) {
 		s.merge(first)
 		s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
 		logs(first, "/sluice promote prod", func() bool { return strings.Contains(s.comments(first)[0], "approv") })
-		ask(first, "/sluice status", "dev runs", "it follows the trunk", "prod runs nothing", "gate     approvals", "waits    ")
+		ask(first, "/sluice status", "dev runs", "it follows the trunk", "prod runs nothing", "gate     approvals",
+			"waits    ")
 		logs(first, "/sluice halt prod", func() bool { return strings.Contains(s.promotionRecord(), "halt") })
 		logs(first, "/sluice approve prod", func() bool { return true })
 		s.tasks("trunk", 2)
@@ -546,7 +573,10 @@ func TestChat(t *testing.T) {
 		ask(first, "/sluice status", "halted   by mia since")
 		logs(first, "/sluice resume prod", func() bool { return s.holds("cluster/prod-us-1", "first step") })
 		ask(first, "/sluice status", "wave     canary: ", "wave     rest: ")
-		logs(first, "/sluice freeze prod --reason x", func() bool { return strings.Contains(s.promotionRecord(), "freeze") })
+		logs(first, "/sluice freeze prod --reason x", func() bool {
+			return strings.Contains(s.promotionRecord(),
+				"freeze")
+		})
 		second := s.greet("second step")
 		s.says(second, "second step")
 		s.merge(second)
@@ -560,7 +590,8 @@ func TestChat(t *testing.T) {
 		}
 		logs(second, "/sluice unfreeze prod", func() bool { return s.holds("cluster/prod-us-1", "second step") })
 		logs(second, "/sluice rollback prod", func() bool {
-			return s.holds("cluster/prod-us-1", "first step") && s.holds("cluster/prod-eu-1", "first step") && s.holds("env/prod", "first step")
+			return s.holds("cluster/prod-us-1", "first step") && s.holds("cluster/prod-eu-1", "first step") &&
+				s.holds("env/prod", "first step")
 		})
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/review"
 )
 
-// TestReviewInWorker: the review of a CI job is made in a worker process, in each mode of isolation, and is the same as one made here.
-// Without a worker there is none: the process with the credentials reads nothing of the head.
+// TestReviewInWorker: the review of a CI job is made in a worker process, in each mode of isolation, and is the same as
+// one made here. Without a worker there is none: the process with the credentials reads nothing of the head.
 func TestReviewInWorker(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
@@ -37,7 +37,8 @@ func TestReviewInWorker(t *testing.T) {
 		return s
 	}
 	request := func() review.Request {
-		return review.Request{Request: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")}, Policy: r.Resolve("HEAD~1").Tree}
+		return review.Request{Request: compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"),
+			Key: []byte("k")}, Policy: r.Resolve("HEAD~1").Tree}
 	}
 	s := open(os.Args[0])
 	want, err := review.Local{Session: s}.Review(t.Context(), request())

@@ -35,7 +35,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		if len(args) == len(names) {
 			return nil
 		}
-		return fmt.Errorf("%s takes %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"), strings.Join(names, " "), len(args))
+		return fmt.Errorf("%s takes %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"),
+			strings.Join(names, " "), len(args))
 	}
 }
 
@@ -45,7 +46,8 @@ func maxArgs(names ...string) cobra.PositionalArgs {
 		if len(args) <= len(names) {
 			return nil
 		}
-		return fmt.Errorf("%s takes at most %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"), strings.Join(names, " "), len(args))
+		return fmt.Errorf("%s takes at most %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"),
+			strings.Join(names, " "), len(args))
 	}
 }
 

@@ -32,8 +32,10 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.StringVar(&b.commit, "commit", "", "`revision` to read (default: the working tree)")
 	f.StringSliceVar(&b.clusters, "cluster", nil, "`clusters` to print (default: all that are not retired)")
 	f.StringVar(&b.dir, "out", "", "write a file for each cluster into this `folder` instead of printing")
-	f.StringVar(&b.url, "url", "", "`URL` of the branches, as the clusters reach it (default: spec.output.repository, or the remote origin)")
-	f.StringVar(&b.forge, "forge", "", "`forge` that receives commit statuses: github, gitlab or none (default: by the host of the URL)")
+	f.StringVar(&b.url, "url", "",
+		"`URL` of the branches, as the clusters reach it (default: spec.output.repository, or the remote origin)")
+	f.StringVar(&b.forge, "forge", "",
+		"`forge` that receives commit statuses: github, gitlab or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "also print the Namespaces of the apps")
 	c.MarkFlagsMutuallyExclusive("out", "output")
@@ -76,8 +78,10 @@ Create the Secrets that the objects name yourself: see docs/flux.md.`,
 	b.add(c, "flux-system")
 	s := c.Flags()
 	s.StringVar(&f.Name, "name", "sluice", "`name` of the GitRepository, the Provider, the Alert and the Receiver")
-	s.StringVar(&f.Secret, "secret", "sluice-git", "`name` of the Secret with the credential that reads the repository; \"\" for a public repository")
-	s.StringVar(&f.StatusSecret, "status-secret", "sluice-status", "`name` of the Secret with the token that writes commit statuses")
+	s.StringVar(&f.Secret, "secret", "sluice-git",
+		"`name` of the Secret with the credential that reads the repository; \"\" for a public repository")
+	s.StringVar(&f.StatusSecret, "status-secret", "sluice-status",
+		"`name` of the Secret with the token that writes commit statuses")
 	s.StringVar(&f.ReceiverSecret, "receiver", "", "also print a Receiver, with its token in the Secret of this `name`")
 	s.DurationVar(&f.Interval, "interval", time.Minute, "`interval` at which Flux polls the branch")
 	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "time limit for an app to become healthy")
@@ -120,13 +124,15 @@ Argo CD orders waves among the Applications of one parent only: see docs/argocd.
 	b.add(c, "argocd")
 	s := c.Flags()
 	s.StringVar(&a.Project, "project", "default", "`project` of the Applications")
-	s.BoolVar(&a.Hub, "hub", false, "print for one Argo CD that manages all clusters by name, instead of one on each cluster")
+	s.BoolVar(&a.Hub, "hub", false,
+		"print for one Argo CD that manages all clusters by name, instead of one on each cluster")
 	s.BoolVar(&a.ApplicationSet, "applicationset", false, "one ApplicationSet instead of an Application for each app")
 	return c
 }
 
 // run prints the objects of one cluster, or writes a file for each.
-func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fleet, *fleet.Cluster) ([]bootstrap.Object, error)) error {
+func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fleet,
+	*fleet.Cluster) ([]bootstrap.Object, error)) error {
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -188,7 +194,8 @@ func printObjects(w io.Writer, list []bootstrap.Object) error {
 // place determines the repository that clusters read and the forge that receives statuses.
 func (b *bootstrapOptions) place(address string) error {
 	if address == "" {
-		return &exitError{ExitUsage, errors.New("the repository has no remote origin: name the URL of the branches with --url")}
+		return &exitError{ExitUsage,
+			errors.New("the repository has no remote origin: name the URL of the branches with --url")}
 	}
 	repository, err := bootstrap.ParseRepository(address)
 	if err != nil {
@@ -218,7 +225,8 @@ func (b *bootstrapOptions) choose(o IO, f *fleet.Fleet) ([]*fleet.Cluster, error
 	}
 	if len(b.clusters) > 0 {
 		if b.dir == "" && len(out) > 1 {
-			return nil, &exitError{ExitUsage, fmt.Errorf("%s cannot be printed into one stream: add --out to write a file for each, or name one --cluster", strings.Join(b.clusters, " and "))}
+			return nil, &exitError{ExitUsage,
+				fmt.Errorf("%s cannot be printed into one stream: add --out to write a file for each, or name one --cluster", strings.Join(b.clusters, " and "))}
 		}
 		return out, nil
 	}
@@ -232,7 +240,9 @@ func (b *bootstrapOptions) choose(o IO, f *fleet.Fleet) ([]*fleet.Cluster, error
 		}
 	}
 	if b.dir == "" && len(out) != 1 {
-		return nil, &exitError{ExitUsage, fmt.Errorf("the fleet has %s: name one with --cluster, or add --out to write a file for each", count(len(out), "cluster"))}
+		return nil, &exitError{ExitUsage,
+			fmt.Errorf("the fleet has %s: name one with --cluster, or add --out to write a file for each",
+				count(len(out), "cluster"))}
 	}
 	return out, nil
 }

@@ -67,7 +67,8 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 		return err
 	}
 	request.TargetsOnly = true
-	whole := review.Request{Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline, Whole: true}
+	whole := review.Request{Request: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline,
+		Whole: true}
 	if !k.noPolicy {
 		if _, err := s.Policy(ctx, head.Tree, true); err != nil { // before anything is rendered
 			return err
@@ -87,7 +88,8 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if err := k.print(o, r); err != nil {
 		return err
 	}
-	if r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail || k.strict && (r.Verdict == report.VerdictWarn || r.Verdict == report.VerdictCaution) {
+	if r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail ||
+		k.strict && (r.Verdict == report.VerdictWarn || r.Verdict == report.VerdictCaution) {
 		return &exitError{code: ExitFailed}
 	}
 	return nil

@@ -95,17 +95,21 @@ Exit status: 0; 1 if a target could not be rendered or the policy forbids the ch
 	f.StringVar(&c.context, "context", "sluice", "`name` of the commit status or check run")
 	f.StringVar(&c.id, "comment-id", "", "`name` that distinguishes several comments on one merge request")
 	receiversFlag(f, &c.listen)
-	f.StringVar(&c.companion.fleet, "fleet", "", "`URL` of a fleet that takes content from this repository: review what the merge request does there")
+	f.StringVar(&c.companion.fleet, "fleet", "",
+		"`URL` of a fleet that takes content from this repository: review what the merge request does there")
 	f.StringVar(&c.companion.name, "as", "", "`name` that the fleet gives to this repository")
 	f.StringVar(&c.url, "report-url", "", "`URL` of the full report (default: the job's)")
-	f.StringVar(&c.isolation, "isolation", string(worker.Degraded), "confinement of the worker processes that read the merge request: required, degraded or off")
+	f.StringVar(&c.isolation, "isolation", string(worker.Degraded),
+		"confinement of the worker processes that read the merge request: required, degraded or off")
 	f.BoolVar(&c.noComment, "no-comment", false, "write no comment")
 	f.BoolVar(&c.noStatus, "no-status", false, "write no commit status")
 	f.BoolVar(&c.checks, "checks", false, "write a check run with annotations instead of a status, if the token may")
 	f.BoolVar(&c.drafts, "drafts", true, "review drafts")
 	f.BoolVar(&c.noHydrate, "no-hydrate", false, "do nothing for a push to the trunk")
-	f.StringSliceVar(&c.hydrateEnvs, "hydrate-env", nil, "`environments` to write on the trunk (default: those without `after`)")
-	f.IntVar(&c.perPush, "refs-per-push", 0, "limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
+	f.StringSliceVar(&c.hydrateEnvs, "hydrate-env", nil,
+		"`environments` to write on the trunk (default: those without `after`)")
+	f.IntVar(&c.perPush, "refs-per-push", 0,
+		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
 	return cmd
 }
 
@@ -172,7 +176,8 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 	if at.Kind == ci.Queue {
 		return nil, nil //nolint:nilnil // a candidate of a merge queue is several merge requests
 	}
-	fromEvent := &forge.MergeRequest{Number: at.MergeRequest, Head: at.Head, TargetBranch: at.Target, Draft: at.Draft, Fork: at.Fork, State: forge.Open}
+	fromEvent := &forge.MergeRequest{Number: at.MergeRequest, Head: at.Head, TargetBranch: at.Target, Draft: at.Draft,
+		Fork: at.Fork, State: forge.Open}
 	if f == nil {
 		return fromEvent, nil
 	}
@@ -184,7 +189,8 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 			return mr, nil
 		}
 		// The job of a fork may not even have the right to read. The data of the event suffice for a report.
-		if at.Fork && (errors.Is(err, forge.ErrForbidden) || errors.Is(err, forge.ErrUnauthorized) || errors.Is(err, forge.ErrNotFound)) {
+		if at.Fork && (errors.Is(err, forge.ErrForbidden) || errors.Is(err, forge.ErrUnauthorized) ||
+			errors.Is(err, forge.ErrNotFound)) {
 			return fromEvent, nil
 		}
 		return nil, fmt.Errorf("merge request %d: %w", at.MergeRequest, err)
@@ -202,7 +208,8 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 	return nil, nil //nolint:nilnil // closed, or pushed to again
 }
 
-func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Environment, at *ci.Context, f app.Forge, mr *forge.MergeRequest) error {
+func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Environment, at *ci.Context, f app.Forge,
+	mr *forge.MergeRequest) error {
 	c.Detect = true // a review writes no branches
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
@@ -217,7 +224,8 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if s.Store.RemoteURL() != "" {
 		c.fromRemote = true
 	}
-	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose the branches to read
+	// from the trunk: a merge request must not choose the branches to read
+	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil {
 		return err
 	}
 	workers, stop, err := review.StartWorkers(ctx, s.Runtime.Child, c.Isolation)
@@ -261,7 +269,8 @@ type ciTrunk struct {
 
 // trunkFor determines the trunk as the service does. If the job cannot read the remote's default branch, the target
 // branch counts as the trunk if its own fleet says so.
-func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.Context, target gitstore.Commit) (ciTrunk, error) {
+func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.Context,
+	target gitstore.Commit) (ciTrunk, error) {
 	tip, name, err := s.TrunkTip(ctx)
 	switch {
 	case err == nil && name != "":
@@ -278,7 +287,8 @@ func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.C
 }
 
 // sides returns base and head, and the current target branch.
-func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit, error) {
+func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit,
+	error) {
 	out := compare.Request{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error
 	if out.Head, err = s.FetchCommit(ctx, at.Head, at.HeadRef); err != nil {
@@ -336,7 +346,8 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 		}
 		s = announce.Pushes(ctx, s, commit.Tree, tell)
 	}
-	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs, PerPush: c.perPush})
+	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs,
+		PerPush: c.perPush})
 	if err != nil {
 		return err
 	}

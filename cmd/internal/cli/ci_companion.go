@@ -28,7 +28,8 @@ func (c companion) check() error {
 
 // open opens the fleet. The job's credential is for the job's forge; a fleet on another host needs its own
 // credential.
-func (c companion) open(ctx context.Context, own, job app.Environment, o app.Options, s *app.Session) (*app.Session, error) {
+func (c companion) open(ctx context.Context, own, job app.Environment, o app.Options, s *app.Session) (*app.Session,
+	error) {
 	env := own
 	if app.SameHost(c.fleet, s.Store.RemoteURL()) {
 		env = job
@@ -41,7 +42,8 @@ func (c companion) open(ctx context.Context, own, job app.Environment, o app.Opt
 // sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself,
 // whose policy applies. The name of that trunk is the branch of this repository that the fleet takes content from,
 // because only merge requests into it have the plain status. If the fleet takes tags, the name is empty.
-func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, ciTrunk, error) {
+func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, ciTrunk,
+	error) {
 	out := compare.Request{Environments: own.Environments, Key: platform.FingerprintKey()}
 	var trunk ciTrunk
 	tip, err := trunkOf(ctx, platform, true)
@@ -78,7 +80,8 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 
 // reviewSides returns the two sides of the comparison, the session, and the trunk. own is the environment without the
 // job's credential.
-func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, s *app.Session, at *ci.Context) (*app.Session, compare.Request, ciTrunk, error) {
+func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, s *app.Session,
+	at *ci.Context) (*app.Session, compare.Request, ciTrunk, error) {
 	request, target, err := c.sides(ctx, s, at)
 	if err != nil {
 		return s, request, ciTrunk{}, err

@@ -24,7 +24,8 @@ import (
 
 const root = "../../../"
 
-// TestInputsAreTheFlags compares the inputs of the GitHub Action and of the GitLab component with the flags of `sluice ci`.
+// TestInputsAreTheFlags compares the inputs of the GitHub Action and of the GitLab component with the flags of `sluice
+// ci`.
 func TestInputsAreTheFlags(t *testing.T) {
 	var action struct {
 		Inputs map[string]struct{ Description, Default string }
@@ -46,7 +47,8 @@ func TestInputsAreTheFlags(t *testing.T) {
 	var jobs map[string]struct{ Variables map[string]string }
 	read(t, "templates/sluice.yml", 1, &jobs)
 
-	own := map[string]bool{"token": true, "version": true, "binary": true, "fingerprint-key": true} // inputs that only the action has
+	// inputs that only the action has
+	own := map[string]bool{"token": true, "version": true, "binary": true, "fingerprint-key": true}
 	ownLab := map[string]bool{"stage": true, "image": true, "version": true}
 	flags := map[string]bool{}
 	newCI(System()).Flags().VisitAll(func(f *pflag.Flag) {
@@ -67,7 +69,8 @@ func TestInputsAreTheFlags(t *testing.T) {
 		if f.Name == "checks" { // GitLab has no check runs
 			return
 		}
-		if _, ok := component.Spec.Inputs[f.Name]; !ok || jobs[".sluice"].Variables[variable] != "$[[ inputs."+f.Name+" ]]" {
+		if _, ok := component.Spec.Inputs[f.Name]; !ok || jobs[".sluice"].Variables[variable] != "$[[ inputs."+f.Name+
+			" ]]" {
 			t.Errorf("templates/sluice.yml has no input %s for %s", f.Name, variable)
 		}
 	})
@@ -108,14 +111,16 @@ func read(t *testing.T, name string, document int, into any) {
 
 func TestFlagsFromVariables(t *testing.T) {
 	cmd := newCI(System())
-	env := map[string]string{"SLUICE_CI_COMMENT_ID": "eu", "SLUICE_CI_ENV": "dev,prod", "SLUICE_CI_DRAFTS": "false", "SLUICE_CI_CONTEXT": "other"}
+	env := map[string]string{"SLUICE_CI_COMMENT_ID": "eu", "SLUICE_CI_ENV": "dev,prod", "SLUICE_CI_DRAFTS": "false",
+		"SLUICE_CI_CONTEXT": "other"}
 	if err := cmd.Flags().Set("context", "mine"); err != nil {
 		t.Fatal(err)
 	}
 	if err := fromEnv(cmd, "SLUICE_CI_", func(name string) string { return env[name] }); err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"comment-id": "eu", "env": "[dev,prod]", "drafts": "false", "context": "mine"} {
+	for flag, want := range map[string]string{"comment-id": "eu", "env": "[dev,prod]", "drafts": "false",
+		"context": "mine"} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s, want %s", flag, got, want)
 		}
@@ -142,7 +147,8 @@ func releases(t *testing.T, system, arch string) *httptest.Server {
 	sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(archive.Bytes()), name)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/v1.2.3/" + name, "/v6.6.6/" + strings.Replace(name, "1.2.3", "6.6.6", 1), "/v7.7.7/" + strings.Replace(name, "1.2.3", "7.7.7", 1):
+		case "/v1.2.3/" + name, "/v6.6.6/" + strings.Replace(name, "1.2.3", "6.6.6", 1),
+			"/v7.7.7/" + strings.Replace(name, "1.2.3", "7.7.7", 1):
 			_, _ = w.Write(archive.Bytes())
 		case "/latest":
 			http.Redirect(w, r, "/tag/v1.2.3", http.StatusFound)
@@ -169,11 +175,13 @@ func TestInstallByRef(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"v1.2.3": "installed\n", "v1": "installed\n", "v2": "built\n", "v9.9.9": "built\n", "main": "built\n", "": "built\n",
+		"v1.2.3": "installed\n", "v1": "installed\n", "v2": "built\n", "v9.9.9": "built\n", "main": "built\n",
+		"": "built\n",
 		"08c6903cd8c0fde910a37f88322edcfb5dd907a8": "built\n", "v6.6.6": "", "v7.7.7": "",
 	} {
 		cmd := exec.CommandContext(t.Context(), "bash", root+"deploy/ci/install.sh", t.TempDir())
-		cmd.Env = append(os.Environ(), "SLUICE_VERSION=", "SLUICE_REF="+ref, "SLUICE_RELEASES="+server.URL, "SLUICE_BINARY=", "SLUICE_SOURCE="+fake, "PATH="+fake+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "SLUICE_VERSION=", "SLUICE_REF="+ref, "SLUICE_RELEASES="+server.URL,
+			"SLUICE_BINARY=", "SLUICE_SOURCE="+fake, "PATH="+fake+":"+os.Getenv("PATH"))
 		out, err := cmd.Output()
 		if want == "" {
 			if err == nil {
@@ -251,12 +259,15 @@ func TestGitLabInstall(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(own, "sluice"), []byte("#!/bin/sh\necho OWN\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", strings.Join(lines, "\n")+"\n[ \"$PWD\" != \"$CI_PROJECT_DIR\" ] || [ -n \"$(ls)\" ] || echo CLEAN")...)
+			cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", strings.Join(lines, "\n")+
+				"\n[ \"$PWD\" != \"$CI_PROJECT_DIR\" ] || [ -n \"$(ls)\" ] || echo CLEAN")...)
 			cmd.Dir = project
-			cmd.Env = append(os.Environ(), "SLUICE_VERSION="+version, "SLUICE_RELEASES="+server.URL, "CI_PROJECT_DIR="+project, "TMPDIR="+t.TempDir(), "PATH="+own+":"+os.Getenv("PATH"))
+			cmd.Env = append(os.Environ(), "SLUICE_VERSION="+version, "SLUICE_RELEASES="+server.URL, "CI_PROJECT_DIR="+
+				project, "TMPDIR="+t.TempDir(), "PATH="+own+":"+os.Getenv("PATH"))
 			out, err := cmd.Output()
 			if (err == nil) != (want != "") || want != "" && string(out) != want {
-				t.Errorf("the shell is %v, the version is %q: the output is %q, the error is %v, want %q", shell, version, out, err, want)
+				t.Errorf("the shell is %v, the version is %q: the output is %q, the error is %v, want %q", shell,
+					version, out, err, want)
 			}
 			if strings.Contains(string(out), "OWN") && version != "" {
 				t.Errorf("%v %q: went on without the release", shell, version)
@@ -297,7 +308,8 @@ func TestArchives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "sluice_$(VERSION)_$${os}_$$arch.tar.gz", "checksums.txt"} {
+	for _, part := range []string{"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64",
+		"sluice_$(VERSION)_$${os}_$$arch.tar.gz", "checksums.txt"} {
 		if !strings.Contains(string(makefile), part) {
 			t.Errorf("the Makefile has no %q", part)
 		}
@@ -337,7 +349,8 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "RUN") || strings.HasPrefix(line, "ADD") || strings.HasPrefix(line, "FROM") && line != "FROM scratch\n" {
+		if strings.HasPrefix(line, "RUN") || strings.HasPrefix(line, "ADD") ||
+			strings.HasPrefix(line, "FROM") && line != "FROM scratch\n" {
 			t.Errorf("needs a network or a shell: %s", line)
 		}
 	}
@@ -374,7 +387,8 @@ func TestImageFiles(t *testing.T) {
 	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("the binary needs %v, %v", libraries, err)
 	}
-	if info, err := os.Stat(filepath.Join(files, "tmp")); err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
+	if info, err := os.Stat(filepath.Join(files, "tmp")); err != nil || info.Mode().Perm() != 0o777 ||
+		info.Mode()&os.ModeSticky == 0 {
 		t.Errorf("/tmp is %v, %v", info.Mode(), err)
 	}
 }
@@ -387,8 +401,10 @@ func TestImageWithoutBuilder(t *testing.T) {
 	for name, c := range map[string]struct{ docker, podman, want string }{
 		"a daemon that does not answer": {docker: "exit 1", want: "its daemon does not answer"},
 		"nothing":                       {want: "Neither docker nor podman"},
-		"podman instead":                {docker: "exit 1", podman: "echo podman $*", want: "podman build --platform linux/arm64 -t other ."},
-		"docker":                        {docker: "echo docker $*", podman: "exit 1", want: "docker build --platform linux/arm64 -t other ."},
+		"podman instead": {docker: "exit 1", podman: "echo podman $*",
+			want: "podman build --platform linux/arm64 -t other ."},
+		"docker": {docker: "echo docker $*", podman: "exit 1",
+			want: "docker build --platform linux/arm64 -t other ."},
 	} {
 		bin := t.TempDir()
 		for program, body := range map[string]string{"go": "exit 0", "docker": c.docker, "podman": c.podman} {
@@ -409,7 +425,8 @@ func TestImageWithoutBuilder(t *testing.T) {
 			}
 		}
 		path, _ := exec.LookPath("make")
-		cmd := exec.CommandContext(t.Context(), path, "-s", "-C", root, "image", "SHELL="+filepath.Join(bin, "bash"), "IMAGE=other", "ARCH=arm64", "FILES="+filepath.Join(bin, "files"))
+		cmd := exec.CommandContext(t.Context(), path, "-s", "-C", root, "image", "SHELL="+filepath.Join(bin, "bash"),
+			"IMAGE=other", "ARCH=arm64", "FILES="+filepath.Join(bin, "files"))
 		cmd.Env = []string{"PATH=" + bin, "HOME=" + bin}
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), c.want) {

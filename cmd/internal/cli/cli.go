@@ -33,7 +33,8 @@ func System() IO {
 	dir, _ := os.Getwd() // verbs that need the folder fail when they open it
 	info, err := os.Stderr.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("CI") == "" && os.Getenv("TERM") != "dumb"
-	return IO{Out: os.Stdout, Err: os.Stderr, Terminal: terminal, Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir}
+	return IO{Out: os.Stdout, Err: os.Stderr, Terminal: terminal,
+		Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir}
 }
 
 // Main runs a command line and returns the exit status. It prints an error to o.Err.
@@ -137,7 +138,8 @@ diff --exit-code); 4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
 	}
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd("completion") // with an argument, cobra adds the command although it is not being executed
+	// with an argument, cobra adds the command although it is not being executed
+	root.InitDefaultCompletionCmd("completion")
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion.Name() == "completion" {
 		group(completion)
 		completion.Short = "Print the completion script for a shell"

@@ -24,22 +24,28 @@ type completion = cobra.CompletionFunc
 // from the working tree of --repo, or from the cache of its names. Without a fleet, it offers nothing.
 func addCompletions(root *cobra.Command, o IO) {
 	n := &names{io: o}
-	clusters, apps := n.of(func(f *fleetNames) []string { return f.Clusters }), n.of(func(f *fleetNames) []string { return f.Apps })
-	environments, waves := n.of(func(f *fleetNames) []string { return f.Environments }), n.of(func(f *fleetNames) []string { return f.Waves })
+	clusters, apps := n.of(func(f *fleetNames) []string { return f.Clusters }),
+		n.of(func(f *fleetNames) []string { return f.Apps })
+	environments, waves := n.of(func(f *fleetNames) []string { return f.Environments }),
+		n.of(func(f *fleetNames) []string { return f.Waves })
 	promoted := n.of(func(f *fleetNames) []string { return f.Promoted })
 	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Promoted, f.PromotedClusters) })
 	classes := n.of(func(f *fleetNames) []string { return f.Classes })
 	flags := map[string]completion{
-		"cluster": clusters, "class": classes, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }),
-		"env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
+		"cluster": clusters, "class": classes, "app": apps,
+		"workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }),
+		"env":       environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
 		"wave": waves, "commit": n.revisions, "to": n.revisions, "against": n.against,
-		"remote": completeNothing, "by": completeNothing, "reason": completeNothing, "until": completeNothing, "value": completeNothing,
-		"jobs": completeNothing, "render-timeout": completeNothing, "render-memory": completeNothing,
+		"remote": completeNothing, "by": completeNothing, "reason": completeNothing, "until": completeNothing,
+		"value": completeNothing,
+		"jobs":  completeNothing, "render-timeout": completeNothing, "render-memory": completeNothing,
 	}
 	arguments := map[string]completion{
-		"promote": first(promoted), "approve": first(promoted), "rollback": first(promoted), "halt": first(promoted), "resume": first(promoted),
-		"status": first(environments), "history": first(environments), "freeze": first(targets), "unfreeze": first(targets),
-		"diff": first(n.spans), "affected": first(n.spans), "check": first(n.revisions), "init": first(completeFolders),
+		"promote": first(promoted), "approve": first(promoted), "rollback": first(promoted), "halt": first(promoted),
+		"resume": first(promoted),
+		"status": first(environments), "history": first(environments), "freeze": first(targets),
+		"unfreeze": first(targets),
+		"diff":     first(n.spans), "affected": first(n.spans), "check": first(n.revisions), "init": first(completeFolders),
 	}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -183,12 +189,14 @@ func (k *cachedNames) write(file string) error {
 type fleetNames struct {
 	Clusters, Apps, Workspaces, Environments, Waves []string
 	Branches                                        []string // of the environments
-	Promoted, PromotedClusters                      []string // environments that do not follow the trunk, and their clusters
-	Classes                                         []string // of clusters
+	// environments that do not follow the trunk, and their clusters
+	Promoted, PromotedClusters []string
+	Classes                    []string // of clusters
 }
 
 func namesOf(f *fleet.Fleet) fleetNames {
-	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f), Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f)}
+	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f),
+		Environments: environmentNames(f), Waves: waveNames(f), Classes: classNames(f)}
 	for _, e := range f.Spec.Environments {
 		out.Branches = append(out.Branches, f.EnvironmentBranch(e.Name))
 		if len(e.After) > 0 {
@@ -226,7 +234,8 @@ func (n *names) revisions(c *cobra.Command, _ []string, _ string) ([]string, cob
 }
 
 func isOutput(branch string) bool {
-	return strings.HasPrefix(branch, "cluster/") || strings.HasPrefix(branch, "env/") || strings.HasPrefix(branch, "sluice/")
+	return strings.HasPrefix(branch, "cluster/") || strings.HasPrefix(branch, "env/") ||
+		strings.HasPrefix(branch, "sluice/")
 }
 
 // spans completes BASE and BASE..HEAD.

@@ -43,7 +43,8 @@ Exit status: 0; 3 if more clusters than --budget differ.`,
 	}
 	f.add(c)
 	c.Flags().StringVar(&f.class, "class", "", "only clusters of this `class`")
-	c.Flags().StringSliceVar(&f.by, "by", nil, "`labels` whose equal values make clusters siblings (default class,environment)")
+	c.Flags().StringSliceVar(&f.by, "by", nil,
+		"`labels` whose equal values make clusters siblings (default class,environment)")
 	c.Flags().IntVar(&f.budget, "budget", 0, "`number` of clusters that may differ (default: any number)")
 	return c
 }
@@ -81,7 +82,8 @@ func (f *conformOptions) run(ctx context.Context, o IO, limited bool) error {
 	if err != nil {
 		return err
 	}
-	groups, err := conform.Compare(ctx, s.Store, fl, members, conform.Options{By: f.by, Class: f.class, Masker: diff.NewMasker(s.FingerprintKey())})
+	groups, err := conform.Compare(ctx, s.Store, fl, members, conform.Options{By: f.by, Class: f.class,
+		Masker: diff.NewMasker(s.FingerprintKey())})
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,8 @@ func (f *conformOptions) run(ctx context.Context, o IO, limited bool) error {
 		})
 	}
 	if err == nil && limited && deviate > f.budget {
-		return &exitError{ExitDiffers, fmt.Errorf("%s %s from siblings, more than the budget of %d", count(deviate, "cluster"), differ(deviate), f.budget)}
+		return &exitError{ExitDiffers, fmt.Errorf("%s %s from siblings, more than the budget of %d",
+			count(deviate, "cluster"), differ(deviate), f.budget)}
 	}
 	return err
 }
@@ -111,12 +114,14 @@ func printConformance(w io.Writer, groups []conform.Group, deviate int) {
 			alone++
 			continue
 		}
-		fmt.Fprintf(w, "%s: %d of %s %s\n", safetext.Line(g.Name()), len(g.Deviate), count(len(g.Clusters), "cluster"), differ(len(g.Deviate)))
+		fmt.Fprintf(w, "%s: %d of %s %s\n", safetext.Line(g.Name()), len(g.Deviate), count(len(g.Clusters), "cluster"),
+			differ(len(g.Deviate)))
 		for j := range g.Apps {
 			printDeviations(w, &g.Apps[j])
 		}
 	}
-	fmt.Fprintf(w, "%s: %d %s from siblings, %d without siblings\n", count(clustersIn(groups), "cluster"), deviate, differ(deviate), alone)
+	fmt.Fprintf(w, "%s: %d %s from siblings, %d without siblings\n", count(clustersIn(groups), "cluster"), deviate,
+		differ(deviate), alone)
 }
 
 func differ(n int) string {

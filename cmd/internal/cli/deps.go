@@ -207,7 +207,8 @@ func (d *dependencies) resolve(ctx context.Context, o IO, again func(name string
 			case before.Version != locked.Version:
 				fmt.Fprintf(o.Out, "%s → %s\n", safetext.Line(ref.String()), safetext.Line(locked.Version))
 			case known && before.Digest != locked.Digest:
-				fmt.Fprintf(o.Out, "%s: %s was published again: its archive was %s and is %s now\n", safetext.Line(ref.String()), safetext.Line(locked.Version), before.Digest, locked.Digest)
+				fmt.Fprintf(o.Out, "%s: %s was published again: its archive was %s and is %s now\n",
+					safetext.Line(ref.String()), safetext.Line(locked.Version), before.Digest, locked.Digest)
 			}
 		}
 		lock.Set(ref, locked)
@@ -323,10 +324,12 @@ func printDependencies(o IO, rows []dependency, outdated, total int) error {
 				locked = "-"
 			}
 			if r.Error != "" {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested), safetext.Line(locked), safetext.Line(r.Error))
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested),
+					safetext.Line(locked), safetext.Line(r.Error))
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested), safetext.Line(locked), safetext.Line(r.InRange), safetext.Line(r.Newest))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested),
+				safetext.Line(locked), safetext.Line(r.InRange), safetext.Line(r.Newest))
 		}
 		if err := table.Flush(); err != nil {
 			return err

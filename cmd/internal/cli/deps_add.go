@@ -41,14 +41,16 @@ Without --branch and --tags, the branch main is pinned.
 	}
 	d.readFlags(c)
 	c.Flags().StringVar(&branch, "branch", "", "pin the newest commit of this `branch`")
-	c.Flags().StringVar(&tags, "tags", "", "pin the highest version among the tags that match this `pattern`, such as v1.*")
+	c.Flags().StringVar(&tags, "tags", "",
+		"pin the highest version among the tags that match this `pattern`, such as v1.*")
 	c.MarkFlagsMutuallyExclusive("branch", "tags")
 	return c
 }
 
 // add writes the declaration and locks it. A declaration that cannot be read or locked is removed again.
 func (d *depsOptions) add(ctx context.Context, o IO, name string, spec fleet.RepositorySpec) error {
-	data, err := yaml.Marshal(fleet.RepositoryFile{APIVersion: fleet.APIVersion, Kind: "Repository", Metadata: fleet.Metadata{Name: name}, Spec: spec})
+	data, err := yaml.Marshal(fleet.RepositoryFile{APIVersion: fleet.APIVersion, Kind: "Repository",
+		Metadata: fleet.Metadata{Name: name}, Spec: spec})
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,8 @@ func (d *depsOptions) add(ctx context.Context, o IO, name string, spec fleet.Rep
 	if err := d.resolve(ctx, o, func(string) bool { return false }); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	fmt.Fprintf(o.Out, "%s: commit it with sluice.lock, and name it with `repository: %s` beside a path\n", filepath.ToSlash(short), name)
+	fmt.Fprintf(o.Out, "%s: commit it with sluice.lock, and name it with `repository: %s` beside a path\n",
+		filepath.ToSlash(short), name)
 	return nil
 }
 

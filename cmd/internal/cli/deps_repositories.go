@@ -15,7 +15,8 @@ import (
 
 // pin resolves repositories that are not locked, and those for which again is true. It returns the fleet with the new
 // pins.
-func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Hash, again func(name string) bool) (*source.View, error) {
+func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Hash,
+	again func(name string) bool) (*source.View, error) {
 	lock := v.Lock()
 	before := lock.Pinned()
 	lock.ClearPins()
@@ -83,7 +84,8 @@ func pinned(p fetch.Pin) string {
 	return p.Commit[:shortCommit]
 }
 
-// remote finds the charts. What is wrong in a workspace concerns that workspace alone, so it is a warning; an app of the fleet is an error.
+// remote finds the charts. What is wrong in a workspace concerns that workspace alone, so it is a warning; an app of
+// the fleet is an error.
 func (d *dependencies) remote(o IO, v *source.View) error {
 	var err error
 	if d.refs, d.lock, err = v.Remote(); err != nil {

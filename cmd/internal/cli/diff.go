@@ -64,8 +64,10 @@ changes.`,
 	d.add(c, "text", "markdown", "html", "json")
 	d.selection.flags(c)
 	d.capabilityFlags(c)
-	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds, or with a cluster")
-	c.Flags().StringArrayVar(&d.with, "with", nil, "take another repository from a local clone: `NAME=FOLDER`, or NAME=FOLDER@REVISION")
+	c.Flags().StringVar(&d.against, "against", "",
+		"compare with what this environment `branch` holds, or with a cluster")
+	c.Flags().StringArrayVar(&d.with, "with", nil,
+		"take another repository from a local clone: `NAME=FOLDER`, or NAME=FOLDER@REVISION")
 	c.Flags().IntVar(&d.helm, "helm", 0, "compare with what this major `version` of Helm renders: 3 or 4")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")
 	return c
@@ -101,7 +103,8 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 		r.Against = d.against
 	}
 	if d.helm != 0 {
-		r.Findings.Notes = append(r.Findings.Notes, fmt.Sprintf("compared with the same files as if Helm %d rendered the charts", d.helm))
+		r.Findings.Notes = append(r.Findings.Notes,
+			fmt.Sprintf("compared with the same files as if Helm %d rendered the charts", d.helm))
 	}
 	if note != "" {
 		r.Findings.Notes = append(r.Findings.Notes, note)
@@ -202,7 +205,8 @@ func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error 
 		return nil
 	}
 	if _, ok := f.Cluster(d.against); !ok {
-		return mustKnow("environment branch or cluster", d.against, slices.Concat(known, environmentNames(f), clusterNames(f)))
+		return mustKnow("environment branch or cluster", d.against,
+			slices.Concat(known, environmentNames(f), clusterNames(f)))
 	}
 	if len(d.selection.clusters) != 1 {
 		return usagef("--against %s names a cluster: name the other one with --cluster", d.against)

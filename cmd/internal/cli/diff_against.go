@@ -10,10 +10,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 )
 
-// branchesFor returns the session whose branches a comparison reads. With --against, that is the remote if the clone does not have the
-// branch: a fresh clone has only the trunk, and a missing branch would look like an empty environment. note says what the branch was
-// read from, or that it does not exist; "" if it was where the call says.
-func (d *diffOptions) branchesFor(ctx context.Context, s *app.Session, request compare.Request) (out *app.Session, note string, err error) {
+// branchesFor returns the session whose branches a comparison reads. With --against, that is the remote if the clone
+// does not have the branch: a fresh clone has only the trunk, and a missing branch would look like an empty
+// environment. note says what the branch was read from, or that it does not exist; "" if it was where the call says.
+func (d *diffOptions) branchesFor(ctx context.Context, s *app.Session, request compare.Request) (out *app.Session,
+	note string, err error) {
 	if out, err = d.useRemote(ctx, s, request.Head); err != nil || request.Against != compare.AgainstBranches {
 		return out, "", err
 	}
@@ -31,7 +32,8 @@ func (d *diffOptions) branchesFor(ctx context.Context, s *app.Session, request c
 		if err == nil {
 			var has bool
 			if has, err = hasBranch(ctx, remote, name); err == nil && has {
-				return remote, fmt.Sprintf("compared with %s of %s, because this clone has no such branch", name, remote.Branches), nil
+				return remote, fmt.Sprintf("compared with %s of %s, because this clone has no such branch", name,
+					remote.Branches), nil
 			}
 			missing = fmt.Sprintf("neither this clone nor %s has a branch %s", remote.Branches, name)
 		}

@@ -37,7 +37,8 @@ type valueDiff struct {
 	Against *fleet.Origin `json:"against,omitempty"`
 }
 
-// objectDiff is an object that differs. Verb is added if only the cluster has it, and removed if only the other one has it.
+// objectDiff is an object that differs. Verb is added if only the cluster has it, and removed if only the other one has
+// it.
 type objectDiff struct {
 	App    string             `json:"app"`
 	Verb   diff.Verb          `json:"verb"`
@@ -62,8 +63,9 @@ func (d *diffOptions) clusters(ctx context.Context, o IO, s *app.Session, tree g
 	left, _ := f.Cluster(d.selection.clusters[0]) // known
 	right, _ := f.Cluster(against)                // known
 	c := &clusterComparison{
-		options: d, session: s, fleet: f, tree: tree, clusters: [2]*fleet.Cluster{right, left}, warn: o.Err, mask: diff.NewMasker(s.FingerprintKey()),
-		out: clusterDiff{Cluster: left.Name, Against: right.Name, Values: []valueDiff{}, Objects: []objectDiff{}},
+		options: d, session: s, fleet: f, tree: tree, clusters: [2]*fleet.Cluster{right, left}, warn: o.Err,
+		mask: diff.NewMasker(s.FingerprintKey()),
+		out:  clusterDiff{Cluster: left.Name, Against: right.Name, Values: []valueDiff{}, Objects: []objectDiff{}},
 	}
 	if err := c.run(ctx); err != nil {
 		return err
@@ -203,7 +205,9 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 	var targets []diff.Target
 	for _, app := range sortedKeys(apps) {
 		if !failed[app] { // with only one side, objects would look removed
-			targets = append(targets, diff.Target{App: app, Cluster: c.clusters[1].Name, Environment: c.clusters[1].Environment, Before: c.masked(rendered[0][app]), After: c.masked(rendered[1][app])})
+			targets = append(targets, diff.Target{App: app, Cluster: c.clusters[1].Name,
+				Environment: c.clusters[1].Environment, Before: c.masked(rendered[0][app]),
+				After: c.masked(rendered[1][app])})
 		}
 	}
 	changes := diff.Compare(targets, nil, []string{c.clusters[1].Environment}, onePlacement{})
@@ -211,7 +215,8 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 		g := &changes.Groups[i]
 		for j := range g.Objects {
 			one := &g.Objects[j]
-			c.out.Objects = append(c.out.Objects, objectDiff{App: g.App, Verb: one.Verb, Object: one.Title(), Fields: slices.Concat(one.Fields, one.Noise)})
+			c.out.Objects = append(c.out.Objects, objectDiff{App: g.App, Verb: one.Verb, Object: one.Title(),
+				Fields: slices.Concat(one.Fields, one.Noise)})
 		}
 	}
 	slices.SortStableFunc(c.out.Objects, func(a, b objectDiff) int {
@@ -221,7 +226,8 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 }
 
 // decode decodes manifests by app, and registers the secrets to mask.
-func (c *clusterComparison) decode(manifests []hydrate.Manifest, apps map[string]bool) (map[string][]diff.Object, error) {
+func (c *clusterComparison) decode(manifests []hydrate.Manifest, apps map[string]bool) (map[string][]diff.Object,
+	error) {
 	out := map[string][]diff.Object{}
 	for _, m := range manifests {
 		name := appOf(m)
@@ -302,7 +308,8 @@ func printClusterDiff(w io.Writer, c *clusterDiff) {
 		}
 		fmt.Fprintf(w, "    %s\n", safetext.Line(o.Object))
 		for _, field := range o.Fields {
-			fmt.Fprintf(w, "      %s: %s → %s\n", safetext.Line(field.Path), side(field.Had, field.Old), side(field.Has, field.New))
+			fmt.Fprintf(w, "      %s: %s → %s\n", safetext.Line(field.Path), side(field.Had, field.Old),
+				side(field.Has, field.New))
 		}
 	}
 }
@@ -312,7 +319,8 @@ func printOrigin(w io.Writer, sign string, origin *fleet.Origin) {
 		fmt.Fprintf(w, "      %s not set\n", sign)
 		return
 	}
-	fmt.Fprintf(w, "      %s %s  %s  %s\n", sign, safetext.Shorten(safetext.Line(valueOf(*origin)), fieldWidth), layerOf(*origin), safetext.Line(placeOf(*origin)))
+	fmt.Fprintf(w, "      %s %s  %s  %s\n", sign, safetext.Shorten(safetext.Line(valueOf(*origin)), fieldWidth),
+		layerOf(*origin), safetext.Line(placeOf(*origin)))
 }
 
 // fieldWidth is the number of characters of a value that are printed.

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 )
 
-// otherHelm makes a request compare its head with itself as if sluice.yaml chose the version of Helm in --helm, for the fleet and for each
-// import.
+// otherHelm makes a request compare its head with itself as if sluice.yaml chose the version of Helm in --helm, for the
+// fleet and for each import.
 func (d *diffOptions) otherHelm(ctx context.Context, s *app.Session, out *compare.Request) error {
 	if d.helm != fleet.Helm3 && d.helm != fleet.Helm4 {
 		return usagef("--helm is 3 or 4, not %d", d.helm)
@@ -95,5 +95,6 @@ func set(mapping *yaml.Node, version int) {
 		*has = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text}
 		return
 	}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "helm"}, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text})
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "helm"},
+		&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: text})
 }

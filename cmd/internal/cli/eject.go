@@ -108,7 +108,8 @@ func (e *ejectOptions) run(ctx context.Context, o IO) error {
 	defer p.close()
 	for i := range plans {
 		w := ejectWriter{fleet: plans[i].Files[fleet.File], newFiles: newFiles{
-			session: s, tree: tree, root: folder, files: maps.Clone(plans[i].Files), out: o.Out, verb: "eject", remedy: "choose another folder with --dir",
+			session: s, tree: tree, root: folder, files: maps.Clone(plans[i].Files), out: o.Out, verb: "eject",
+			remedy: "choose another folder with --dir",
 		}}
 		delete(w.files, fleet.File)
 		if err := w.free(); err != nil {

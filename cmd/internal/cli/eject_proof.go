@@ -70,8 +70,8 @@ func (p *proof) of(ctx context.Context, plan *eject.Plan) error {
 	return p.compare(after)
 }
 
-// start renders the clusters before the plan. Its trees become the old ones of the rendering after it: fields that are not deterministic then
-// keep their values, as they do from one commit to the next.
+// start renders the clusters before the plan. Its trees become the old ones of the rendering after it: fields that are
+// not deterministic then keep their values, as they do from one commit to the next.
 func (p *proof) start(ctx context.Context) error {
 	var err error
 	if p.trees, err = p.session.Store.NewWriter(); err != nil {
@@ -100,7 +100,8 @@ func treesOf(w *gitstore.Writer, shown *hydrate.Shown) (map[string]gitstore.Hash
 			return nil, err
 		}
 		name := strings.TrimPrefix(path.Dir(m.Path), fleet.WorkspacesDir+"/")
-		entries[name] = append(entries[name], gitstore.Entry{Name: path.Base(m.Path), Mode: gitstore.ModeFile, Hash: blob})
+		entries[name] = append(entries[name], gitstore.Entry{Name: path.Base(m.Path), Mode: gitstore.ModeFile,
+			Hash: blob})
 	}
 	out := map[string]gitstore.Hash{}
 	for name, list := range entries {
@@ -128,7 +129,8 @@ func (p *proof) compare(after map[string]rendering) error {
 	for _, cluster := range slices.Sorted(maps.Keys(p.before)) {
 		before, now := p.before[cluster], after[cluster]
 		if message, failed := before.failures[p.app]; failed {
-			return fmt.Errorf("%s on %s cannot be rendered, so nothing can prove that the files are equal: %s", p.app, cluster, message)
+			return fmt.Errorf("%s on %s cannot be rendered, so nothing can prove that the files are equal: %s", p.app,
+				cluster, message)
 		}
 		if err := sameFailures(cluster, before, now); err != nil {
 			return err
@@ -144,7 +146,8 @@ func (p *proof) compare(after map[string]rendering) error {
 			p.objects++
 		}
 		if ours == 0 && slices.Contains(p.clusters, cluster) {
-			return fmt.Errorf("%s renders no object on %s, so nothing can prove that the files are equal", p.app, cluster)
+			return fmt.Errorf("%s renders no object on %s, so nothing can prove that the files are equal", p.app,
+				cluster)
 		}
 		p.ours += ours
 	}
@@ -205,5 +208,6 @@ func firstDifference(name, was, is string) string {
 }
 
 func (p *proof) summary() string {
-	return fmt.Sprintf("%s of %s equal, %d of them of %s", count(p.objects, "object"), count(len(p.before), "cluster"), p.ours, p.app)
+	return fmt.Sprintf("%s of %s equal, %d of them of %s", count(p.objects, "object"), count(len(p.before), "cluster"),
+		p.ours, p.app)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/fleet"
 )
 
-// ejectWriter writes the files of a plan into the working tree: new ones, and sluice.yaml, which it replaces last. Until then the app is imported.
+// ejectWriter writes the files of a plan into the working tree: new ones, and sluice.yaml, which it replaces last.
+// Until then the app is imported.
 type ejectWriter struct {
 	newFiles
 	fleet []byte // the new sluice.yaml
@@ -34,7 +35,8 @@ func (w *ejectWriter) print(proved string) error {
 	return err
 }
 
-// write writes the files. If one cannot be written, or Git does not see the tree that was proven, it removes what it has created.
+// write writes the files. If one cannot be written, or Git does not see the tree that was proven, it removes what it
+// has created.
 func (w *ejectWriter) write(ctx context.Context, proved string) error {
 	if err := w.newFiles.write(ctx, w.replaceFleet); err != nil {
 		return err

@@ -36,7 +36,8 @@ func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 	f := cmd.Flags()
 	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")
-	f.BoolVar(&p.noPolicy, "no-policy", false, "do not evaluate the trunk's policy, apart from the bounds of workspaces")
+	f.BoolVar(&p.noPolicy, "no-policy", false,
+		"do not evaluate the trunk's policy, apart from the bounds of workspaces")
 }
 
 // promotionFlags are the flags of the verbs that change environments.
@@ -53,11 +54,14 @@ type promotionFlags struct {
 func (p *promotionFlags) add(cmd *cobra.Command) {
 	p.environmentFlags.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&p.by, "by", "", "`name` of the author of the command (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME, Git's user.name or USER)")
-	f.IntVar(&p.perPush, "refs-per-push", 0, "limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
+	f.StringVar(&p.by, "by", "",
+		"`name` of the author of the command (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME, Git's user.name or USER)")
+	f.IntVar(&p.perPush, "refs-per-push", 0,
+		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
 	f.BoolVar(&p.recreate, "recreate", false, "create branches again that somebody deleted")
 	f.BoolVar(&p.foreign, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
-	f.IntVar(&p.deletes, "max-deletions", 0, "`objects` that may be removed from one environment (default: the fleet's limit)")
+	f.IntVar(&p.deletes, "max-deletions", 0,
+		"`objects` that may be removed from one environment (default: the fleet's limit)")
 	receiversFlag(f, &p.listen)
 }
 
@@ -65,7 +69,8 @@ func (p *environmentFlags) open(ctx context.Context, o IO) (*app.Session, gitsto
 	return (&promotionFlags{environmentFlags: *p}).open(ctx, o)
 }
 
-// open opens the repository for the verbs that work on environments, with the commit of the trunk whose gates and rights apply.
+// open opens the repository for the verbs that work on environments, with the commit of the trunk whose gates and
+// rights apply.
 func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore.Commit, error) {
 	s, err := app.Open(ctx, o.Env, p.Options, p.progress(o))
 	if err != nil {
@@ -79,8 +84,8 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 	return opened, trunk, nil
 }
 
-// prepare returns the session with the remote and the receivers that the flags name, and the commit of the trunk whose gates and rights
-// apply. Closing either session closes both.
+// prepare returns the session with the remote and the receivers that the flags name, and the commit of the trunk whose
+// gates and rights apply. Closing either session closes both.
 func (p *promotionFlags) prepare(ctx context.Context, o IO, s *app.Session) (*app.Session, gitstore.Commit, error) {
 	trunk, err := trunkOf(ctx, s, !p.local)
 	if err != nil {
@@ -146,11 +151,13 @@ func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 
 // request returns the request for verbs that read and verbs that write.
 func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promote.Request {
-	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: promotions.WithoutForge(s, trunk, p.noPolicy), CommandPrefix: "sluice"}
+	return promote.Request{Trunk: trunk, Now: time.Now(), Adapters: promotions.WithoutForge(s, trunk, p.noPolicy),
+		CommandPrefix: "sluice"}
 }
 
 // look evaluates promotions, with commands.
-func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promote.Command) ([]promote.Status, error) {
+func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool,
+	commands ...promote.Command) ([]promote.Status, error) {
 	r := p.request(s, trunk)
 	for i := range commands {
 		who, err := p.who(ctx, o)
@@ -160,7 +167,8 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 		commands[i].CLI, commands[i].ID = true, fmt.Sprintf("cli/%d/%d", r.Now.UnixNano(), i)
 		commands[i].By, commands[i].At, commands[i].Person = who, r.Now, rollout.Person{User: who}
 	}
-	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate, p.foreign, p.deletes
+	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate,
+		p.foreign, p.deletes
 	return promote.Run(ctx, s.Hydrator, r)
 }
 
@@ -175,13 +183,15 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	case !ok:
 		return mustKnow("environment", name, environmentNames(f))
 	case promoted && len(e.After) == 0:
-		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`", name)
+		return usagef("%s follows the trunk: change or revert the commit on the trunk, and run `sluice hydrate --push`",
+			name)
 	}
 	return nil
 }
 
 // ordered runs one command and prints its result.
-func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promote.Command, error)) error {
+func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session,
+	trunk gitstore.Commit) (*promote.Command, error)) error {
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
 		return err
@@ -199,8 +209,10 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 		return err
 	}
 	for i := range list { // a rollback waits for no gate: if it is not done, a person must act
-		if list[i].Environment == c.Environment && c.Kind == rollout.EventRollback && list[i].Decision.Record.Rollback != nil {
-			return &exitError{ExitFailed, errors.New("the rollback is recorded but not complete: see what it waits for")}
+		if list[i].Environment == c.Environment && c.Kind == rollout.EventRollback &&
+			list[i].Decision.Record.Rollback != nil {
+			return &exitError{ExitFailed,
+				errors.New("the rollback is recorded but not complete: see what it waits for")}
 		}
 	}
 	return nil
@@ -208,7 +220,10 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 
 // showAll prints the environments that could be read, and then the errors of the others.
 func (p *environmentFlags) showAll(o IO, list []promote.Status, environment string, failed error) error {
-	shown := slices.ContainsFunc(list, func(e promote.Status) bool { return environment == "" || e.Environment == environment })
+	shown := slices.ContainsFunc(list, func(e promote.Status) bool {
+		return environment == "" ||
+			e.Environment == environment
+	})
 	if failed != nil && !shown {
 		return failed
 	}

@@ -57,7 +57,8 @@ func exitStatus(err error) int {
 	return ExitFailed
 }
 
-// distinct returns the text of an error, and of a join of errors each text once: several environments can fail for one reason.
+// distinct returns the text of an error, and of a join of errors each text once: several environments can fail for one
+// reason.
 func distinct(err error) string {
 	joined, ok := err.(interface{ Unwrap() []error }) // a join inside another error is part of its text
 	if !ok {

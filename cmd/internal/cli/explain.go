@@ -91,9 +91,11 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	c, _ := f.Cluster(e.cluster) // known
 	if !f.Places(a, c) {
 		if t := f.ImportedTarget(e.cluster, e.app); t != nil && t.Suspended {
-			return fmt.Errorf("%s:%d: %s on %s is suspended, so it is not rendered (resume it to see its values)", t.Located(), t.Line, t.App, t.Cluster)
+			return fmt.Errorf("%s:%d: %s on %s is suspended, so it is not rendered (resume it to see its values)",
+				t.Located(), t.Line, t.App, t.Cluster)
 		}
-		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster", e.app, e.cluster)
+		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster",
+			e.app, e.cluster)
 	}
 	if t := f.ImportedTarget(e.cluster, e.app); t != nil && !e.structured() {
 		printOrigins(o.Out, f, t)
@@ -238,7 +240,8 @@ func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *
 	}
 	switch {
 	case placed == 0:
-		return fmt.Errorf("app %s is placed on no cluster: compare its placement with the labels of the clusters", a.Name)
+		return fmt.Errorf("app %s is placed on no cluster: compare its placement with the labels of the clusters",
+			a.Name)
 	case len(list) == 0 && last != nil:
 		return last
 	}
@@ -261,12 +264,14 @@ func winner(c fleet.Chain) fleet.Origin {
 func (l *outcomes) add(origin fleet.Origin, cluster string) {
 	value := inline(origin.Set)
 	for i := range l.Outcomes {
-		if one := &l.Outcomes[i]; one.Origin.File == origin.File && one.Origin.Line == origin.Line && one.Origin.Column == origin.Column && inline(one.Value) == value {
+		if one := &l.Outcomes[i]; one.Origin.File == origin.File && one.Origin.Line == origin.Line &&
+			one.Origin.Column == origin.Column && inline(one.Value) == value {
 			one.Clusters = append(one.Clusters, cluster)
 			return
 		}
 	}
-	l.Outcomes = append(l.Outcomes, outcome{Value: origin.Set, Deleted: origin.Deletes, Origin: origin, Clusters: []string{cluster}})
+	l.Outcomes = append(l.Outcomes, outcome{Value: origin.Set, Deleted: origin.Deletes, Origin: origin,
+		Clusters: []string{cluster}})
 }
 
 func printOutcomes(w io.Writer, list []outcomes) error {
@@ -275,14 +280,15 @@ func printOutcomes(w io.Writer, list []outcomes) error {
 	for _, l := range list {
 		fmt.Fprintf(table, "%s\t\t\t\n", l.Path)
 		for _, one := range l.Outcomes {
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", valueOf(one.Origin), layerOf(one.Origin), placeOf(one.Origin), some(one.Clusters))
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", valueOf(one.Origin), layerOf(one.Origin), placeOf(one.Origin),
+				some(one.Clusters))
 		}
 	}
 	return writeTrimmed(w, table, &text)
 }
 
-// writeTrimmed writes the text of a table without spaces at the ends of lines. A path is a row of empty cells, so that all
-// paths share the widths of the columns.
+// writeTrimmed writes the text of a table without spaces at the ends of lines. A path is a row of empty cells, so that
+// all paths share the widths of the columns.
 func writeTrimmed(w io.Writer, table *tabwriter.Writer, text *bytes.Buffer) error {
 	if err := table.Flush(); err != nil {
 		return err

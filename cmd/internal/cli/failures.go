@@ -59,7 +59,8 @@ func printViolations(w io.Writer, list []hydrate.Violation) {
 	slices.SortStableFunc(order, func(a, b hydrate.Violation) int { return strings.Compare(a.Rule, b.Rule) })
 	hint := ""
 	for _, v := range order[:min(limit, len(order))] {
-		fmt.Fprintf(w, "refused %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App, some(v.Clusters), safetext.Line(v.Message))
+		fmt.Fprintf(w, "refused %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App,
+			some(v.Clusters), safetext.Line(v.Message))
 		if v.Hint != "" && v.Hint != hint {
 			hint = v.Hint
 			fmt.Fprintf(w, "    %s\n", safetext.Line(hint))
@@ -74,7 +75,8 @@ func printViolations(w io.Writer, list []hydrate.Violation) {
 func printNotes(w io.Writer, notes []hydrate.Note, indent string) {
 	const limit = 20
 	for _, n := range notes[:min(limit, len(notes))] {
-		fmt.Fprintf(w, "%snote    %s\n", indent, strings.ReplaceAll(safetext.Message(n.String(), failureLines, failureWidth), "\n", "\n"+indent+"        "))
+		fmt.Fprintf(w, "%snote    %s\n", indent, strings.ReplaceAll(safetext.Message(n.String(), failureLines,
+			failureWidth), "\n", "\n"+indent+"        "))
 	}
 	if more := len(notes) - limit; more > 0 {
 		fmt.Fprintf(w, "%snote    %s more: -o json lists them\n", indent, count(more, "note"))

@@ -49,8 +49,10 @@ func (c *common) readFlags(cmd *cobra.Command, formats ...string) {
 // capabilityFlags adds the flags that say what charts see of every cluster.
 func (c *common) capabilityFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.Assumed.KubeVersion, "kube-version", "", "Kubernetes `version` that charts see on every cluster, instead of the cluster's own")
-	f.StringSliceVar(&c.Assumed.APIVersions, "api-versions", nil, "`APIs` that charts see on every cluster, in addition to the cluster's own")
+	f.StringVar(&c.Assumed.KubeVersion, "kube-version", "",
+		"Kubernetes `version` that charts see on every cluster, instead of the cluster's own")
+	f.StringSliceVar(&c.Assumed.APIVersions, "api-versions", nil,
+		"`APIs` that charts see on every cluster, in addition to the cluster's own")
 	completeFlag(cmd, "kube-version", completeNothing)
 	completeFlag(cmd, "api-versions", completeNothing)
 }

@@ -43,7 +43,8 @@ the desired state. The command freezes environments with "after" and their clust
 func newUnfreeze(o IO) *cobra.Command {
 	var p promotionFlags
 	c := &cobra.Command{
-		Use: "unfreeze ENV|CLUSTER", Short: "End a freeze and move the branches to the desired state", Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
+		Use: "unfreeze ENV|CLUSTER", Short: "End a freeze and move the branches to the desired state",
+		Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
 				return err

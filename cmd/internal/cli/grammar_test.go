@@ -14,7 +14,8 @@ import (
 func TestChatGrammar(t *testing.T) {
 	// Flags about the command line itself, not about the verb.
 	own := []string{
-		"output", "remote", "local", "by", "refs-per-push", "recreate", "overwrite-foreign", "max-deletions", "no-policy",
+		"output", "remote", "local", "by", "refs-per-push", "recreate", "overwrite-foreign", "max-deletions",
+		"no-policy",
 		"dry-run", "wait", "timeout", "from", "help", "receivers",
 	}
 	root := newRoot(System())
@@ -40,11 +41,14 @@ func TestChatGrammar(t *testing.T) {
 				t.Errorf("%s has --%s in comments and not on the command line", spec.Verb, f.Name)
 				continue
 			}
-			if repeats := have.Value.Type() == "stringSlice" || have.Value.Type() == "stringArray"; repeats != f.Repeated {
-				t.Errorf("%s --%s: repeatable on the command line %t, in comments %t", spec.Verb, f.Name, repeats, f.Repeated)
+			if repeats := have.Value.Type() == "stringSlice" ||
+				have.Value.Type() == "stringArray"; repeats != f.Repeated {
+				t.Errorf("%s --%s: repeatable on the command line %t, in comments %t", spec.Verb, f.Name, repeats,
+					f.Repeated)
 			}
 			if have.Usage != f.Usage {
-				t.Errorf("%s --%s: the command line says %q, the grammar of comments %q", spec.Verb, f.Name, have.Usage, f.Usage)
+				t.Errorf("%s --%s: the command line says %q, the grammar of comments %q", spec.Verb, f.Name, have.Usage,
+					f.Usage)
 			}
 			if (f.Value == "") != (have.Value.Type() == "bool") {
 				t.Errorf("%s --%s takes a value in one grammar only", spec.Verb, f.Name)

@@ -13,7 +13,8 @@ import (
 )
 
 func newApprove(o IO) *cobra.Command {
-	c := simple(o, command.VerbApprove, "Approve the tree of the promotion that waits for an environment", rollout.EventApprove, "approve prod")
+	c := simple(o, command.VerbApprove, "Approve the tree of the promotion that waits for an environment",
+		rollout.EventApprove, "approve prod")
 	c.Long = `Records an approval of what the environment would get next, and continues the promotion if its other gates pass too. The
 approval counts only for that tree: if a newer commit becomes next, it needs approvals of its own. "sluice promote ENV --dry-run"
 shows the tree and its commits.`
@@ -21,7 +22,8 @@ shows the tree and its commits.`
 }
 
 func newHalt(o IO) *cobra.Command {
-	c := simple(o, command.VerbHalt, "Stop the running promotion of an environment", rollout.EventHalt, `halt prod --reason "error rate"`)
+	c := simple(o, command.VerbHalt, "Stop the running promotion of an environment", rollout.EventHalt,
+		`halt prod --reason "error rate"`)
 	c.Long = `Stops the waves of the environment, and promotes nothing to it until "sluice resume". Clusters that have moved keep the new
 commit; "sluice rollback" takes them back. A rollback works while the environment is halted.`
 	return c

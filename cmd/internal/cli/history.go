@@ -93,11 +93,13 @@ func historyEntries(list []promote.HistoryEntry) []historyEntry {
 	out := []historyEntry{}
 	for _, e := range list {
 		if c := e.Command; c != nil {
-			out = append(out, historyEntry{Kind: "command", At: e.At, By: e.By(), Verb: string(c.Verb), Scope: c.Scope, Reason: c.Reason, Until: c.Until})
+			out = append(out, historyEntry{Kind: "command", At: e.At, By: e.By(), Verb: string(c.Verb), Scope: c.Scope,
+				Reason: c.Reason, Until: c.Until})
 			continue
 		}
 		one := historyEntry{
-			Kind: "state", Commit: e.Commit.String(), Tree: e.Tree.String(), Source: e.Source.Commit, Apps: e.Source.Apps, At: e.At, By: e.By(), Subject: e.Subject,
+			Kind: "state", Commit: e.Commit.String(), Tree: e.Tree.String(), Source: e.Source.Commit,
+			Apps: e.Source.Apps, At: e.At, By: e.By(), Subject: e.Subject,
 			Author: e.Author, Trailers: map[string][]string{},
 		}
 		for name, c := range e.Source.Clusters {
@@ -119,10 +121,12 @@ func printHistory(w io.Writer, list []promote.HistoryEntry) error {
 	fmt.Fprintln(table, "COMMIT\tSOURCE\tWHEN\tBY\tWHAT")
 	for _, e := range list {
 		if e.Command != nil {
-			fmt.Fprintf(table, "-\t-\t%s\t%s\t%s\n", e.At.UTC().Format(time.DateTime), safetext.Line(e.By()), safetext.Line(e.What()))
+			fmt.Fprintf(table, "-\t-\t%s\t%s\t%s\n", e.At.UTC().Format(time.DateTime), safetext.Line(e.By()),
+				safetext.Line(e.What()))
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), safetext.Line(e.By()), safetext.Line(e.What()))
+		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit,
+			e.At.UTC().Format(time.DateTime), safetext.Line(e.By()), safetext.Line(e.What()))
 	}
 	return table.Flush()
 }

@@ -71,14 +71,19 @@ Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 	f.StringSliceVar(&h.selection.apps, "app", nil, "with --dry-run, only these `apps`")
 	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, and reuse no output of the branches")
 	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of retired and removed clusters")
-	f.StringSliceVar(&h.request.AllowUnmerged, "allow-unmerged", nil, "`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
-	f.StringSliceVar(&h.request.AllowPolicy, "allow-policy", nil, "policy `rules` whose violations are written all the same; needs --reason and is recorded in the commits")
+	f.StringSliceVar(&h.request.AllowUnmerged, "allow-unmerged", nil,
+		"`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
+	f.StringSliceVar(&h.request.AllowPolicy, "allow-policy", nil,
+		"policy `rules` whose violations are written all the same; needs --reason and is recorded in the commits")
 	f.StringVar(&h.request.Reason, "reason", "", "`text` that says why --allow-policy is right")
 	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
-	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "limit of `objects` deleted from one environment (default: the fleet's setting)")
-	f.IntVar(&h.request.PerPush, "refs-per-push", 0, "limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
-	f.StringVar(&h.signKey, "sign-key", "", "sign commits with the SSH or OpenPGP private key in this `file`, or with the SSH agent's key for a .pub file")
+	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0,
+		"limit of `objects` deleted from one environment (default: the fleet's setting)")
+	f.IntVar(&h.request.PerPush, "refs-per-push", 0,
+		"limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
+	f.StringVar(&h.signKey, "sign-key", "",
+		"sign commits with the SSH or OpenPGP private key in this `file`, or with the SSH agent's key for a .pub file")
 	receiversFlag(f, &h.listen)
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
 	return c
@@ -148,7 +153,8 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	if h.request.Commit, err = s.Commit(ctx, h.commit); err != nil {
 		return nil, err
 	}
-	// Whether files of the working tree differ and what the fleet is are read at the same time: both grow with the number of files.
+	// Whether files of the working tree differ and what the fleet is are read at the same time: both grow with the
+	// number of files.
 	var modified bool
 	var unknown error
 	var group sync.WaitGroup
@@ -161,7 +167,8 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case unknown != nil: // only a warning depends on it, and an image of Sluice has no git
-		warner(o)(fmt.Errorf("sluice cannot tell whether the working tree has changes that are not committed: %w", unknown))
+		warner(o)(fmt.Errorf("sluice cannot tell whether the working tree has changes that are not committed: %w",
+			unknown))
 	case modified:
 		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
 	}
@@ -203,7 +210,8 @@ func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) erro
 		}
 	}
 	result, err := review.Local{Session: s}.Review(ctx, review.Request{Request: compare.Request{
-		Against: compare.AgainstBranches, Head: h.request.Commit, Environments: environments, Apps: h.selection.apps, Clusters: h.selection.clusters, Key: s.FingerprintKey(),
+		Against: compare.AgainstBranches, Head: h.request.Commit, Environments: environments, Apps: h.selection.apps,
+		Clusters: h.selection.clusters, Key: s.FingerprintKey(),
 	}})
 	if err != nil {
 		return err
@@ -229,7 +237,8 @@ func (h *hydrateOptions) modified(ctx context.Context, s *app.Session) (bool, er
 }
 
 func receiversFlag(f *pflag.FlagSet, file *string) {
-	f.StringVar(file, "receivers", "", "notify the receivers of Flux and Argo CD listed in this `file` when branches move")
+	f.StringVar(file, "receivers", "",
+		"notify the receivers of Flux and Argo CD listed in this `file` when branches move")
 }
 
 // warner returns a function that prints errors that do not stop the command.
@@ -249,7 +258,8 @@ func printResult(w io.Writer, r *hydrate.Result) {
 		for _, x := range e.Exceptions {
 			fmt.Fprintf(w, "  exception: %s\n", safetext.Line(x))
 		}
-		violations, failures, notes = append(violations, e.Violations...), append(failures, e.Failures...), append(notes, e.Notes...)
+		violations, failures, notes = append(violations, e.Violations...), append(failures, e.Failures...),
+			append(notes, e.Notes...)
 		for _, h := range e.Held {
 			violations, failures = append(violations, h.Violations...), append(failures, h.Failures...)
 		}

@@ -170,7 +170,8 @@ func (i *importOptions) list(f *fleet.Fleet, reached *coverage, o IO) error {
 	out := []importedTarget{}
 	failed := 0
 	for _, t := range f.Imports() {
-		one := importedTarget{Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.Located(), Line: t.Line, State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn))}
+		one := importedTarget{Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.Located(), Line: t.Line,
+			State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn))}
 		if t.Parent != "" {
 			one.Parent = cmp.Or(t.ParentCluster, t.Cluster) + "/" + t.Parent
 		}
@@ -191,7 +192,8 @@ func (i *importOptions) list(f *fleet.Fleet, reached *coverage, o IO) error {
 		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "CLUSTER\tAPP\tSTATE\tKIND\tFROM")
 		for _, t := range out {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(t.Cluster, "-"), t.App, t.State, t.Kind, lineOf(t.File, t.Line))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(t.Cluster, "-"), t.App, t.State, t.Kind,
+				lineOf(t.File, t.Line))
 		}
 		if err := table.Flush(); err != nil {
 			return err

@@ -33,7 +33,8 @@ type comparison struct {
 }
 
 // checkImport builds the import again with the reference programs, and compares every object.
-func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, o IO) error {
+func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
+	o IO) error {
 	result := comparison{Differences: []string{}, NotCompared: []string{}, Unread: []string{}}
 	var tools []string
 	argocd := false
@@ -53,11 +54,14 @@ func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gi
 	}
 	switch {
 	case len(result.Differences) > 0:
-		return fmt.Errorf("the import differs from what %s: %s", builds(tools), count(len(result.Differences), "difference"))
+		return fmt.Errorf("the import differs from what %s: %s", builds(tools),
+			count(len(result.Differences), "difference"))
 	case len(result.Unread) > 0:
-		return fmt.Errorf("%s cannot be read, so the import cannot be compared with what %s", count(len(result.Unread), "app"), builds(tools))
+		return fmt.Errorf("%s cannot be read, so the import cannot be compared with what %s",
+			count(len(result.Unread), "app"), builds(tools))
 	case len(result.empty) > 0:
-		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides", strings.Join(result.empty, ", "))
+		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides",
+			strings.Join(result.empty, ", "))
 	case result.Objects == 0:
 		return errors.New("nothing was compared: no imported object is built by both sides")
 	}
@@ -75,7 +79,8 @@ func builds(tools []string) string {
 }
 
 // checkEntry compares one entry of spec.import.
-func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, n int, result *comparison) error {
+func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, n int,
+	result *comparison) error {
 	entry := f.Spec.Import[n]
 	program := referenceFor(entry)
 	result.tool = program.tool
@@ -100,8 +105,8 @@ func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree git
 	return nil
 }
 
-// clustersOf are the clusters of an entry, sorted: those that it names, and those on which one of the sides has an app. What is on no
-// cluster, such as an ApplicationSet, is in "".
+// clustersOf are the clusters of an entry, sorted: those that it names, and those on which one of the sides has an app.
+// What is on no cluster, such as an ApplicationSet, is in "".
 func clustersOf(f *fleet.Fleet, entry int, theirs map[string]map[string]referenceApp) []string {
 	out := slices.Collect(maps.Keys(theirs))
 	if e := f.Spec.Import[entry]; e.ArgoCD != nil {
@@ -118,8 +123,8 @@ func clustersOf(f *fleet.Fleet, entry int, theirs map[string]map[string]referenc
 	return slices.Compact(out)
 }
 
-// comparedOn returns the cluster on which a target is compared. A failed ApplicationSet or file is listed on every cluster that may lack
-// something, so it is compared once, under "".
+// comparedOn returns the cluster on which a target is compared. A failed ApplicationSet or file is listed on every
+// cluster that may lack something, so it is compared once, under "".
 func comparedOn(t *fleet.Imported) string {
 	if t.Err != nil && (t.Kind == "ApplicationSet" || t.Kind == fleet.KindFile) {
 		return ""
@@ -150,12 +155,14 @@ func (i *importOptions) showComparison(c *comparison, o IO) error {
 	for _, line := range c.Differences {
 		fmt.Fprintf(o.Out, "differs       %s\n", safetext.Lines(line))
 	}
-	_, err := fmt.Fprintf(o.Out, "%s of %s equal, %s, %s not compared\n", count(c.Objects, "object"), count(c.Apps, "app"), count(len(c.Differences), "difference"), count(len(c.NotCompared), "app"))
+	_, err := fmt.Fprintf(o.Out, "%s of %s equal, %s, %s not compared\n", count(c.Objects, "object"),
+		count(c.Apps, "app"), count(len(c.Differences), "difference"), count(len(c.NotCompared), "app"))
 	return err
 }
 
 // sluiceApps renders the apps of an entry on a cluster. A failed app has its Error, a suspended one is left out.
-func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, entry int, cluster string) (map[string]referenceApp, error) {
+func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, entry int,
+	cluster string) (map[string]referenceApp, error) {
 	out := map[string]referenceApp{}
 	for _, t := range f.Imports() { // an app of the fleet's own is not compared
 		if t.Entry == entry && comparedOn(t) == cluster && !t.Suspended {
@@ -229,7 +236,8 @@ func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) 
 	}
 }
 
-// notBuilt records an app that the tool does not apply. The reference does not know what a parent brings that it cannot build.
+// notBuilt records an app that the tool does not apply. The reference does not know what a parent brings that it cannot
+// build.
 func (c *comparison) notBuilt(at, skippedParent string) {
 	if skippedParent != "" {
 		c.NotCompared = append(c.NotCompared, at+": "+skippedParent+" brings it, which is not compared")
@@ -266,8 +274,8 @@ func (c *comparison) differ(format string, args ...any) {
 	c.Differences = append(c.Differences, fmt.Sprintf(format, args...))
 }
 
-// objects compares object by object. Sluice writes the namespace of every namespaced object, the tool leaves it to the API server, which adds
-// the namespace of the app.
+// objects compares object by object. Sluice writes the namespace of every namespaced object, the tool leaves it to the
+// API server, which adds the namespace of the app.
 func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespace string) {
 	left := map[manifest.Identity][]manifest.Object{}
 	for _, o := range ours {
@@ -284,13 +292,15 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 			c.Objects++
 		}
 	}
-	for _, id := range slices.SortedStableFunc(maps.Keys(left), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) }) {
+	for _, id := range slices.SortedStableFunc(maps.Keys(left),
+		func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) }) {
 		c.differ("%s: Sluice renders %s, %s does not apply it", at, id, c.tool)
 	}
 }
 
 // taken removes the object of the same identity, or the one to which the app's namespace was added, and returns it.
-func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, namespace string) (manifest.Identity, manifest.Object) {
+func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, namespace string) (manifest.Identity,
+	manifest.Object) {
 	at := want.Identity()
 	if len(left[at]) == 0 && at.Namespace == "" {
 		at.Namespace = namespace

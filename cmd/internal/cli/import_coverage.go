@@ -16,7 +16,8 @@ type coverage struct {
 	unreached                  []flux.Declared
 }
 
-// fluxCoverage compares what the files of a commit declare with what the entries of a fleet import; nil for a fleet without an entry of Flux.
+// fluxCoverage compares what the files of a commit declare with what the entries of a fleet import; nil for a fleet
+// without an entry of Flux.
 func fluxCoverage(tree fleet.Tree, f *fleet.Fleet) (*coverage, error) {
 	var out *coverage
 	var patterns []string

@@ -65,9 +65,11 @@ Exit status: 0 if all releases are converted; 1 if one is left out: the others a
 	}
 	h.readFlags(c, "text", "json")
 	f := c.Flags()
-	f.StringArrayVar(&h.states, "state", nil, "`file` with the output of helmfile build, or ENVIRONMENT=FILE (required, repeatable)")
+	f.StringArrayVar(&h.states, "state", nil,
+		"`file` with the output of helmfile build, or ENVIRONMENT=FILE (required, repeatable)")
 	f.StringVar(&h.name, "name", "fleet", "`name` of the fleet")
-	f.BoolVar(&h.inlineValues, "with-inline-values", false, "write values of templates and of the helmfile although they can hold decrypted secrets")
+	f.BoolVar(&h.inlineValues, "with-inline-values", false,
+		"write values of templates and of the helmfile although they can hold decrypted secrets")
 	f.BoolVar(&h.dryRun, "dry-run", false, "print the files, and write nothing")
 	return c
 }
@@ -109,18 +111,21 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	}
 	defer func() { _ = folder.Close() }() // a descriptor
 	result, err := helmfile.Convert(helmfile.Options{
-		Name: h.name, States: states, Files: s.Store.Snapshot(ctx, tree), Root: root, Worktree: folder.FS(), InlineValues: h.inlineValues,
+		Name: h.name, States: states, Files: s.Store.Snapshot(ctx, tree), Root: root, Worktree: folder.FS(),
+		InlineValues: h.inlineValues,
 	})
 	if result == nil {
 		return err
 	}
-	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept), Findings: orEmpty(result.Findings), Files: []string{}, leftOut: result.LeftOutReleases()}
+	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept),
+		Findings: orEmpty(result.Findings), Files: []string{}, leftOut: result.LeftOutReleases()}
 	if err != nil { // no release is left
 		return errors.Join(h.show(&out, o), err)
 	}
 	w := newFiles{
-		session: s, tree: tree, root: folder, files: result.Files, verb: "the conversion", remedy: "convert in a branch without it",
-		out: io.Discard,
+		session: s, tree: tree, root: folder, files: result.Files, verb: "the conversion",
+		remedy: "convert in a branch without it",
+		out:    io.Discard,
 	}
 	out.Files = w.names()
 	if err := w.free(); err != nil {
@@ -136,7 +141,8 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if _, _, err := s.Fleet(ctx, after); err != nil {
-		return errors.Join(h.show(&out, o), fmt.Errorf("the converted fleet is not valid, and nothing is written: %w", err))
+		return errors.Join(h.show(&out, o), fmt.Errorf("the converted fleet is not valid, and nothing is written: %w",
+			err))
 	}
 	if !h.dryRun {
 		if err := w.write(ctx, func() error { return nil }); err != nil {
@@ -200,7 +206,8 @@ func (h *helmfileOptions) show(c *conversion, o IO) error {
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
-		fmt.Fprintf(o.Err, "%s:%d: %s: %s: %s: %s\n", f.File, f.Line, safetext.Lines(whom(f)), f.Effect, safetext.Lines(f.Field), safetext.Lines(f.Reason))
+		fmt.Fprintf(o.Err, "%s:%d: %s: %s: %s: %s\n", f.File, f.Line, safetext.Lines(whom(f)), f.Effect,
+			safetext.Lines(f.Field), safetext.Lines(f.Reason))
 	}
 	for _, name := range c.Kept {
 		fmt.Fprintf(o.Out, "kept %s\n", safetext.Lines(name))
@@ -210,11 +217,13 @@ func (h *helmfileOptions) show(c *conversion, o IO) error {
 			fmt.Fprintf(o.Out, "wrote %s\n", safetext.Lines(name))
 		}
 	}
-	_, err := fmt.Fprintf(o.Out, "%s on %s; %s left out\n", count(len(c.Apps), "app"), count(len(c.Clusters), "cluster"), count(c.leftOut, "release"))
+	_, err := fmt.Fprintf(o.Out, "%s on %s; %s left out\n", count(len(c.Apps), "app"),
+		count(len(c.Clusters), "cluster"), count(c.leftOut, "release"))
 	return err
 }
 
-// whom returns the release of a finding with its environments, namespaces and kubeContexts; without a release, the environments.
+// whom returns the release of a finding with its environments, namespaces and kubeContexts; without a release, the
+// environments.
 func whom(f *helmfile.Finding) string {
 	if f.Release == "" {
 		return strings.Join(f.Environments, ", ")

@@ -17,8 +17,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// reference is a program that builds a repository with a tool's own libraries. They are not linked into sluice: they need Helm's actions
-// and a Kubernetes client, and a second path inside this binary would share most of its code with the first one.
+// reference is a program that builds a repository with a tool's own libraries. They are not linked into sluice: they
+// need Helm's actions and a Kubernetes client, and a second path inside this binary would share most of its code with
+// the first one.
 type reference struct {
 	tool    string
 	program string
@@ -70,19 +71,22 @@ type referenceCluster struct {
 type referenceApp struct {
 	Objects   []manifest.Object `json:"objects"`
 	Namespace string            `json:"namespace"` // of namespaced objects that name none
-	File      string            `json:"file"`      // in which the user's object is written, with the line if that is known
-	Error     string            `json:"error"`
-	Skipped   string            `json:"skipped"` // why the reference cannot build it
+	// in which the user's object is written, with the line if that is known
+	File    string `json:"file"`
+	Error   string `json:"error"`
+	Skipped string `json:"skipped"` // why the reference cannot build it
 
 	foreign bool   // a server or another repository describes it, so neither side can build it
 	parent  string // the app whose objects include the user's object
 }
 
 // run writes the commit's files to a temporary directory and has the reference program build them.
-func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, f *fleet.Fleet, entry fleet.Import) (map[string]map[string]referenceApp, error) {
+func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, f *fleet.Fleet,
+	entry fleet.Import) (map[string]map[string]referenceApp, error) {
 	program, err := exec.LookPath(r.program)
 	if err != nil {
-		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: %s)", r.program, r.build)
+		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: %s)", r.program,
+			r.build)
 	}
 	dir, err := os.MkdirTemp("", "sluice-check")
 	if err != nil {
@@ -97,7 +101,8 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(referenceRequest{Dir: own, Trunk: f.Spec.Trunk, Entry: entry, Clusters: referenceClusters(f, entry), Repositories: others})
+	text, err := json.Marshal(referenceRequest{Dir: own, Trunk: f.Spec.Trunk, Entry: entry,
+		Clusters: referenceClusters(f, entry), Repositories: others})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +110,8 @@ func (r reference) run(ctx context.Context, store *gitstore.Store, tree gitstore
 	cmd := exec.CommandContext(ctx, program) //nolint:gosec // the user put it in PATH
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", r.program, err, safetext.Message(strings.TrimSpace(errs.String()), failureLines, failureWidth))
+		return nil, fmt.Errorf("%s: %w: %s", r.program, err, safetext.Message(strings.TrimSpace(errs.String()),
+			failureLines, failureWidth))
 	}
 	var answer struct {
 		Clusters map[string]map[string]referenceApp `json:"clusters"`
@@ -125,7 +131,8 @@ func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceC
 		one := referenceCluster{KubeVersion: c.ChartVersion(), APIVersions: c.APIVersions}
 		if entry.ArgoCD != nil {
 			own := entry.ArgoCD.Clusters[c.Name]
-			one.Server, one.Labels, one.Annotations = own.Server, entry.ArgoCD.LabelsOf(c.Name, c.Labels), own.Annotations
+			one.Server, one.Labels, one.Annotations = own.Server, entry.ArgoCD.LabelsOf(c.Name, c.Labels),
+				own.Annotations
 		}
 		out[c.Name] = one
 	}
@@ -147,7 +154,8 @@ func copyOthers(ctx context.Context, dir string, store *gitstore.Store, f *fleet
 		if err != nil {
 			return nil, fmt.Errorf("repository %s: %w", r.Name, err)
 		}
-		one := referenceRepository{URL: r.URL, Ref: r.Resolved, Commit: r.Commit, Dir: filepath.Join(dir, "other", r.Name)}
+		one := referenceRepository{URL: r.URL, Ref: r.Resolved, Commit: r.Commit,
+			Dir: filepath.Join(dir, "other", r.Name)}
 		if err := copyFiles(one.Dir, store.Snapshot(ctx, commit.Tree)); err != nil {
 			return nil, fmt.Errorf("copying the repository %s: %w", r.Name, err)
 		}
@@ -156,8 +164,8 @@ func copyOthers(ctx context.Context, dir string, store *gitstore.Store, f *fleet
 	return out, nil
 }
 
-// copyFiles writes the regular files of a commit. source-controller leaves out symbolic links too, and a link could lead the reference out of
-// the directory.
+// copyFiles writes the regular files of a commit. source-controller leaves out symbolic links too, and a link could
+// lead the reference out of the directory.
 func copyFiles(dir string, tree fs.FS) error {
 	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {

@@ -61,7 +61,8 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 	if got := told(t, repo.Dir, "import", "--check"); !strings.Contains(got, "sluice.yaml has no spec.import") {
 		t.Errorf("a check without an import: %s", got)
 	}
-	if got := told(t, repo.Dir, "import", "helmfile", "--state", "none.yaml"); !strings.Contains(got, "none.yaml does not exist: write it with `helmfile -e none build") {
+	if got := told(t, repo.Dir, "import", "helmfile", "--state", "none.yaml"); !strings.Contains(got,
+		"none.yaml does not exist: write it with `helmfile -e none build") {
 		t.Errorf("without the state: %s", got)
 	}
 	for command, want := range map[string]string{
@@ -71,15 +72,18 @@ func TestMessagesNameTheNextStep(t *testing.T) {
 		"explain --app hello --all-clusters":  "\nreplicas\n",
 	} {
 		out.Reset()
-		if status := Main(t.Context(), append(strings.Fields(command), "--repo", repo.Dir), o); status != ExitOK || !strings.Contains(out.String(), want) {
+		if status := Main(t.Context(), append(strings.Fields(command), "--repo", repo.Dir), o); status != ExitOK ||
+			!strings.Contains(out.String(), want) {
 			t.Errorf("sluice %s: status %d: %s", command, status, &out)
 		}
 	}
 	out.Reset()
-	if status := Main(t.Context(), []string{"serve", "--config", "none.yaml"}, o); status == ExitOK || !strings.Contains(out.String(), "the configuration file none.yaml does not exist: name it with ") {
+	if status := Main(t.Context(), []string{"serve", "--config", "none.yaml"}, o); status == ExitOK ||
+		!strings.Contains(out.String(), "the configuration file none.yaml does not exist: name it with ") {
 		t.Errorf("serve: status %d: %s", status, &out)
 	}
-	if got := told(t, t.TempDir(), "diff"); !strings.Contains(got, "is not in a Git repository (") || strings.Contains(got, "not found") {
+	if got := told(t, t.TempDir(), "diff"); !strings.Contains(got, "is not in a Git repository (") ||
+		strings.Contains(got, "not found") {
 		t.Errorf("outside of a repository: %s", got)
 	}
 	if got := told(t, repo.Dir+"/none", "status"); !strings.Contains(got, "none does not exist") {
@@ -98,7 +102,8 @@ func TestUnreachableRemote(t *testing.T) {
 	}
 	repo.Commit("Start a fleet")
 	repo.Git("remote", "add", "origin", "http://127.0.0.1:1/fleet.git")
-	if got := told(t, repo.Dir, "hydrate", "--push"); !strings.HasPrefix(got, "sluice: http://127.0.0.1:1/fleet.git: ") {
+	if got := told(t, repo.Dir, "hydrate", "--push"); !strings.HasPrefix(got,
+		"sluice: http://127.0.0.1:1/fleet.git: ") {
 		t.Errorf("hydrate --push: %s", got)
 	}
 	got := told(t, repo.Dir, "status")

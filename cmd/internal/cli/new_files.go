@@ -32,7 +32,8 @@ type newFiles struct {
 // names are the files in the order in which they are written.
 func (w *newFiles) names() []string { return slices.Sorted(maps.Keys(w.files)) }
 
-// free refuses files that exist, and folders that lead elsewhere: a symbolic link can leave the repository, and Git does not follow it.
+// free refuses files that exist, and folders that lead elsewhere: a symbolic link can leave the repository, and Git
+// does not follow it.
 func (w *newFiles) free() error {
 	for _, name := range w.names() {
 		if _, err := w.root.Lstat(name); err == nil {
@@ -53,8 +54,8 @@ func (w *newFiles) print() {
 	}
 }
 
-// write writes the files, and calls last if Git sees them. If a file cannot be written, or Git does not see the expected tree, or last fails, it
-// removes what it has created.
+// write writes the files, and calls last if Git sees them. If a file cannot be written, or Git does not see the
+// expected tree, or last fails, it removes what it has created.
 func (w *newFiles) write(ctx context.Context, last func() error) (err error) {
 	defer func() {
 		if err == nil {
@@ -105,8 +106,8 @@ func (w *newFiles) create(name string) error {
 	return errors.Join(err, file.Close())
 }
 
-// seen reads the working tree again, and compares it with the expected one. Git can ignore a new file, and a file that was read before can
-// change meanwhile.
+// seen reads the working tree again, and compares it with the expected one. Git can ignore a new file, and a file that
+// was read before can change meanwhile.
 func (w *newFiles) seen(ctx context.Context) error {
 	store := w.session.Store
 	now, err := worktree.Tree(ctx, store, w.root.Name())
@@ -124,7 +125,8 @@ func (w *newFiles) seen(ctx context.Context) error {
 	}
 	snapshot := store.Snapshot(ctx, now)
 	for _, name := range w.names() {
-		if data, err := snapshot.ReadFile(name); errors.Is(err, fs.ErrNotExist) || err == nil && string(data) != string(w.files[name]) {
+		if data, err := snapshot.ReadFile(name); errors.Is(err, fs.ErrNotExist) ||
+			err == nil && string(data) != string(w.files[name]) {
 			return fmt.Errorf("git does not see %s, so a commit would lack it; nothing is written (change .gitignore, or %s)", name, w.remedy)
 		}
 	}
@@ -132,7 +134,8 @@ func (w *newFiles) seen(ctx context.Context) error {
 }
 
 // overlaid returns a tree with files replaced or added.
-func overlaid(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash, files map[string][]byte) (gitstore.Hash, error) {
+func overlaid(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash,
+	files map[string][]byte) (gitstore.Hash, error) {
 	var entries []gitstore.Entry
 	if tree != (gitstore.Hash{}) {
 		known, err := store.Tree(ctx, tree)

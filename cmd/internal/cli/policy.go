@@ -144,7 +144,8 @@ func (c *common) policyTest(ctx context.Context, o IO, name, run string) error {
 	return &exitError{code: ExitFailed}
 }
 
-func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, name, run string) (results []policy.TestResult, err error) {
+func testPolicy(ctx context.Context, s *app.Session, tree gitstore.Hash, name, run string) (results []policy.TestResult,
+	err error) {
 	if name != "" {
 		results, err = s.OwnPolicies().Test(ctx, tree, name, run)
 	} else {

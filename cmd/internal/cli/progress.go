@@ -55,8 +55,10 @@ func (p *phases) bar(phase string, done, total int) {
 	}
 	if p.now == nil {
 		p.clear()
-		p.now = progressbar.NewOptions(total, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(phase),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+		p.now = progressbar.NewOptions(total, progressbar.OptionSetWriter(p.out),
+			progressbar.OptionSetDescription(phase),
+			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	_ = p.now.Set(done) // a bar that cannot be drawn is no reason to stop
 	p.drawn = len(phase)

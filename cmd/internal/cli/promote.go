@@ -151,7 +151,8 @@ func state(list []promote.Status, environment string) progressState {
 			continue
 		}
 		d := &e.Decision
-		busy := d.Proposal != nil || d.Record.Progress != nil && d.Record.Progress.Done.IsZero() || d.Record.Rollback != nil
+		busy := d.Proposal != nil || d.Record.Progress != nil && d.Record.Progress.Done.IsZero() ||
+			d.Record.Rollback != nil
 		red := d.Record.Halt != nil || e.Foreign != "" && d.WaitsFor != ""
 		for _, g := range append(append([]rollout.Gate{}, d.Gates...), d.WaveGates...) {
 			red = red || g.State == rollout.Red

@@ -80,8 +80,10 @@ func TestReleaseNames(t *testing.T) {
 		t.Fatalf("the release is %+v", release)
 	}
 	b, a := release.Builds[0], release.Archives[0]
-	name := strings.NewReplacer("{{ .ProjectName }}", release.ProjectName, "{{ .Version }}", "1.2.3", "{{ .Os }}", "linux", "{{ .Arch }}", "arm64").Replace(a.NameTemplate)
-	if file := name + "." + strings.Join(a.Formats, ""); file != "sluice_1.2.3_linux_arm64.tar.gz" || b.Binary != "sluice" {
+	name := strings.NewReplacer("{{ .ProjectName }}", release.ProjectName, "{{ .Version }}", "1.2.3", "{{ .Os }}",
+		"linux", "{{ .Arch }}", "arm64").Replace(a.NameTemplate)
+	if file := name + "." + strings.Join(a.Formats, ""); file != "sluice_1.2.3_linux_arm64.tar.gz" ||
+		b.Binary != "sluice" {
 		t.Errorf("archive %s with %s", file, b.Binary)
 	}
 	if release.Checksum.NameTemplate != "checksums.txt" || release.Checksum.Algorithm != "sha256" {
@@ -94,7 +96,8 @@ func TestReleaseNames(t *testing.T) {
 
 // Forms and configuration parse, and link to files that exist.
 func TestDocumentsOfTheProject(t *testing.T) {
-	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml", ".devcontainer/devcontainer.json"} {
+	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml",
+		".devcontainer/devcontainer.json"} {
 		files, err := filepath.Glob(root + pattern)
 		if err != nil || len(files) == 0 {
 			t.Errorf("%s: the files are %v, the error is %v", pattern, files, err)

@@ -102,7 +102,8 @@ func (r *renderOptions) total(shown *hydrate.Shown) string {
 	for _, m := range shown.Manifests {
 		apps[appOf(m)] = true
 	}
-	text := fmt.Sprintf("%s: %s of %s rendered", r.cluster, count(len(shown.Manifests), "object"), count(len(apps), "app"))
+	text := fmt.Sprintf("%s: %s of %s rendered", r.cluster, count(len(shown.Manifests), "object"),
+		count(len(apps), "app"))
 	if len(shown.Failures) > 0 {
 		text += fmt.Sprintf(", %s failed", count(len(shown.Failures), "app"))
 	}

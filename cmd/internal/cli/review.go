@@ -61,7 +61,8 @@ func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitsto
 
 // narrow checks the selection against the fleet of a tree and adds it to a request.
 func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.Hash, request *compare.Request) error {
-	request.Environments, request.Clusters, request.Apps = r.selection.environments, r.selection.clusters, r.selection.apps
+	request.Environments, request.Clusters, request.Apps = r.selection.environments, r.selection.clusters,
+		r.selection.apps
 	if r.selection.empty() && len(r.selection.environments) == 0 {
 		return nil
 	}
@@ -73,8 +74,10 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 }
 
 // review compares two trees, and judges by the policy of the new one.
-func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request, judged gitstore.Hash) (*report.Review, error) {
-	out, err := review.Local{Session: s}.Review(ctx, review.Request{Request: request, Policy: judged, BoundsOnly: r.noPolicy, Offline: r.offline})
+func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request,
+	judged gitstore.Hash) (*report.Review, error) {
+	out, err := review.Local{Session: s}.Review(ctx, review.Request{Request: request, Policy: judged,
+		BoundsOnly: r.noPolicy, Offline: r.offline})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,8 @@ func (f reportFiles) write(rev *report.Review) error {
 		name  string
 		write func(io.Writer, *report.Review) error
 	}{
-		{f.markdown, writeMarkdown}, {f.html, page.Write}, {f.json, data.JSON}, {f.sarif, data.SARIF}, {f.junit, data.JUnit},
+		{f.markdown, writeMarkdown}, {f.html, page.Write}, {f.json, data.JSON}, {f.sarif, data.SARIF},
+		{f.junit, data.JUnit},
 	} {
 		if one.name == "" {
 			continue

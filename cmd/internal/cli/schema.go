@@ -29,7 +29,8 @@ func newSchema(o IO) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := schemas.ReadFile("schema/" + args[0] + ".json")
 			if err != nil {
-				return usagef("no schema %q: the output of %s has one%s", args[0], strings.Join(schemaNames(), " and "), nearest.DidYouMean(args[0], schemaNames()))
+				return usagef("no schema %q: the output of %s has one%s", args[0], strings.Join(schemaNames(), " and "),
+					nearest.DidYouMean(args[0], schemaNames()))
 			}
 			_, err = fmt.Fprint(o.Out, string(text))
 			return err

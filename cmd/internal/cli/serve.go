@@ -119,12 +119,14 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 	}
 	fail := make(chan error, 4)
 	servers := []*http.Server{}
-	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(), c.Debug: service.DebugHandler(), c.Pages.Listen: pages} {
+	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(),
+		c.Debug: service.DebugHandler(), c.Pages.Listen: pages} {
 		if address == "" {
 			continue
 		}
 		server := &http.Server{
-			Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+			Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+			WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		}
 		if address == c.Pages.Listen {

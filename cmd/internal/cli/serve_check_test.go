@@ -20,8 +20,11 @@ func TestServeCheckReadsSecrets(t *testing.T) {
 	}
 	secret := file("webhook", strings.Repeat("s", 32))
 	config := func(key, secret string) string {
-		return file("config.yaml", "data: "+filepath.Join(dir, "data")+"\nforges:\n  - kind: github\n    app: {id: 1, key: {file: "+key+"}}\n    secrets: [{file: "+secret+"}]\n    repositories: [acme/fleet]\n"+
-			"  - kind: gitlab\n    token: {file: "+secret+"}\n    secrets: [{file: "+secret+"}]\n    repositories: [acme/fleet]\n")
+		return file("config.yaml", "data: "+filepath.Join(dir, "data")+
+			"\nforges:\n  - kind: github\n    app: {id: 1, key: {file: "+key+"}}\n    secrets: [{file: "+secret+
+			"}]\n    repositories: [acme/fleet]\n"+
+			"  - kind: gitlab\n    token: {file: "+secret+"}\n    secrets: [{file: "+secret+
+			"}]\n    repositories: [acme/fleet]\n")
 	}
 	check := func(path string) (int, string) {
 		var out bytes.Buffer
@@ -35,8 +38,10 @@ func TestServeCheckReadsSecrets(t *testing.T) {
 			t.Errorf("status %d, without %q: %s", status, want, out)
 		}
 	}
-	good := "forges:\n  - kind: gitlab\n    token: {file: " + secret + "}\n    secrets: [{file: " + secret + "}]\n    repositories: [acme/fleet]\n"
-	if status, out := check(file("good.yaml", good)); status != ExitOK || !strings.Contains(out, "good.yaml: 1 forge, no errors") {
+	good := "forges:\n  - kind: gitlab\n    token: {file: " + secret + "}\n    secrets: [{file: " + secret +
+		"}]\n    repositories: [acme/fleet]\n"
+	if status, out := check(file("good.yaml", good)); status != ExitOK ||
+		!strings.Contains(out, "good.yaml: 1 forge, no errors") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data")); err == nil {

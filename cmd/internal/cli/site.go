@@ -60,9 +60,11 @@ is shown as a command to copy.`,
 	f := c.Flags()
 	f.StringVarP(&s.dir, "out", "o", "", "`folder` to write (required)")
 	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
-	f.IntVar(&s.reports, "reports", 10, "`number` of newest states of each environment that get a report of what they changed")
+	f.IntVar(&s.reports, "reports", 10,
+		"`number` of newest states of each environment that get a report of what they changed")
 	f.IntVar(&s.compare, "compare", 10, "`number` of newest states of each environment of which any two are compared")
-	f.IntVar(&s.statuses, "statuses", 300, "`number` of cluster branches whose commit statuses are read for the health of clusters, in a CI job with a token")
+	f.IntVar(&s.statuses, "statuses", 300,
+		"`number` of cluster branches whose commit statuses are read for the health of clusters, in a CI job with a token")
 	completeFlag(c, "out", completeFolders)
 	return c
 }
@@ -113,12 +115,14 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 	for _, p := range f.Problems {
 		fmt.Fprintln(o.Err, "warning: "+p)
 	}
-	fmt.Fprintf(o.Out, "%s of %s, %s and %s: open %s\n", count(len(f.Environments), "environment"), f.Name, count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), filepath.Join(s.dir, "index.html"))
+	fmt.Fprintf(o.Out, "%s of %s, %s and %s: open %s\n", count(len(f.Environments), "environment"), f.Name,
+		count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), filepath.Join(s.dir, "index.html"))
 	return nil
 }
 
 // read reads the fleet for its pages. Its problems name environments whose promotions cannot be evaluated.
-func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
+func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit,
+	x *index.Index) (*site.Fleet, error) {
 	r := s.request(session, trunk)
 	now := time.Now()
 	posted, unread, err := s.posted(ctx, o, session, trunk)
@@ -131,7 +135,8 @@ func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trun
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	request := site.Request{Trunk: trunk, Statuses: list, Now: now, Version: app.Version(), Key: session.FingerprintKey(), Commits: s.commits, Index: x, Posted: posted}
+	request := site.Request{Trunk: trunk, Statuses: list, Now: now, Version: app.Version(),
+		Key: session.FingerprintKey(), Commits: s.commits, Index: x, Posted: posted}
 	if unread != "" {
 		request.Problems = append(request.Problems, unread)
 	}

@@ -16,9 +16,11 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// posted reads the commit statuses of the cluster branches, in a CI job of the fleet's repository with a token of its forge. Elsewhere the
-// statuses say why they were not read. The problem says how many cluster branches were not read, or why.
-func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit) (list *site.Statuses, problem string, err error) {
+// posted reads the commit statuses of the cluster branches, in a CI job of the fleet's repository with a token of its
+// forge. Elsewhere the statuses say why they were not read. The problem says how many cluster branches were not read,
+// or why.
+func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session,
+	trunk gitstore.Commit) (list *site.Statuses, problem string, err error) {
 	f, _, err := session.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return nil, "", err
@@ -28,7 +30,8 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, tr
 		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil //nolint:nilerr // the pages show it
 	}
 	list = site.NewStatuses(s.statuses, s.statuses)
-	err = list.Refresh(ctx, session.Hydrator, trunk.Tree, promotions.Statuses{Forge: hub, Repository: repo}, session.Runtime.Clock())
+	err = list.Refresh(ctx, session.Hydrator, trunk.Tree, promotions.Statuses{Forge: hub, Repository: repo},
+		session.Runtime.Clock())
 	if ctx.Err() != nil {
 		return nil, "", ctx.Err()
 	}
@@ -37,8 +40,8 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, tr
 	return list, problem, nil
 }
 
-// unreadStatuses says why the statuses of a cluster were not read, and what the pages warn of. over is the number of cluster branches above
-// the limit, and err why others could not be read.
+// unreadStatuses says why the statuses of a cluster were not read, and what the pages warn of. over is the number of
+// cluster branches above the limit, and err why others could not be read.
 func unreadStatuses(over, limit int, err error) (why, problem string) {
 	const not = "its statuses were not read: "
 	switch {
@@ -47,7 +50,9 @@ func unreadStatuses(over, limit int, err error) (why, problem string) {
 	case err != nil:
 		return not + "the forge did not answer all requests", cannotRead(err)
 	case over > 0:
-		return not + fmt.Sprintf("--statuses is %d", limit), fmt.Sprintf("the statuses of %s were not read: --statuses is %d", hydrate.Count(over, "cluster branch"), limit)
+		return not + fmt.Sprintf("--statuses is %d", limit),
+			fmt.Sprintf("the statuses of %s were not read: --statuses is %d", hydrate.Count(over, "cluster branch"),
+				limit)
 	}
 	return "", ""
 }
@@ -56,15 +61,18 @@ func cannotRead(err error) string {
 	return "the health of some clusters is unknown: cannot read commit statuses: " + err.Error()
 }
 
-// forge returns the forge of the CI job, and the repository on it that has the rendered branches. The error says why statuses cannot be
-// read.
-func (s *siteOptions) forge(env app.Environment, session *app.Session, output string) (app.Forge, forge.Repository, error) {
+// forge returns the forge of the CI job, and the repository on it that has the rendered branches. The error says why
+// statuses cannot be read.
+func (s *siteOptions) forge(env app.Environment, session *app.Session, output string) (app.Forge, forge.Repository,
+	error) {
 	if s.statuses == 0 {
 		return nil, forge.Repository{}, errors.New("--statuses is 0")
 	}
-	at, err := ci.Detect(env.Getenv, func(string) ([]byte, error) { return []byte("{}"), nil }) // the event does not matter
+	// the event does not matter
+	at, err := ci.Detect(env.Getenv, func(string) ([]byte, error) { return []byte("{}"), nil })
 	if errors.Is(err, ci.ErrNoCI) {
-		return nil, forge.Repository{}, errors.New("sluice site reads them in GitHub Actions and GitLab CI, with a token")
+		return nil, forge.Repository{},
+			errors.New("sluice site reads them in GitHub Actions and GitLab CI, with a token")
 	}
 	if err != nil {
 		return nil, forge.Repository{}, err
@@ -81,8 +89,8 @@ func (s *siteOptions) forge(env app.Environment, session *app.Session, output st
 	return hub, forge.Repository{Path: path}, err
 }
 
-// placeOfBranches returns the path of the repository on a job's forge that has the rendered branches: the job's own, or the fleet's output
-// repository. address is the repository that --repo names, "" for the job's checkout.
+// placeOfBranches returns the path of the repository on a job's forge that has the rendered branches: the job's own, or
+// the fleet's output repository. address is the repository that --repo names, "" for the job's checkout.
 func placeOfBranches(own, address, output, server string) (string, error) {
 	if path, ok := pathOn(server, address); address != "" && (!ok || !strings.EqualFold(path, own)) {
 		return "", fmt.Errorf("the CI job belongs to %s, another repository", own)
@@ -97,8 +105,8 @@ func placeOfBranches(own, address, output, server string) (string, error) {
 	return path, nil
 }
 
-// pathOn returns the path of a repository on a forge. A GitLab server below a path has that path in its HTTP addresses, but not in those
-// for SSH.
+// pathOn returns the path of a repository on a forge. A GitLab server below a path has that path in its HTTP addresses,
+// but not in those for SSH.
 func pathOn(server, address string) (string, bool) {
 	first, _, _ := strings.Cut(address, "/")
 	if strings.HasPrefix(address, "ssh://") || !strings.Contains(address, "://") && strings.Contains(first, ":") {

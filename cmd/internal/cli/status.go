@@ -18,9 +18,10 @@ func newStatus(o IO) *cobra.Command {
 	var again bool
 	var interval time.Duration
 	c := &cobra.Command{
-		Use:     "status [ENV]",
-		Short:   "Show what environments run, what is held back, and what promotions wait for",
-		Long:    `Reads branches and records, evaluates the gates, and changes nothing. ` + "`sluice schema status`" + ` prints the JSON schema of the output.`,
+		Use:   "status [ENV]",
+		Short: "Show what environments run, what is held back, and what promotions wait for",
+		Long: `Reads branches and records, evaluates the gates, and changes nothing. ` + "`sluice schema status`" +
+			` prints the JSON schema of the output.`,
 		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'\n  sluice status prod --watch",
 		Args:    maxArgs("ENV"),
 		RunE: func(cmd *cobra.Command, args []string) error {

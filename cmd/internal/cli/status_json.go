@@ -43,7 +43,8 @@ type statusEntry struct {
 	Waves []waveEntry `json:"waves,omitempty"`
 	// Frozen clusters that are behind.
 	Frozen []string `json:"frozen,omitempty"`
-	// LeftOut lists workspaces that are behind everything else, because they are red, or were, in an environment before.
+	// LeftOut lists workspaces that are behind everything else, because they are red, or were, in an environment
+	// before.
 	LeftOut []string `json:"leftOut,omitempty"`
 	// Silent lists apps that have posted no commit status since their clusters moved.
 	Silent []silentEntry `json:"silent,omitempty"`
@@ -198,8 +199,10 @@ func statusEntries(list []promote.Status, environment string) []statusEntry {
 func entryOf(e *promote.Status) statusEntry {
 	d := &e.Decision
 	one := statusEntry{
-		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps, Behind: e.Behind, Done: e.Done, Refused: e.Refused,
-		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, LeftOut: d.LeftOut, WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
+		Environment: e.Environment, Branch: e.Branch, Tip: e.Tip, Commit: e.Source.Commit, Apps: e.Source.Apps,
+		Behind: e.Behind, Done: e.Done, Refused: e.Refused,
+		Gates: gateEntries(d.Gates), WaveGates: gateEntries(d.WaveGates), Frozen: d.Frozen, LeftOut: d.LeftOut,
+		WaitsFor: d.WaitsFor, Next: d.Next, Candidate: e.Candidate, Plan: e.Plan,
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Source.Clusters)) {
 		if one.Clusters == nil {
@@ -215,18 +218,22 @@ func entryOf(e *promote.Status) statusEntry {
 	}
 	for _, h := range d.Record.Holds {
 		one.Holds = append(one.Holds, holdEntry{
-			Cause: string(h.Cause), Commit: h.Source.Commit, Wave: h.Wave, Clusters: h.Clusters, Apps: h.Apps, By: h.Actor(), Reason: h.Reason, Since: h.Since,
+			Cause: string(h.Cause), Commit: h.Source.Commit, Wave: h.Wave, Clusters: h.Clusters, Apps: h.Apps,
+			By: h.Actor(), Reason: h.Reason, Since: h.Since,
 			Ends: h.Ends(e.Environment, "sluice"),
 		})
 	}
 	for _, f := range d.Freezes {
-		one.Freezes = append(one.Freezes, freezeEntry{Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From, Until: f.Until})
+		one.Freezes = append(one.Freezes, freezeEntry{Cluster: f.Target, By: f.By, Reason: f.Reason, From: f.From,
+			Until: f.Until})
 	}
 	for _, s := range d.Silent {
-		one.Silent = append(one.Silent, silentEntry{Cluster: s.Cluster, Apps: s.Apps, Status: s.Status, Since: s.Since, Command: s.Command()})
+		one.Silent = append(one.Silent, silentEntry{Cluster: s.Cluster, Apps: s.Apps, Status: s.Status, Since: s.Since,
+			Command: s.Command()})
 	}
 	for _, w := range d.Waves {
-		one.Waves = append(one.Waves, waveEntry{w.Name, string(w.State), w.Moved, w.Total, w.Frozen, w.Since, w.Until, w.Reason})
+		one.Waves = append(one.Waves, waveEntry{w.Name, string(w.State), w.Moved, w.Total, w.Frozen, w.Since, w.Until,
+			w.Reason})
 	}
 	return one
 }

@@ -40,8 +40,8 @@ func (o IO) width() int {
 	return 120
 }
 
-// paged runs write with the user's pager on a terminal, and with standard output otherwise. SLUICE_PAGER overrides PAGER; `cat`
-// disables the pager.
+// paged runs write with the user's pager on a terminal, and with standard output otherwise. SLUICE_PAGER overrides
+// PAGER; `cat` disables the pager.
 func (o IO) paged(write func(io.Writer) error) error {
 	pager := o.Env.Getenv("SLUICE_PAGER")
 	if pager == "" {

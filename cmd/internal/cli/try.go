@@ -94,7 +94,8 @@ func (t *tryOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	out := &report.Trial{Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(), Version: app.Version(), Changes: []report.TrialChange{}}
+	out := &report.Trial{Repository: t.repository(s, o.Dir), Trunk: name, Head: tip.Hash.String(),
+		Version: app.Version(), Changes: []report.TrialChange{}}
 	if err := t.layout(ctx, s, tip.Tree, f, out); err != nil {
 		return err
 	}
@@ -167,7 +168,8 @@ func (t *tryOptions) tip(ctx context.Context, s *app.Session) (string, gitstore.
 }
 
 // layout describes what a commit has, and what of it cannot be read.
-func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, out *report.Trial) error {
+func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
+	out *report.Trial) error {
 	l := &out.Layout
 	l.Detected, l.Clusters = f.Detected, clusterNames(f)
 	view, err := s.Open(ctx, tree)
@@ -179,7 +181,8 @@ func (t *tryOptions) layout(ctx context.Context, s *app.Session, tree gitstore.H
 	for _, one := range f.Imports() {
 		switch {
 		case one.Err != nil:
-			failures = append(failures, fmt.Sprintf("%s: %s: %v", lineOf(one.Located(), one.Line), (&importedTarget{App: one.App, Cluster: one.Cluster}).target(), one.Err))
+			failures = append(failures, fmt.Sprintf("%s: %s: %v", lineOf(one.Located(), one.Line),
+				(&importedTarget{App: one.App, Cluster: one.Cluster}).target(), one.Err))
 		case one.Suspended:
 			l.Suspended++
 		}
@@ -257,7 +260,8 @@ func printLayout(o IO, l *report.TrialLayout) {
 }
 
 // nextSteps lists what to write so that Sluice reads the rest.
-func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, l *report.TrialLayout) ([]report.TrialStep, error) {
+func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet,
+	l *report.TrialLayout) ([]report.TrialStep, error) {
 	out := []report.TrialStep{}
 	if l.Detected {
 		text, err := s.DetectImport(ctx, tree)
@@ -266,7 +270,10 @@ func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet
 		}
 		out = append(out, report.TrialStep{Title: "Store what was found: `sluice import --detect --write` writes sluice.yaml. Then give the environments their names and their order.", Text: string(text)})
 	}
-	if l.Pinned > 0 || slices.ContainsFunc(l.Unreadable, func(line string) bool { return strings.Contains(line, "sluice deps lock") }) {
+	if l.Pinned > 0 || slices.ContainsFunc(l.Unreadable, func(line string) bool {
+		return strings.Contains(line,
+			"sluice deps lock")
+	}) {
 		out = append(out, report.TrialStep{Title: "Pin the charts with their digests, and commit sluice.lock. Until then, a review uses the versions that the objects name, and charts of a range are not read.", Text: "sluice deps lock\ngit add sluice.lock\n"})
 	}
 	if len(l.Unreadable) > 0 {
@@ -275,7 +282,10 @@ func nextSteps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet
 	if len(l.Unreached) > 0 {
 		out = append(out, report.TrialStep{Title: "No cluster applies these objects: add the cluster that does to `spec.import`, or their files to `ignore`.", Text: lines(l.Unreached)})
 	}
-	if slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return l.Detected && len(c.APIVersions) == 0 || c.KubeVersion == "" }) {
+	if slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool {
+		return l.Detected && len(c.APIVersions) == 0 ||
+			c.KubeVersion == ""
+	}) {
 		out = append(out, report.TrialStep{Title: "Write down what the clusters serve. Until then, charts see a version of Kubernetes that is a guess. If sluice.yaml has the guess, remove that kubeVersion: a file that differs from it is an error.", Text: "sluice capabilities | sh\ngit add capabilities\n"})
 	}
 	return out, nil
@@ -290,7 +300,8 @@ func lines(list []string) string {
 }
 
 // reviews reviews the latest changes, the newest first, and prints a line for each.
-func (t *tryOptions) reviews(ctx context.Context, s *app.Session, tip gitstore.Commit, out *report.Trial, rows io.Writer) error {
+func (t *tryOptions) reviews(ctx context.Context, s *app.Session, tip gitstore.Commit, out *report.Trial,
+	rows io.Writer) error {
 	line, err := s.Store.FirstParents(ctx, tip.Hash, t.last+1)
 	if err != nil && !errors.Is(err, gitstore.ErrShallow) {
 		return err
@@ -307,11 +318,13 @@ func (t *tryOptions) reviews(ctx context.Context, s *app.Session, tip gitstore.C
 		}
 		title, _, _ := strings.Cut(strings.TrimSpace(head.Message), "\n")
 		one := report.TrialChange{
-			Commit: head.Hash.String(), Title: title, Author: head.Author.Name, When: head.Committer.When, Merge: len(head.Parents) > 1,
-			Took: time.Since(started), Review: r.Review,
+			Commit: head.Hash.String(), Title: title, Author: head.Author.Name, When: head.Committer.When,
+			Merge: len(head.Parents) > 1,
+			Took:  time.Since(started), Review: r.Review,
 		}
 		out.Changes = append(out.Changes, one)
-		fmt.Fprintf(rows, "%2d/%d  %-7s  %-8s  %5.1f s  %s  %s\n              %s\n", n, len(line)-1, r.Review.Verdict, cmp.Or(report.Risk(r.Review), "-"), one.Took.Seconds(),
+		fmt.Fprintf(rows, "%2d/%d  %-7s  %-8s  %5.1f s  %s  %s\n              %s\n", n, len(line)-1, r.Review.Verdict,
+			cmp.Or(report.Risk(r.Review), "-"), one.Took.Seconds(),
 			head.Hash.Short(), safetext.Shorten(safetext.Line(title), 80), report.Scope(r.Review))
 	}
 	if len(out.Changes) == 0 {

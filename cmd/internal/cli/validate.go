@@ -83,7 +83,8 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 	} else {
 		showWarnings(o.Err, problems)
 		if problems.Errors() == 0 {
-			fmt.Fprintf(o.Out, "%s: %s, %s, %s, no errors\n", f.Name, count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), count(len(f.Targets()), "target"))
+			fmt.Fprintf(o.Out, "%s: %s, %s, %s, no errors\n", f.Name, count(len(f.Clusters), "cluster"),
+				count(len(f.Apps), "app"), count(len(f.Targets()), "target"))
 		}
 	}
 	if n := problems.Errors(); n > 0 {
@@ -92,13 +93,14 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 	return nil
 }
 
-// withoutRepeated removes warnings of the import that an error of the same place repeats: an import only warns of an Application for a cluster
-// that is not known, because hydration goes on without it.
+// withoutRepeated removes warnings of the import that an error of the same place repeats: an import only warns of an
+// Application for a cluster that is not known, because hydration goes on without it.
 func withoutRepeated(problems fleet.Problems) fleet.Problems {
 	return slices.DeleteFunc(slices.Clone(problems), func(p fleet.Problem) bool {
 		return p.Severity == fleet.SeverityWarning && slices.ContainsFunc(problems, func(e fleet.Problem) bool {
 			_, message, ok := strings.Cut(e.Message, ": ")
-			return ok && e.Severity == fleet.SeverityError && e.File == p.File && e.Line == p.Line && strings.Contains(p.Message, message)
+			return ok && e.Severity == fleet.SeverityError && e.File == p.File && e.Line == p.Line &&
+				strings.Contains(p.Message, message)
 		})
 	})
 }
@@ -123,7 +125,8 @@ func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *
 		}
 		out = append(out, fleet.Problem{
 			File: use.File, Line: use.Line, Column: use.Column, Severity: fleet.SeverityError,
-			Message: fmt.Sprintf("sluice.lock does not lock the chart %s", ref), Hint: "run `sluice deps lock` and commit sluice.lock",
+			Message: fmt.Sprintf("sluice.lock does not lock the chart %s", ref),
+			Hint:    "run `sluice deps lock` and commit sluice.lock",
 		})
 	}
 	return out, nil
@@ -141,7 +144,8 @@ func policyProblems(ctx context.Context, s *app.Session, tree gitstore.Hash) (fl
 	}
 	out := make(fleet.Problems, len(problems))
 	for i, p := range problems {
-		out[i] = fleet.Problem{File: p.File, Line: p.Line, Column: p.Column, Severity: fleet.SeverityError, Message: p.Message}
+		out[i] = fleet.Problem{File: p.File, Line: p.Line, Column: p.Column, Severity: fleet.SeverityError,
+			Message: p.Message}
 	}
 	return out, nil
 }

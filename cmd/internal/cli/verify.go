@@ -64,7 +64,8 @@ unproven; 3 if a branch differs, if it was rendered from a commit that the trunk
 	c.Flags().StringSliceVar(&v.environments, "env", nil, "`environments` to verify (default: all)")
 	c.Flags().StringVar(&v.commit, "commit", "", "`revision` whose fleet names the branches (default HEAD)")
 	c.Flags().BoolVar(&v.fromRemote, "from-remote", false, "verify the branches of the remote")
-	c.Flags().BoolVar(&v.signatures, "signatures", false, "check the signatures of rendered commits and records, and nothing else")
+	c.Flags().BoolVar(&v.signatures, "signatures", false,
+		"check the signatures of rendered commits and records, and nothing else")
 	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
 	return c
 }
@@ -119,7 +120,8 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 
 // verifyRemote verifies the branches of the remote if the local ones do not exist. Without a remote, it returns the
 // local result.
-func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head gitstore.Commit, local []verify.Verification) (*app.Session, []verify.Verification, error) {
+func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head gitstore.Commit,
+	local []verify.Verification) (*app.Session, []verify.Verification, error) {
 	remote, err := s.WithRemote(ctx, head, v.remote)
 	if errors.Is(err, gitstore.ErrNoRemote) {
 		return s, local, nil
@@ -137,7 +139,8 @@ func (v *verifyOptions) status(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
 		switch {
-		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
+		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing &&
+			slices.Contains(v.environments, e.Environment):
 			return &exitError{code: ExitFailed}
 		case verify.Tampered(e.Status):
 			code = ExitDiffers
@@ -212,10 +215,12 @@ func printVerification(w io.Writer, found []verify.Verification) {
 			fmt.Fprintf(w, "  unsigned  %s %s: %s\n", s.Branch, s.Commit, safetext.Line(s.Reason))
 		}
 		for _, c := range e.Exceptions {
-			fmt.Fprintf(w, "  exception %s was written although the trunk did not contain it, as the branch records\n", c)
+			fmt.Fprintf(w, "  exception %s was written although the trunk did not contain it, as the branch records\n",
+				c)
 		}
 		for _, b := range e.Behind {
-			fmt.Fprintf(w, "  behind  %s runs %s, as planned: %s\n", b.Branch, safetext.Line(b.Source), safetext.Line(b.Reason))
+			fmt.Fprintf(w, "  behind  %s runs %s, as planned: %s\n", b.Branch, safetext.Line(b.Source),
+				safetext.Line(b.Reason))
 		}
 		for _, h := range e.Held {
 			fmt.Fprintf(w, "  held    %s\n", safetext.Line(h))

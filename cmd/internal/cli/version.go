@@ -38,7 +38,8 @@ func newVersion(o IO) *cobra.Command {
 			}
 			fmt.Fprintf(o.Out, "sluice %s\n", b.Version)
 			if b.Commit != "" {
-				fmt.Fprintf(o.Out, "commit %s of %s%s\n", b.Commit, b.Date, map[bool]string{true: ", modified"}[b.Modified])
+				fmt.Fprintf(o.Out, "commit %s of %s%s\n", b.Commit, b.Date,
+					map[bool]string{true: ", modified"}[b.Modified])
 			}
 			fmt.Fprintf(o.Out, "%s, %s\n", b.Go, b.Platform)
 			return nil

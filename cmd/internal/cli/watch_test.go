@@ -30,14 +30,16 @@ func TestWatch(t *testing.T) {
 		if err != nil || n != 4 {
 			t.Errorf("%d pictures, %v", n, err)
 		}
-		if !strings.Contains(out.String(), "picture 1\n") || !strings.Contains(out.String(), "picture 4\n") || !strings.Contains(errs.String(), "no answer") {
+		if !strings.Contains(out.String(), "picture 1\n") || !strings.Contains(out.String(), "picture 4\n") ||
+			!strings.Contains(errs.String(), "no answer") {
 			t.Errorf("the output is %q, the errors are %q", out.String(), errs.String())
 		}
 		if strings.Contains(out.String(), "\x1b") {
 			t.Error("escape sequences, although the output is not a terminal")
 		}
 	})
-	if err := watch(t.Context(), IO{Out: io.Discard, Err: io.Discard}, time.Hour, func(context.Context, io.Writer) error { return errors.New("wrong") }); err == nil {
+	if err := watch(t.Context(), IO{Out: io.Discard, Err: io.Discard}, time.Hour,
+		func(context.Context, io.Writer) error { return errors.New("wrong") }); err == nil {
 		t.Error("the first error is lost")
 	}
 }

@@ -24,11 +24,15 @@ type searchFlags struct {
 
 func (s *searchFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.query.Image, "image", "", "only targets with an image that contains these `words`, such as \"log4j 2.14\"")
+	f.StringVar(&s.query.Image, "image", "",
+		"only targets with an image that contains these `words`, such as \"log4j 2.14\"")
 	f.StringVar(&s.query.Chart, "chart", "", "only targets whose chart with version, or path, contains these `words`")
-	f.StringVar(&s.query.Type, "kind", "", "only targets with objects whose kind or API version contains these `words`, such as policy/v1beta1")
-	f.StringVar(&s.query.Object, "object", "", "only targets with an object whose kind and namespace/name contain these `words`")
-	f.StringVar(&s.query.Namespace, "namespace", "", "only targets with objects in a namespace that contains these `words`")
+	f.StringVar(&s.query.Type, "kind", "",
+		"only targets with objects whose kind or API version contains these `words`, such as policy/v1beta1")
+	f.StringVar(&s.query.Object, "object", "",
+		"only targets with an object whose kind and namespace/name contain these `words`")
+	f.StringVar(&s.query.Namespace, "namespace", "",
+		"only targets with objects in a namespace that contains these `words`")
 	f.StringVar(&s.query.Value, "value", "", "only targets for which a layer sets the value at this `path`")
 	f.StringVar(&s.remote, "remote", "origin", "`name` of the remote whose branches are searched")
 	f.BoolVar(&s.local, "local", false, "search the branches of this clone")
@@ -49,7 +53,8 @@ type foundTarget struct {
 
 // search updates the index of the cluster branches and looks targets up in it.
 func (w *whereOptions) search(ctx context.Context, o IO) error {
-	s, trunk, err := (&environmentFlags{common: w.common, remote: w.searched.remote, local: w.searched.local}).open(ctx, o)
+	s, trunk, err := (&environmentFlags{common: w.common, remote: w.searched.remote, local: w.searched.local}).open(ctx,
+		o)
 	if err != nil {
 		return err
 	}
@@ -111,7 +116,8 @@ func printFound(w io.Writer, rows []foundTarget) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tAPP\tENVIRONMENT\tMATCHES")
 	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", safetext.Line(r.Cluster), safetext.Line(r.App), r.Environment, safetext.Line(strings.Join(r.Matches, ", ")))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", safetext.Line(r.Cluster), safetext.Line(r.App), r.Environment,
+			safetext.Line(strings.Join(r.Matches, ", ")))
 	}
 	return table.Flush()
 }

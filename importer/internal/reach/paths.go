@@ -8,19 +8,22 @@ import (
 	"strings"
 )
 
-// named is a field of a declaration of Flux or Argo CD that names a path: that of a Kustomization or an Application, or the chart of a HelmRelease.
+// named is a field of a declaration of Flux or Argo CD that names a path: that of a Kustomization or an Application, or
+// the chart of a HelmRelease.
 var named = regexp.MustCompile(`\b(?:path|chart|basePath)["']?[ \t]*:[ \t]*["']?([^\s"'#,}\]]+)`)
 
 // declares reports whether a file may declare a Kustomization, a HelmRelease or an Application.
 func declares(data []byte) bool {
-	return slices.ContainsFunc([]string{"toolkit.fluxcd.io/", "fluxcd.controlplane.io/", "argoproj.io/"}, func(group string) bool {
-		return bytes.Contains(data, []byte(group))
-	})
+	return slices.ContainsFunc([]string{"toolkit.fluxcd.io/", "fluxcd.controlplane.io/", "argoproj.io/"},
+		func(group string) bool {
+			return bytes.Contains(data, []byte(group))
+		})
 }
 
-// Paths returns the files and directories that a target may be built from that cannot be built, sorted: those that it names, whether or not they
-// exist, and what files in them name: kustomizations by relative paths, declarations of Flux and Argo CD by the paths of this repository. It
-// reads text, so it may name more than a build would read. files are sorted.
+// Paths returns the files and directories that a target may be built from that cannot be built, sorted: those that it
+// names, whether or not they exist, and what files in them name: kustomizations by relative paths, declarations of Flux
+// and Argo CD by the paths of this repository. It reads text, so it may name more than a build would read. files are
+// sorted.
 func Paths(files []string, read func(name string) ([]byte, error), names ...string) []string {
 	out, seen := map[string]bool{}, map[string]bool{}
 	queue := make([]string, 0, len(names))
@@ -60,8 +63,8 @@ func Paths(files []string, read func(name string) ([]byte, error), names ...stri
 	return outermost(out)
 }
 
-// Named returns the paths of the repository that a declaration of Flux or Argo CD names and that exist. Of a path with a variable or a pattern,
-// it is the directory before it.
+// Named returns the paths of the repository that a declaration of Flux or Argo CD names and that exist. Of a path with
+// a variable or a pattern, it is the directory before it.
 func Named(files []string, text []byte) []string {
 	var out []string
 	for _, m := range named.FindAllSubmatch(text, -1) {
@@ -72,7 +75,8 @@ func Named(files []string, text []byte) []string {
 	return out
 }
 
-// Literal returns the path of the repository that a declaration names; the directory before a variable or a pattern; "" if that is the repository.
+// Literal returns the path of the repository that a declaration names; the directory before a variable or a pattern; ""
+// if that is the repository.
 func Literal(name string) string {
 	if i := strings.IndexAny(name, "{$*?["); i >= 0 {
 		name = name[:strings.LastIndex(name[:i], "/")+1]

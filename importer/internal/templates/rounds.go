@@ -10,12 +10,14 @@ import (
 	"text/template/parse"
 )
 
-// MaxRounds limits the work of the templates of one import, or of one object of it: rounds of loops, calls of templates and functions, and
-// what functions read and return. They take about three seconds of a processor. It is a count and not a time, so that it is the same everywhere.
+// MaxRounds limits the work of the templates of one import, or of one object of it: rounds of loops, calls of templates
+// and functions, and what functions read and return. They take about three seconds of a processor. It is a count and
+// not a time, so that it is the same everywhere.
 const MaxRounds = 5_000_000
 
 // ErrRounds is a template that is not done after MaxRounds.
-var ErrRounds = fmt.Errorf("it is not done after %d rounds of loops and calls, so it was stopped (shorten its loops)", MaxRounds)
+var ErrRounds = fmt.Errorf("it is not done after %d rounds of loops and calls, so it was stopped (shorten its loops)",
+	MaxRounds)
 
 // errSpent is a template that is not executed because of others.
 var errSpent = errors.New("it was not executed: the templates before it used up the rounds of the import (shorten their loops)")
@@ -44,8 +46,8 @@ func (r *Rounds) charge(rounds int) {
 	}
 }
 
-// Execute parses a text as the new template t and executes it. It returns at most MaxText bytes. An error is ErrRounds if the budget is
-// exhausted. Then every later call returns an error that says so.
+// Execute parses a text as the new template t and executes it. It returns at most MaxText bytes. An error is ErrRounds
+// if the budget is exhausted. Then every later call returns an error that says so.
 func (r *Rounds) Execute(t *template.Template, text string, data any) (out []byte, err error) {
 	defer func() { // a charge outside of a function of the template
 		if cause := recover(); cause != nil {
@@ -120,8 +122,10 @@ func (w *writer) Write(p []byte) (int, error) {
 // slow are functions that take far longer than what they read and return tells, with the rounds that they cost.
 var slow = map[string]int{ //nolint:gochecknoglobals // a table
 	"derivePassword": MaxRounds / 100, "bcrypt": MaxRounds / 100, "htpasswd": MaxRounds / 100,
-	"genPrivateKey": MaxRounds / 10, "genCA": MaxRounds / 10, "genCAWithKey": MaxRounds / 10, "genSelfSignedCert": MaxRounds / 10,
-	"deepCopy": 1000, "mustDeepCopy": 1000, "merge": 1000, "mustMerge": 1000, "mergeOverwrite": 1000, "mustMergeOverwrite": 1000, "deepEqual": 1000,
+	"genPrivateKey": MaxRounds / 10, "genCA": MaxRounds / 10, "genCAWithKey": MaxRounds / 10,
+	"genSelfSignedCert": MaxRounds / 10,
+	"deepCopy":          1000, "mustDeepCopy": 1000, "merge": 1000, "mustMerge": 1000, "mergeOverwrite": 1000,
+	"mustMergeOverwrite": 1000, "deepEqual": 1000,
 	"genSelfSignedCertWithKey": MaxRounds / 10, "genSignedCert": MaxRounds / 10, "genSignedCertWithKey": MaxRounds / 10,
 }
 

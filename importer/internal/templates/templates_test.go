@@ -12,7 +12,8 @@ func TestOutput(t *testing.T) {
 	if n, err := out.Write(make([]byte, MaxText)); n != MaxText || err != nil {
 		t.Fatal(n, err)
 	}
-	if n, err := out.Write([]byte("x")); n != 0 || err == nil || !strings.Contains(err.Error(), "more than 4 MiB") || out.Len() != MaxText {
+	if n, err := out.Write([]byte("x")); n != 0 || err == nil || !strings.Contains(err.Error(), "more than 4 MiB") ||
+		out.Len() != MaxText {
 		t.Error(n, err, out.Len())
 	}
 }
@@ -55,7 +56,8 @@ func TestRounds(t *testing.T) {
 		"{{range 100000}}{{range $}}{{else}}{{range 100000}}{{end}}{{end}}{{end}}":  true,
 		"{{if true}}{{with 1}}{{range 100000000000}}{{end}}{{end}}{{end}}":          true,
 		"{{if false}}{{else}}{{range 100000000000}}{{continue}}{{end}}{{end}}":      true,
-		`{{define "a"}}{{template "b"}}{{template "b"}}{{end}}` + twice("b", "c") + twice("c", "d") + twice("d", "e") + twice("e", "f") +
+		`{{define "a"}}{{template "b"}}{{template "b"}}{{end}}` + twice("b", "c") + twice("c", "d") + twice("d", "e") +
+			twice("e", "f") +
 			`{{define "f"}}{{range 10000}}{{end}}{{end}}{{template "a"}}`: true,
 		`{{range 100}}{{$x := repeat 100000 "x"}}{{end}}`:                  true, // the functions' results
 		`{{$x := repeat 100000 "x"}}{{range 100}}{{$y := html $x}}{{end}}`: true,
@@ -71,11 +73,14 @@ func TestRounds(t *testing.T) {
 		}
 	}
 	rounds := short()
-	if out, err := rounds.Execute(template.New(""), `{{range $i, $x := until 3}}{{if eq $i 2}}{{break}}{{end}}{{printf "%d," $i}}{{sum 1 2}}{{end}}`, nil); err != nil || string(out) != "0,21,2" {
+	if out, err := rounds.Execute(template.New(""),
+		`{{range $i, $x := until 3}}{{if eq $i 2}}{{break}}{{end}}{{printf "%d," $i}}{{sum 1 2}}{{end}}`,
+		nil); err != nil || string(out) != "0,21,2" {
 		t.Errorf("the output is %q, the error is %v", out, err)
 	}
 	for range 2 { // what was used is used
-		if _, err := rounds.Execute(template.New(""), "{{range 60000}}{{end}}", nil); err != nil && !errors.Is(err, ErrRounds) {
+		if _, err := rounds.Execute(template.New(""), "{{range 60000}}{{end}}", nil); err != nil &&
+			!errors.Is(err, ErrRounds) {
 			t.Error(err)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns a copy of a mapping in which values have the types, and texts the bytes, that they have after they were written as JSON and read
-// again: every number is a float64.
+// Plain returns a copy of a mapping in which values have the types, and texts the bytes, that they have after they were
+// written as JSON and read again: every number is a float64.
 func Plain(m map[string]any) (map[string]any, error) {
 	if m == nil {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package wire encodes texts, numbers and values in few bytes, for the pipe to worker processes and for results that are kept between runs.
-// Decoding expects hostile bytes: it takes memory in proportion to their number.
+// Package wire encodes texts, numbers and values in few bytes, for the pipe to worker processes and for results that
+// are kept between runs. Decoding expects hostile bytes: it takes memory in proportion to their number.
 package wire
 
 import (
@@ -100,7 +100,8 @@ func appendMap(out []byte, all map[string]any, depth int) (_ []byte, err error) 
 // ErrDamaged is the error of bytes that were not appended by this package, or only in part.
 var ErrDamaged = errors.New("damaged data")
 
-// Reader reads what was appended, in the same order. After an error there is nothing left to read; who loops looks at Err.
+// Reader reads what was appended, in the same order. After an error there is nothing left to read; who loops looks at
+// Err.
 type Reader struct {
 	data []byte
 	err  error

@@ -11,8 +11,10 @@ import (
 func TestValues(t *testing.T) {
 	t.Parallel()
 	want := map[string]any{
-		"null": nil, "yes": true, "no": false, "small": int64(-5), "large": uint64(math.MaxUint64), "float": 1.0, "text": "a\xffb",
-		"list": []any{"", []any{}, map[string]any{}}, "map": map[string]any{"": map[string]any{"deep": []any{int64(1)}}},
+		"null": nil, "yes": true, "no": false, "small": int64(-5), "large": uint64(math.MaxUint64), "float": 1.0,
+		"text": "a\xffb",
+		"list": []any{"", []any{}, map[string]any{}},
+		"map":  map[string]any{"": map[string]any{"deep": []any{int64(1)}}},
 	}
 	data, err := AppendValue(nil, want)
 	if err != nil {
@@ -65,7 +67,8 @@ func FuzzReader(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := fmt.Sprintf("%#v", NewReader(again).Value()), fmt.Sprintf("%#v", v); got != want { // NaN does not equal itself
+		// NaN does not equal itself
+		if got, want := fmt.Sprintf("%#v", NewReader(again).Value()), fmt.Sprintf("%#v", v); got != want {
 			t.Fatalf("%s became %s", want, got)
 		}
 	})
@@ -75,7 +78,8 @@ func FuzzReader(f *testing.F) {
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for name, v := range map[string]any{
-		"numbers": []any{1, int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 + 1), 0.1, math.Copysign(0, -1), 1e300, float32(0.1)},
+		"numbers": []any{1, int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 + 1), 0.1,
+			math.Copysign(0, -1), 1e300, float32(0.1)},
 		"nothing": []any{nil, []any(nil), map[string]any(nil), []any{}, map[string]any{}},
 		"texts":   []any{"", "a<b>&\u2028", "\xff", "\x00", "\ufffd"},
 		"keys":    map[string]any{"a<b": true, "\xff": false},

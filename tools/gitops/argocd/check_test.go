@@ -30,8 +30,8 @@ spec:
       source: {repoURL: "{{url}}", path: deploy}
 `
 
-// `sluice import --check` compares with the program that this module builds. It finds a difference, names what is not compared, and
-// refuses to compare nothing.
+// `sluice import --check` compares with the program that this module builds. It finds a difference, names what is not
+// compared, and refuses to compare nothing.
 func TestImportCheck(t *testing.T) {
 	fixtures := sections(t)
 	base := fixtures["base"]
@@ -42,14 +42,17 @@ func TestImportCheck(t *testing.T) {
 		initialize(t, dir)
 		c := exec.CommandContext(t.Context(), binary, "import", "--check")
 		c.Dir = dir
-		c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1", "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"))
+		c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1", "PATH="+
+			path+string(os.PathListSeparator)+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
 		t.Logf("%v\n%s", err, out)
 		return string(out), err
 	}
 	t.Run("equal", func(t *testing.T) {
-		for _, name := range []string{"directory", "Kustomize images", "Helm values", "app of apps through a chart", "clusters selector and values", "git files"} {
-			if out, err := check(t, fixtures[name], tools); err != nil || !strings.Contains(out, " 0 differences, 0 apps not compared") {
+		for _, name := range []string{"directory", "Kustomize images", "Helm values", "app of apps through a chart",
+			"clusters selector and values", "git files"} {
+			if out, err := check(t, fixtures[name], tools); err != nil ||
+				!strings.Contains(out, " 0 differences, 0 apps not compared") {
 				t.Errorf("%s: %v: %s", name, err, out)
 			}
 		}
@@ -57,25 +60,31 @@ func TestImportCheck(t *testing.T) {
 	// A program that answers something else than Argo CD builds.
 	t.Run("unequal", func(t *testing.T) {
 		wrong := t.TempDir()
-		script := "#!/bin/sh\n'" + filepath.Join(tools, "sluice-reference-argocd") + "' | sed 's/\"color\":\"red\"/\"color\":\"blue\"/'\n"
+		script := "#!/bin/sh\n'" + filepath.Join(tools, "sluice-reference-argocd") +
+			"' | sed 's/\"color\":\"red\"/\"color\":\"blue\"/'\n"
 		if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-argocd"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		out, err := check(t, fixtures["directory"], wrong)
-		if err == nil || !strings.Contains(out, "differs       prod/app (argocd/app.yaml:1): ConfigMap ns/config is not equal") || !strings.Contains(out, "differs from what Argo CD builds: 1 difference") {
+		if err == nil || !strings.Contains(out,
+			"differs       prod/app (argocd/app.yaml:1): ConfigMap ns/config is not equal") ||
+			!strings.Contains(out, "differs from what Argo CD builds: 1 difference") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	// The reference builds Jsonnet, which Sluice refuses.
 	t.Run("jsonnet", func(t *testing.T) {
-		out, err := check(t, fixtures["directory"]+"-- plain/more.jsonnet --\n{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'jsonnet'}}\n", tools)
-		if err == nil || !strings.Contains(out, "prod/app (argocd/app.yaml:1): Argo CD builds it, Sluice does not: ") || !strings.Contains(out, "plain/more.jsonnet") {
+		out, err := check(t, fixtures["directory"]+
+			"-- plain/more.jsonnet --\n{apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'jsonnet'}}\n", tools)
+		if err == nil || !strings.Contains(out, "prod/app (argocd/app.yaml:1): Argo CD builds it, Sluice does not: ") ||
+			!strings.Contains(out, "plain/more.jsonnet") {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
 	t.Run("not built", func(t *testing.T) {
 		out, err := check(t, fixtures["directory"]+more, tools)
-		for _, want := range []string{"not compared  asks.appset (argocd/more.yaml:9): ", "scmProvider", "prod/remote (argocd/more.yaml:1): ", "objects of 1 app equal, 0 differences"} {
+		for _, want := range []string{"not compared  asks.appset (argocd/more.yaml:9): ", "scmProvider",
+			"prod/remote (argocd/more.yaml:1): ", "objects of 1 app equal, 0 differences"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q: %v: %s", want, err, out)
 			}

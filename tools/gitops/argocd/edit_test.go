@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Compares every form of the fields that Argo CD writes with `kustomize edit`, over every form of what the kustomization says already.
+// Compares every form of the fields that Argo CD writes with `kustomize edit`, over every form of what the
+// kustomization says already.
 func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 	const digest = "@sha256:0123456789012345678901234567890123456789012345678901234567890123"
 	type table struct {
@@ -16,49 +17,69 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 	tables := map[string]table{
 		"images": {
 			written: []string{
-				"", "images: [{name: nginx, newTag: '1'}]", "images: [{name: nginx, newName: r.example.com/ngx}]", "images: [{name: nginx, newName: r.example.com/ngx, newTag: '1'}]",
-				"images: [{name: nginx, digest: '" + digest[1:] + "'}]", "images: [{name: nginx, newName: r.example.com/ngx, newTag: '1', digest: '" + digest[1:] + "'}]",
+				"", "images: [{name: nginx, newTag: '1'}]", "images: [{name: nginx, newName: r.example.com/ngx}]",
+				"images: [{name: nginx, newName: r.example.com/ngx, newTag: '1'}]",
+				"images: [{name: nginx, digest: '" + digest[1:] + "'}]",
+				"images: [{name: nginx, newName: r.example.com/ngx, newTag: '1', digest: '" + digest[1:] + "'}]",
 				"images: [{name: other, newTag: '1'}, {name: nginx, newTag: '1'}, {name: nginx, newTag: '2'}]",
 			},
 			fields: []string{
-				"images: ['nginx:3.0']", "images: ['nginx" + digest + "']", "images: ['nginx:3.0" + digest + "']", "images: ['nginx=new']", "images: ['nginx=new:3.0']",
-				"images: ['nginx=new" + digest + "']", "images: ['nginx=new:3.0" + digest + "']", "images: ['nginx=*:3.0']", "images: ['nginx=new:*']", "images: ['nginx=*:*']",
-				"images: ['nginx=*" + digest + "']", "images: ['nginx=new@*']", "images: ['nginx:*" + digest + "']", "images: [nginx]", "images: ['nginx=r.example.com:5000/new']",
-				"images: ['nginx=r.example.com:5000/new:3.0']", "images: ['nginx:3.0', 'nginx:4.0']", "images: ['nginx:3.0', 'r.example.com:5000/side:2']", "images: ['r.example.com:5000/side=a=b:2']",
+				"images: ['nginx:3.0']", "images: ['nginx" + digest + "']", "images: ['nginx:3.0" + digest + "']",
+				"images: ['nginx=new']", "images: ['nginx=new:3.0']",
+				"images: ['nginx=new" + digest + "']", "images: ['nginx=new:3.0" + digest + "']",
+				"images: ['nginx=*:3.0']", "images: ['nginx=new:*']", "images: ['nginx=*:*']",
+				"images: ['nginx=*" + digest + "']", "images: ['nginx=new@*']", "images: ['nginx:*" + digest + "']",
+				"images: [nginx]", "images: ['nginx=r.example.com:5000/new']",
+				"images: ['nginx=r.example.com:5000/new:3.0']", "images: ['nginx:3.0', 'nginx:4.0']",
+				"images: ['nginx:3.0', 'r.example.com:5000/side:2']", "images: ['r.example.com:5000/side=a=b:2']",
 				"images: ['nginx:$ARGOCD_APP_NAME']", "images: ['--force']", "images: ['']",
 			},
 		},
 		"labels": {
 			written: []string{
-				"", "commonLabels: {a: base, c: d}", "labels: [{pairs: {a: base}}]", "labels: [{pairs: {a: base}, includeSelectors: true}]", "labels: [{pairs: {a: base}, includeTemplates: true}]",
-				"labels: [{pairs: {c: d}}]", "commonLabels: {a: base}\nlabels: [{pairs: {a: other}}, {pairs: {e: f}, includeTemplates: true}]",
+				"", "commonLabels: {a: base, c: d}", "labels: [{pairs: {a: base}}]",
+				"labels: [{pairs: {a: base}, includeSelectors: true}]",
+				"labels: [{pairs: {a: base}, includeTemplates: true}]",
+				"labels: [{pairs: {c: d}}]",
+				"commonLabels: {a: base}\nlabels: [{pairs: {a: other}}, {pairs: {e: f}, includeTemplates: true}]",
 			},
 		},
 		"annotations": {
 			written: []string{"", "commonAnnotations: {a: base, c: d}"},
 			fields: []string{
-				"commonAnnotations: {a: new}", "{commonAnnotations: {a: new}, forceCommonAnnotations: true}", "commonAnnotations: {b: 'x:y', d: '$ARGOCD_APP_NAME'}", "commonAnnotations: {b: '\"quoted\"'}",
-				"{commonAnnotations: {b: '$ARGOCD_APP_NAME-$$x-$NONE'}, commonAnnotationsEnvsubst: true}", "commonAnnotations: {b: ''}",
+				"commonAnnotations: {a: new}", "{commonAnnotations: {a: new}, forceCommonAnnotations: true}",
+				"commonAnnotations: {b: 'x:y', d: '$ARGOCD_APP_NAME'}", "commonAnnotations: {b: '\"quoted\"'}",
+				"{commonAnnotations: {b: '$ARGOCD_APP_NAME-$$x-$NONE'}, commonAnnotationsEnvsubst: true}",
+				"commonAnnotations: {b: ''}",
 			},
 		},
 		"names": {
 			written: []string{"", "namePrefix: base-\nnameSuffix: -base\nnamespace: base"},
 			fields: []string{
-				"namePrefix: new-", "nameSuffix: -new", "{namePrefix: new-, nameSuffix: '--new'}", "namespace: new", "namespace: Not_Valid", "version: v5", "{namePrefix: '-x-'}",
+				"namePrefix: new-", "nameSuffix: -new", "{namePrefix: new-, nameSuffix: '--new'}", "namespace: new",
+				"namespace: Not_Valid", "version: v5", "{namePrefix: '-x-'}",
 			},
 		},
 		"replicas": {
-			written: []string{"", "replicas: [{name: web, count: 7}]", "replicas: [{name: web, count: 7}, {name: other, count: 1}]"},
+			written: []string{"", "replicas: [{name: web, count: 7}]",
+				"replicas: [{name: web, count: 7}, {name: other, count: 1}]"},
 			fields: []string{
-				"replicas: [{name: web, count: 3}]", "replicas: [{name: web, count: '3'}]", "replicas: [{name: web, count: 0}]", "replicas: [{name: web, count: x}]", "replicas: [{name: web, count: 3}, {name: web, count: 4}]",
+				"replicas: [{name: web, count: 3}]", "replicas: [{name: web, count: '3'}]",
+				"replicas: [{name: web, count: 0}]", "replicas: [{name: web, count: x}]",
+				"replicas: [{name: web, count: 3}, {name: web, count: 4}]",
 			},
 		},
 		"components": {
 			written: []string{"", "components: [../../component]", "components: [../../other]"},
 			fields: []string{
-				"components: [../../component]", "components: [../../component, ../../component]", "components: [../../comp*]", "components: [../../none]", "components: [../../*one]",
-				"{components: [../../none, ../../component], ignoreMissingComponents: true}", "{components: [../../none], ignoreMissingComponents: true}", "{components: ['../../comp*'], ignoreMissingComponents: true}",
-				"components: [/component]", "{components: [/component], ignoreMissingComponents: true}", "{components: [../../../component], ignoreMissingComponents: true}", "components: [../../component/]",
+				"components: [../../component]", "components: [../../component, ../../component]",
+				"components: [../../comp*]", "components: [../../none]", "components: [../../*one]",
+				"{components: [../../none, ../../component], ignoreMissingComponents: true}",
+				"{components: [../../none], ignoreMissingComponents: true}",
+				"{components: ['../../comp*'], ignoreMissingComponents: true}",
+				"components: [/component]", "{components: [/component], ignoreMissingComponents: true}",
+				"{components: [../../../component], ignoreMissingComponents: true}",
+				"components: [../../component/]",
 			},
 		},
 		"patches": {
@@ -75,13 +96,16 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 	}
 	labels := tables["labels"]
 	for _, force := range []bool{false, true} {
-		for _, where := range []string{"", ", labelWithoutSelector: true", ", labelWithoutSelector: true, labelIncludeTemplates: true", ", labelIncludeTemplates: true"} {
+		for _, where := range []string{"", ", labelWithoutSelector: true",
+			", labelWithoutSelector: true, labelIncludeTemplates: true", ", labelIncludeTemplates: true"} {
 			for _, pairs := range []string{"{a: new}", "{a: new, b: '$ARGOCD_APP_NAME'}"} {
-				labels.fields = append(labels.fields, fmt.Sprintf("{commonLabels: %s, forceCommonLabels: %t%s}", pairs, force, where))
+				labels.fields = append(labels.fields, fmt.Sprintf("{commonLabels: %s, forceCommonLabels: %t%s}", pairs,
+					force, where))
 			}
 		}
 	}
-	labels.fields = append(labels.fields, "commonLabels: {b: 'x:y'}", "commonLabels: {'b:c': x}", "commonLabels: {b: ''}")
+	labels.fields = append(labels.fields, "commonLabels: {b: 'x:y'}", "commonLabels: {'b:c': x}",
+		"commonLabels: {b: ''}")
 	tables["labels"] = labels
 
 	dir := t.TempDir()
@@ -119,7 +143,8 @@ func TestKustomizeEditsEqualArgoCD(t *testing.T) {
 	}
 }
 
-// Compares strategic merge patches of Applications: directives, lists, fields that the patch or the template lacks, and values.
+// Compares strategic merge patches of Applications: directives, lists, fields that the patch or the template lacks, and
+// values.
 func TestTemplatePatchesEqualArgoCD(t *testing.T) {
 	patches := []string{
 		"spec: {source: {helm: {$patch: replace, valuesObject: {b: 2}}}}",
@@ -142,7 +167,8 @@ func TestTemplatePatchesEqualArgoCD(t *testing.T) {
 		"spec: {source: {$patch: delete}}",
 		"spec: {source: null, sources: [{repoURL: '" + url + "', path: plain}, {repoURL: '" + url + "', path: chart}]}",
 		"spec: {project: other, destination: {namespace: patched}}",
-		"spec: {$patch: replace, source: {repoURL: '" + url + "', path: plain}, destination: {server: 'https://kubernetes.default.svc', namespace: n}}",
+		"spec: {$patch: replace, source: {repoURL: '" + url +
+			"', path: plain}, destination: {server: 'https://kubernetes.default.svc', namespace: n}}",
 		"spec: {$patch: delete}",
 		"metadata: {name: renamed-{{nn}}, finalizers: [example.com/x], labels: {$patch: replace, b: c}}",
 		"metadata: {finalizers: [{$patch: delete}]}",
@@ -168,7 +194,8 @@ func TestTemplatePatchesEqualArgoCD(t *testing.T) {
 		"plain/cm.yaml":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\n",
 	}
 	for n, patch := range patches {
-		files[fmt.Sprintf("argocd/set-%d.yaml", n)] = fmt.Sprintf("apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set-%[1]d, namespace: argocd}\nspec:\n  generators: [{list: {elements: [{nn: p%[1]d}]}}]\n"+
+		files[fmt.Sprintf("argocd/set-%d.yaml",
+			n)] = fmt.Sprintf("apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set-%[1]d, namespace: argocd}\nspec:\n  generators: [{list: {elements: [{nn: p%[1]d}]}}]\n"+
 			"  template:\n    metadata: {name: '{{nn}}', labels: {a: b}}\n    spec:\n      project: default\n      destination: {server: https://kubernetes.default.svc, namespace: ns}\n"+
 			"      source: {repoURL: %[2]s, path: chart, helm: {valuesObject: {a: base, gone: 1, nested: {c: d}, list: [e]}, parameters: [{name: p, value: q}, {name: r, value: s}]}}\n"+
 			"  templatePatch: |\n    %[3]s\n", n, url, patch)

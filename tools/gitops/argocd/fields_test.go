@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/tools/gitops/fields"
 )
 
-// Each field of Argo CD's API, at any depth, is in the tables of docs/from-argocd.md as supported, refused or ignored, and each that is refused fails its
-// Application or ApplicationSet with its name.
+// Each field of Argo CD's API, at any depth, is in the tables of docs/from-argocd.md as supported, refused or ignored,
+// and each that is refused fails its Application or ApplicationSet with its name.
 func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 	app := func(spec string) string {
 		return "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: refused, namespace: argocd}\nspec:\n  project: default\n  destination: {name: prod, namespace: ns}\n" + spec
@@ -36,21 +36,25 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 			"Application",
 			fields.Names(reflect.TypeFor[v1alpha1.ApplicationSpec](), "sources", "source.kustomize.patches.target"),
 			map[string]string{
-				"source.targetRevision":    source("targetRevision: v1"),
-				"source.helm.valueFiles":   app("  source: {repoURL: " + url + ", path: chart, helm: {valueFiles: [\"https://example.com/values.yaml\"]}}\n"),
-				"source.plugin":            source("plugin: {name: x}"),
-				"source.directory.jsonnet": app("  source: {repoURL: "+url+", path: jsonnet, directory: {jsonnet: {}}}\n") + "-- jsonnet/x.jsonnet --\n{}\n",
-				"sourceHydrator":           app("  sourceHydrator: {drySource: {}}\n"),
+				"source.targetRevision": source("targetRevision: v1"),
+				"source.helm.valueFiles": app("  source: {repoURL: " + url +
+					", path: chart, helm: {valueFiles: [\"https://example.com/values.yaml\"]}}\n"),
+				"source.plugin": source("plugin: {name: x}"),
+				"source.directory.jsonnet": app("  source: {repoURL: "+url+
+					", path: jsonnet, directory: {jsonnet: {}}}\n") + "-- jsonnet/x.jsonnet --\n{}\n",
+				"sourceHydrator": app("  sourceHydrator: {drySource: {}}\n"),
 			},
 		},
 		{
 			"ApplicationSet",
 			slices.Concat(
 				fields.Names(reflect.TypeFor[v1alpha1.ApplicationSetSpec](), "generators", "template.spec"),
-				fields.Names(reflect.TypeFor[v1alpha1.ApplicationSetGenerator](), "list.template", "clusters.template", "git.template", "matrix.template", "merge.template", "matrix.generators", "merge.generators"),
+				fields.Names(reflect.TypeFor[v1alpha1.ApplicationSetGenerator](), "list.template", "clusters.template",
+					"git.template", "matrix.template", "merge.template", "matrix.generators", "merge.generators"),
 			),
 			map[string]string{
-				"scmProvider": set("scmProvider"), "pullRequest": set("pullRequest"), "plugin": set("plugin"), "clusterDecisionResource": set("clusterDecisionResource"),
+				"scmProvider": set("scmProvider"), "pullRequest": set("pullRequest"), "plugin": set("plugin"),
+				"clusterDecisionResource": set("clusterDecisionResource"),
 			},
 		},
 	} {
@@ -68,7 +72,8 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 				refused[name] = true
 			}
 		}
-		if got, want := slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(c.refused)); !slices.Equal(got, want) {
+		if got, want := slices.Sorted(maps.Keys(refused)), slices.Sorted(maps.Keys(c.refused)); !slices.Equal(got,
+			want) {
 			t.Errorf("%s: the table refuses %v, the examples are of %v", c.heading, got, want)
 		}
 		for name, text := range c.refused {
@@ -79,11 +84,13 @@ func TestFieldsOfArgoCDAreDocumented(t *testing.T) {
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
 			out, err := cmd.CombinedOutput()
 			// The message names the field, or what its value is.
-			field := map[string]string{"source.targetRevision": "the revision", "source.directory.jsonnet": "Jsonnet"}[name]
+			field := map[string]string{"source.targetRevision": "the revision",
+				"source.directory.jsonnet": "Jsonnet"}[name]
 			if field == "" {
 				field = name[strings.LastIndex(name, ".")+1:]
 			}
-			if err == nil || !strings.Contains(string(out), "argocd/refused.yaml:1: ") || !strings.Contains(string(out), field) {
+			if err == nil || !strings.Contains(string(out), "argocd/refused.yaml:1: ") ||
+				!strings.Contains(string(out), field) {
 				t.Errorf("%s of an %s is not refused by name: %v\n%s", name, c.heading, err, out)
 			}
 		}

@@ -113,8 +113,8 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	return found
 }
 
-// equal compares objects. Sluice writes the namespace of every namespaced object; Argo CD adds that of the destination when it applies
-// them.
+// equal compares objects. Sluice writes the namespace of every namespaced object; Argo CD adds that of the destination
+// when it applies them.
 func equal(t *testing.T, unit, namespace string, theirs, ours map[string]string) int {
 	t.Helper()
 	same := 0
@@ -163,7 +163,8 @@ var refused = map[string]string{
 func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, objects int) {
 	t.Helper()
 	initialize(t, dir)
-	o := argoref.Options{Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url}, BuildOptions: "--enable-helm"}
+	o := argoref.Options{Dir: dir, Apps: []string{"argocd/**"}, Repositories: []string{url},
+		BuildOptions: "--enable-helm"}
 	for _, server := range slices.Sorted(maps.Keys(clusters)) {
 		o.Clusters = append(o.Clusters, argoref.Cluster{Name: clusters[server], Server: server})
 	}
@@ -249,7 +250,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		full := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755),
+			os.WriteFile(full, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +266,8 @@ func TestImportFieldsEqualArgoCD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			unpack(t, dir, base+fixtures[name])
-			apps, objects := compare(t, dir, url, map[string]string{"https://kubernetes.default.svc": "in-cluster", "https://prod.example.com": "prod", "https://staging.example.com": "staging"})
+			apps, objects := compare(t, dir, url, map[string]string{"https://kubernetes.default.svc": "in-cluster",
+				"https://prod.example.com": "prod", "https://staging.example.com": "staging"})
 			if apps == 0 || objects == 0 {
 				t.Errorf("compared %d Applications and %d objects", apps, objects)
 			}
@@ -297,7 +300,8 @@ func TestImportEqualsArgoCD(t *testing.T) {
 		fmt.Fprintf(&all, "---\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: %s, namespace: argocd}\nspec:\n  project: default\n  source: {repoURL: %s, path: %s}\n  destination: {server: https://kubernetes.default.svc, namespace: ns}\n", strings.ToLower(strings.ReplaceAll(e.Name(), "_", "-")), url, e.Name())
 	}
 	fleet := "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec:\n  environments: [{name: in-cluster}]\n  import: [{argocd: {version: 3.2.12, apps: [argocd/**], repositories: [\"" + url + "\"], clusters: {in-cluster: {server: https://kubernetes.default.svc, environment: in-cluster}}}}]\n"
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "argocd"), 0o755), os.WriteFile(filepath.Join(dir, "argocd/all.yaml"), []byte(strings.TrimPrefix(all.String(), "---\n")), 0o600),
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "argocd"), 0o755),
+		os.WriteFile(filepath.Join(dir, "argocd/all.yaml"), []byte(strings.TrimPrefix(all.String(), "---\n")), 0o600),
 		os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(fleet), 0o600)); err != nil {
 		t.Fatal(err)
 	}

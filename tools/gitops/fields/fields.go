@@ -1,5 +1,5 @@
-// Package fields compares the tables of docs/from-*.md with the types of the tools' APIs. It has no dependencies, because the modules that
-// use it need different versions of the same libraries.
+// Package fields compares the tables of docs/from-*.md with the types of the tools' APIs. It has no dependencies,
+// because the modules that use it need different versions of the same libraries.
 package fields
 
 import (

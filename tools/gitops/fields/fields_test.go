@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A field has a row of its own, or one above it is ignored or refused with all below it. A row of a field that is supported says nothing of
-// the fields below it.
+// A field has a row of its own, or one above it is ignored or refused with all below it. A row of a field that is
+// supported says nothing of the fields below it.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "page.md")
@@ -23,8 +23,10 @@ func TestOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]bool{
-		"chart.spec.version": true, "chart.spec.verify": true, "chart.spec.chart": false, "verify": true, "from.kind": true, "from.name": false, "kind": false,
-		"test.timeout": true, "test.filters.name": true, "type": true, "kubeConfig.secretRef.name": true, "alone": false, "missing": false,
+		"chart.spec.version": true, "chart.spec.verify": true, "chart.spec.chart": false, "verify": true,
+		"from.kind": true, "from.name": false, "kind": false,
+		"test.timeout": true, "test.filters.name": true, "type": true, "kubeConfig.secretRef.name": true,
+		"alone": false, "missing": false,
 	} {
 		if got := table.Of(field) != ""; got != want {
 			t.Errorf("%s: documented %v, want %v", field, got, want)
@@ -51,7 +53,8 @@ func TestNames(t *testing.T) {
 		Whole  *inner   `json:"whole"`
 		Hidden string   `json:"-"`
 	}
-	if got, want := Names(reflect.TypeFor[spec](), "whole"), []string{"a", "list", "list.a", "whole"}; !slices.Equal(got, want) {
+	if got, want := Names(reflect.TypeFor[spec](), "whole"), []string{"a", "list", "list.a",
+		"whole"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

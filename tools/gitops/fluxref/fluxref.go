@@ -47,7 +47,8 @@ type Result struct {
 	Built      map[string][]*Object
 	Namespaces map[string]string // of the built units: what objects that name none get
 	Failed     map[string]error  // Flux does not build it either
-	Skipped    map[string]string // needs something that is not in the repository, or that these libraries do not do: the reason
+	// needs something that is not in the repository, or that these libraries do not do: the reason
+	Skipped map[string]string
 }
 
 // cluster simulates Flux's controllers for one cluster, with their libraries. It builds Kustomizations, and follows the
@@ -80,7 +81,8 @@ func (e skipError) Error() string { return string(e) }
 func (c *cluster) isUnit(u *Object) bool {
 	return (u.GetKind() == kindKs && strings.HasPrefix(u.GetAPIVersion(), "kustomize.toolkit.fluxcd.io/") ||
 		u.GetKind() == kindRelease && strings.HasPrefix(u.GetAPIVersion(), "helm.toolkit.fluxcd.io/") ||
-		u.GetKind() == kindSet && strings.HasPrefix(u.GetAPIVersion(), "fluxcd.controlplane.io/")) && !c.ignored[u.GetKind()+"/"+u.GetName()]
+		u.GetKind() == kindSet && strings.HasPrefix(u.GetAPIVersion(), "fluxcd.controlplane.io/")) &&
+		!c.ignored[u.GetKind()+"/"+u.GetName()]
 }
 
 // unitName returns the name of the app that Sluice creates for a unit.
@@ -104,8 +106,10 @@ func Build(ctx context.Context, o Options) (result *Result, err error) {
 	}
 	defer os.RemoveAll(temp)
 	c := &cluster{
-		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{}, copies: map[string]string{},
-		Result: Result{Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{}, Skipped: map[string]string{}},
+		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{},
+		copies: map[string]string{},
+		Result: Result{Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{},
+			Skipped: map[string]string{}},
 	}
 	if c.ignored, err = writtenIn(o.Dir, o.Ignore); err != nil {
 		return nil, err
@@ -134,8 +138,10 @@ func Build(ctx context.Context, o Options) (result *Result, err error) {
 // start returns the Kustomization that applies the root.
 func (c *cluster) start() ([]*Object, error) {
 	first := &Object{Object: map[string]any{
-		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": kindKs, "metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec": map[string]any{"path": c.Root, "sourceRef": map[string]any{"kind": "GitRepository", "name": "flux-system"}},
+		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": kindKs,
+		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
+		"spec": map[string]any{"path": c.Root, "sourceRef": map[string]any{"kind": "GitRepository",
+			"name": "flux-system"}},
 	}}
 	// If `flux bootstrap` wrote the root's own Kustomization, it is among the root's objects.
 	objects, err := c.kustomization(c.Dir, first)
@@ -166,7 +172,8 @@ func (c *cluster) start() ([]*Object, error) {
 		}
 	}
 	for _, o := range objects {
-		if patterns, ok, _ := unstructured.NestedString(o.Object, "spec", "ignore"); ok && o.GetKind() == "GitRepository" && o.GetName() == c.own {
+		if patterns, ok, _ := unstructured.NestedString(o.Object, "spec", "ignore"); ok &&
+			o.GetKind() == "GitRepository" && o.GetName() == c.own {
 			c.ignore = &patterns
 		}
 	}
@@ -354,7 +361,8 @@ func (c *cluster) kustomization(root string, u *Object) ([]*Object, error) {
 	known := c.client(own)
 	for _, r := range built.Resources() {
 		if post {
-			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r, kustomize.SubstituteWithAlways(strategy == "Always"), kustomize.SubstituteWithStrict(!c.Lenient))
+			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r,
+				kustomize.SubstituteWithAlways(strategy == "Always"), kustomize.SubstituteWithStrict(!c.Lenient))
 			if err != nil {
 				return nil, err
 			}

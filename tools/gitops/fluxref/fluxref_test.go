@@ -20,8 +20,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// spec.ignore of the cluster's GitRepository adds to .sourceignore, and can include a file again. The files are back afterwards: another
-// cluster can have another GitRepository.
+// spec.ignore of the cluster's GitRepository adds to .sourceignore, and can include a file again. The files are back
+// afterwards: another cluster can have another GitRepository.
 func TestIgnoreOfTheRepository(t *testing.T) {
 	t.Parallel()
 	config := func(name string) string {
@@ -29,7 +29,8 @@ func TestIgnoreOfTheRepository(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
-		".sourceignore": "/clusters/prod/b.yaml\n", "clusters/prod/a.yaml": config("a"), "clusters/prod/b.yaml": config("b"), "clusters/prod/c.yaml": config("c"),
+		".sourceignore": "/clusters/prod/b.yaml\n", "clusters/prod/a.yaml": config("a"),
+		"clusters/prod/b.yaml": config("b"), "clusters/prod/c.yaml": config("c"),
 		"clusters/prod/sync.yaml": "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: flux-system, namespace: flux-system}\nspec: {ignore: \"!/clusters/prod/b.yaml\\n/clusters/prod/a.yaml\\n\"}\n",
 	})
 	r, err := Build(t.Context(), Options{Dir: dir, Root: "clusters/prod"})
@@ -76,8 +77,10 @@ func TestCopyRulesStayInside(t *testing.T) {
 	rule := func(from, to string) map[string]any {
 		return map[string]any{"copy": []any{map[string]any{"from": from, "to": to}}}
 	}
-	for _, r := range [][2]string{{"@git/apps/**", "@artifact/../.."}, {"@git/apps/**", "/tmp"}, {"@git/../secret/**", "@artifact/"}} {
-		if _, err := c.copyArtifact(rule(r[0], r[1])); err == nil || !strings.Contains(err.Error(), "leaves the artifact or the repository") {
+	for _, r := range [][2]string{{"@git/apps/**", "@artifact/../.."}, {"@git/apps/**", "/tmp"},
+		{"@git/../secret/**", "@artifact/"}} {
+		if _, err := c.copyArtifact(rule(r[0], r[1])); err == nil ||
+			!strings.Contains(err.Error(), "leaves the artifact or the repository") {
 			t.Errorf("%v: %v", r, err)
 		}
 	}

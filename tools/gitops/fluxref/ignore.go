@@ -53,7 +53,8 @@ func writtenIn(dir string, patterns []string) (map[string]bool, error) {
 	root := []string{"repository"} // an empty domain would match anywhere
 	matcher := sourceignore.NewMatcher(sourceignore.ReadPatterns(strings.NewReader(strings.Join(patterns, "\n")), root))
 	return out, files(dir, func(full, name string) error {
-		if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" || !matcher.Match(append(root, strings.Split(name, "/")...), false) {
+		if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" ||
+			!matcher.Match(append(root, strings.Split(name, "/")...), false) {
 			return nil
 		}
 		data, err := os.ReadFile(full)

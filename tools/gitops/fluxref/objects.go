@@ -51,7 +51,8 @@ func (c *cluster) client(more []*Object) client.Client {
 	return builder.Build()
 }
 
-// sealed stands for a Secret that cannot be decrypted here. Each variable stands for itself, as Sluice keeps references to it.
+// sealed stands for a Secret that cannot be decrypted here. Each variable stands for itself, as Sluice keeps references
+// to it.
 func sealed(o *Object, namespace string) *corev1.Secret {
 	s := &corev1.Secret{Data: map[string][]byte{}}
 	s.Name, s.Namespace = o.GetName(), namespace

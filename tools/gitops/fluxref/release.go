@@ -40,12 +40,14 @@ func (c *cluster) release(u *Object) ([]*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := chartutil.ChartValuesFromReferences(c.ctx, logr.Discard(), c.client(nil), r.Namespace, r.GetValues(), r.Spec.ValuesFrom...)
+	values, err := chartutil.ChartValuesFromReferences(c.ctx, logr.Discard(), c.client(nil), r.Namespace, r.GetValues(),
+		r.Spec.ValuesFrom...)
 	if err != nil {
 		return nil, err
 	}
 	install := action.NewInstall(&action.Configuration{})
-	install.DryRun, install.ClientOnly, install.ReleaseName, install.Namespace = true, true, r.GetReleaseName(), r.GetReleaseNamespace()
+	install.DryRun, install.ClientOnly, install.ReleaseName, install.Namespace = true, true, r.GetReleaseName(),
+		r.GetReleaseNamespace()
 	install.IncludeCRDs = true
 	if in := r.Spec.Install; in != nil {
 		install.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs
@@ -88,7 +90,8 @@ func releaseNamespace(u *Object) string {
 	return cmp.Or(target, u.GetNamespace())
 }
 
-// chartOf returns the chart of a release, its own or that of the HelmChart that it names, and the directory of its source.
+// chartOf returns the chart of a release, its own or that of the HelmChart that it names, and the directory of its
+// source.
 func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, string, error) {
 	var out sourcev1.HelmChartSpec
 	namespace := r.Namespace
@@ -121,7 +124,8 @@ func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, string
 	return out, dir, err
 }
 
-// loadChart loads a chart as source-controller packs it: with its local dependencies, and with the values files in place of its own values.
+// loadChart loads a chart as source-controller packs it: with its local dependencies, and with the values files in
+// place of its own values.
 func loadChart(from sourcev1.HelmChartSpec, dir string) (*chart.Chart, error) {
 	loaded, err := withDependencies(filepath.Join(dir, from.Chart))
 	if err != nil {
@@ -153,7 +157,8 @@ func withDependencies(dir string) (*chart.Chart, error) {
 	}
 	for _, d := range loaded.Metadata.Dependencies {
 		local, ok := strings.CutPrefix(d.Repository, "file://")
-		if !ok || slices.ContainsFunc(loaded.Dependencies(), func(have *chart.Chart) bool { return have.Name() == d.Name }) {
+		if !ok || slices.ContainsFunc(loaded.Dependencies(),
+			func(have *chart.Chart) bool { return have.Name() == d.Name }) {
 			continue
 		}
 		inner, err := withDependencies(filepath.Join(dir, local))
@@ -165,8 +170,8 @@ func withDependencies(dir string) (*chart.Chart, error) {
 	return loaded, nil
 }
 
-// postRendered has Kustomize change the output of Helm, one post-renderer after the other. helm-controller's code for it is not among the
-// public libraries; it writes the same kustomization.
+// postRendered has Kustomize change the output of Helm, one post-renderer after the other. helm-controller's code for
+// it is not among the public libraries; it writes the same kustomization.
 func (c *cluster) postRendered(text string, list []helmv2.PostRenderer) (string, error) {
 	for _, p := range list {
 		if p.Kustomize == nil {
@@ -177,10 +182,12 @@ func (c *cluster) postRendered(text string, list []helmv2.PostRenderer) (string,
 			return "", err
 		}
 		config, err := json.Marshal(map[string]any{
-			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": []string{"helm.yaml"},
-			"patches": p.Kustomize.Patches, "images": p.Kustomize.Images,
+			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+			"resources": []string{"helm.yaml"},
+			"patches":   p.Kustomize.Patches, "images": p.Kustomize.Images,
 		})
-		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "helm.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "kustomization.yaml"), config, 0o600)); err != nil {
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "helm.yaml"), []byte(text), 0o600),
+			os.WriteFile(filepath.Join(dir, "kustomization.yaml"), config, 0o600)); err != nil {
 			return "", err
 		}
 		built, err := kustomize.SecureBuild(dir, dir, false)

@@ -42,7 +42,8 @@ func (c *cluster) other(namespace, name string) (string, error) {
 	return "", errForeign
 }
 
-// fetches reports whether a GitRepository's ref can be what a repository was copied at. A range of versions is any tag: whoever copied it chose.
+// fetches reports whether a GitRepository's ref can be what a repository was copied at. A range of versions is any tag:
+// whoever copied it chose.
 func fetches(ref *sourcev1.GitRepositoryRef, r Repository) bool {
 	switch {
 	case ref == nil:

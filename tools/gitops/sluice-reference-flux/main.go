@@ -1,5 +1,6 @@
-// Command sluice-reference-flux builds a Flux repository with Flux's own libraries, for `sluice import --check`. It reads
-// one request in JSON from standard input and writes one answer. It changes the files of the directory in the request.
+// Command sluice-reference-flux builds a Flux repository with Flux's own libraries, for `sluice import --check`. It
+// reads one request in JSON from standard input and writes one answer. It changes the files of the directory in the
+// request.
 package main
 
 import (
@@ -66,8 +67,9 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	lenient := r.Entry.Flux.Strict != nil && !*r.Entry.Flux.Strict
 	for _, name := range slices.Sorted(maps.Keys(r.Entry.Flux.Clusters)) {
 		result, err := fluxref.Build(ctx, fluxref.Options{
-			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore, Lenient: lenient, Repositories: r.Repositories,
-			KubeVersion: r.Clusters[name].KubeVersion, APIVersions: r.Clusters[name].APIVersions,
+			Dir: r.Dir, Root: r.Entry.Flux.Clusters[name].Path, Ignore: r.Entry.Ignore, Lenient: lenient,
+			Repositories: r.Repositories,
+			KubeVersion:  r.Clusters[name].KubeVersion, APIVersions: r.Clusters[name].APIVersions,
 		})
 		if err != nil {
 			return fmt.Errorf("the cluster %s: %w", name, err)

@@ -117,7 +117,8 @@ func (g *Repository) Merge(branch, head, message, login string, at time.Time) (s
 	}
 	by := object.Signature{Name: login, Email: login + "@users.noreply.example.com", When: at}
 	c := &object.Commit{
-		Author: by, Committer: by, Message: message, TreeHash: tree, ParentHashes: []plumbing.Hash{ours.Hash, theirs.Hash},
+		Author: by, Committer: by, Message: message, TreeHash: tree,
+		ParentHashes: []plumbing.Hash{ours.Hash, theirs.Hash},
 	}
 	o := r.Storer.NewEncodedObject()
 	if err := c.Encode(o); err != nil {

@@ -40,7 +40,8 @@ func installationRepositories(c *call) answer {
 	}
 	var all []fields
 	for _, r := range c.s.sorted() {
-		if r.owner == c.who.install.owner && (c.who.only == nil || slices.Contains(c.who.only, strings.ToLower(r.path()))) {
+		if r.owner == c.who.install.owner && (c.who.only == nil ||
+			slices.Contains(c.who.only, strings.ToLower(r.path()))) {
 			all = append(all, c.s.repository(r))
 		}
 	}
@@ -61,13 +62,15 @@ func accessToken(c *call) answer {
 		for _, name := range in.Repositories {
 			path := strings.ToLower(x.owner.login + "/" + name)
 			if c.s.repos[path] == nil {
-				return invalid("Installation", "repositories", "invalid", "There is at least one repository that does not exist or is not accessible to the parent installation.")
+				return invalid("Installation", "repositories", "invalid",
+					"There is at least one repository that does not exist or is not accessible to the parent installation.")
 			}
 			who.only = append(who.only, path)
 		}
 		token := fmt.Sprintf("ghs_installation%d", c.s.id())
 		c.s.tokens[token] = who
-		return answer{code: 201, value: fields{"token": token, "expires_at": stamp(who.end), "permissions": permissions(c.who.app), "repository_selection": "all"}}
+		return answer{code: 201, value: fields{"token": token, "expires_at": stamp(who.end),
+			"permissions": permissions(c.who.app), "repository_selection": "all"}}
 	}
 	return notFound()
 }
@@ -94,8 +97,10 @@ func listDeliveries(c *call) answer {
 			text = "failed"
 		}
 		some = append(some, fields{
-			"id": d.id, "guid": d.GUID, "delivered_at": d.At.UTC().Format(time.RFC3339), "redelivery": d.redelivery, "duration": 0.2, "status": text,
-			"status_code": d.Status, "event": d.Event, "action": orNull(d.Action), "installation_id": nil, "repository_id": nil,
+			"id": d.id, "guid": d.GUID, "delivered_at": d.At.UTC().Format(time.RFC3339), "redelivery": d.redelivery,
+			"duration": 0.2, "status": text,
+			"status_code": d.Status, "event": d.Event, "action": orNull(d.Action), "installation_id": nil,
+			"repository_id": nil,
 		})
 	}
 	return answer{code: 200, value: some}

@@ -74,10 +74,12 @@ func branchRules(c *call) answer {
 		if ok, err := path.Match(r.Pattern, c.r.PathValue("branch")); err != nil || !ok {
 			continue
 		}
-		one := fields{"type": r.Type, "ruleset_source_type": "Repository", "ruleset_source": c.repo.path(), "ruleset_id": 1}
+		one := fields{"type": r.Type, "ruleset_source_type": "Repository", "ruleset_source": c.repo.path(),
+			"ruleset_id": 1}
 		if r.Type == "pull_request" {
 			one["parameters"] = fields{
-				"dismiss_stale_reviews_on_push": true, "require_code_owner_review": false, "require_last_push_approval": false,
+				"dismiss_stale_reviews_on_push": true, "require_code_owner_review": false,
+				"require_last_push_approval":      false,
 				"required_approving_review_count": r.Approvals, "required_review_thread_resolution": false,
 			}
 		}
@@ -97,14 +99,19 @@ func getBranch(c *call) answer {
 	by := fields{"name": "ada", "email": "ada@example.com", "date": stamp(c.repo.created)}
 	return answer{code: http.StatusOK, value: fields{
 		"name": name, "protected": protected, "protection_url": u + "/branches/" + name + "/protection",
-		"protection": fields{"enabled": protected, "required_status_checks": fields{"enforcement_level": "off", "contexts": []string{}, "checks": []string{}}},
-		"_links":     fields{"self": u + "/branches/" + name, "html": h + "/tree/" + name},
+		"protection": fields{"enabled": protected, "required_status_checks": fields{"enforcement_level": "off",
+			"contexts": []string{}, "checks": []string{}}},
+		"_links": fields{"self": u + "/branches/" + name, "html": h + "/tree/" + name},
 		"commit": fields{
-			"sha": sha, "node_id": node("Commit", c.repo.id), "url": u + "/commits/" + sha, "html_url": h + "/commit/" + sha, "comments_url": u + "/commits/" + sha + "/comments",
+			"sha": sha, "node_id": node("Commit", c.repo.id), "url": u + "/commits/" + sha,
+			"html_url": h + "/commit/" + sha, "comments_url": u + "/commits/" + sha + "/comments",
 			"author": c.s.user(c.repo.owner), "committer": c.s.user(c.repo.owner), "parents": []fields{},
 			"commit": fields{
-				"author": by, "committer": by, "message": "a commit", "tree": fields{"sha": sha, "url": u + "/git/trees/" + sha}, "url": u + "/git/commits/" + sha, "comment_count": 0,
-				"verification": fields{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil, "verified_at": nil},
+				"author": by, "committer": by, "message": "a commit",
+				"tree": fields{"sha": sha, "url": u + "/git/trees/" + sha}, "url": u + "/git/commits/" + sha,
+				"comment_count": 0,
+				"verification": fields{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil,
+					"verified_at": nil},
 			},
 		},
 	}}
@@ -124,18 +131,21 @@ func getProtection(c *call) answer {
 	}
 	u := c.s.o.APIURL + strings.TrimSuffix(c.r.URL.Path, "/")
 	out := fields{
-		"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true}, "lock_branch": fields{"enabled": p.Locked},
+		"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true},
+		"lock_branch":     fields{"enabled": p.Locked},
 		"allow_deletions": fields{"enabled": p.Deletions}, "allow_force_pushes": fields{"enabled": p.Forced},
 	}
 	if p.Restricted {
 		out["restrictions"] = fields{
-			"url": u + "/restrictions", "users_url": u + "/restrictions/users", "teams_url": u + "/restrictions/teams", "apps_url": u + "/restrictions/apps",
-			"users": []fields{}, "teams": []fields{}, "apps": []fields{},
+			"url": u + "/restrictions", "users_url": u + "/restrictions/users", "teams_url": u + "/restrictions/teams",
+			"apps_url": u + "/restrictions/apps",
+			"users":    []fields{}, "teams": []fields{}, "apps": []fields{},
 		}
 	}
 	if p.Approvals > 0 {
 		out["required_pull_request_reviews"] = fields{
-			"url": u + "/required_pull_request_reviews", "dismiss_stale_reviews": true, "require_code_owner_reviews": false,
+			"url": u + "/required_pull_request_reviews", "dismiss_stale_reviews": true,
+			"require_code_owner_reviews":      false,
 			"required_approving_review_count": p.Approvals, "require_last_push_approval": false,
 		}
 	}

@@ -25,7 +25,8 @@ type run struct {
 func (in *run) apply(c *call, x *check) (answer, bool) {
 	if o := in.Output; o != nil {
 		if n := utf8.RuneCountInString(o.Summary); n > 65535 {
-			return invalid("CheckRun", "summary", "invalid", fmt.Sprintf("Only 65535 characters are allowed; %d were supplied.", n)), false
+			return invalid("CheckRun", "summary", "invalid",
+				fmt.Sprintf("Only 65535 characters are allowed; %d were supplied.", n)), false
 		}
 		if len(o.Annotations) > 50 {
 			return invalid("CheckRun", "annotations", "invalid", "No more than 50 annotations are allowed."), false
@@ -102,7 +103,8 @@ func listChecks(c *call) answer {
 	var all []fields
 	for _, x := range slices.Backward(c.repo.checks) {
 		key := x.app.Slug + " " + strings.ToLower(x.name)
-		if x.sha != c.r.PathValue("sha") || q.Get("check_name") != "" && q.Get("check_name") != x.name || seen[key] && q.Get("filter") != "all" {
+		if x.sha != c.r.PathValue("sha") || q.Get("check_name") != "" && q.Get("check_name") != x.name ||
+			seen[key] && q.Get("filter") != "all" {
 			continue
 		}
 		seen[key] = true

@@ -127,7 +127,8 @@ func (s *PullRequests) open(r, head *repository, author *account, pr PR) (*pull,
 	}
 	now := s.now()
 	p := &pull{
-		id: s.id(), number: int64(len(r.pulls) + 1), title: pr.Title, body: pr.Body, author: author, head: head, headRef: pr.Head,
+		id: s.id(), number: int64(len(r.pulls) + 1), title: pr.Title, body: pr.Body, author: author, head: head,
+		headRef: pr.Head,
 		baseRef: pr.Base, labels: pr.Labels, draft: pr.Draft, created: now, updated: now, heads: map[string]bool{},
 	}
 	r.pulls = append(r.pulls, p)
@@ -172,7 +173,8 @@ func (s *PullRequests) MergePR(path string, number int, login string) (string, e
 		if r.git == nil {
 			sha = s.grow(r, p.baseRef)
 		} else {
-			message := fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s\n", p.number, p.head.owner.login, p.headRef, p.title)
+			message := fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s\n", p.number, p.head.owner.login, p.headRef,
+				p.title)
 			if sha, err = r.git.Merge(p.baseRef, p.headSHA, message, login, now); err != nil {
 				return err
 			}
@@ -291,7 +293,8 @@ func (s *PullRequests) SetStatus(path string, st Status) error {
 
 func (s *PullRequests) setStatus(r *repository, st Status, who *account) *status {
 	x := &status{
-		id: s.id(), sha: st.SHA, state: st.State, context: st.Context, description: st.Description, target: st.URL, creator: who, created: s.now(),
+		id: s.id(), sha: st.SHA, state: st.State, context: st.Context, description: st.Description, target: st.URL,
+		creator: who, created: s.now(),
 	}
 	r.statuses = append(r.statuses, x)
 	return x
@@ -333,8 +336,9 @@ func (s *PullRequests) pr(r *repository, p *pull) PR {
 	}
 	return PR{
 		Number: int(p.number), Title: p.title, Body: p.body, Author: p.author.login, Head: p.headRef, Base: p.baseRef,
-		HeadRepo: p.head.path(), HeadSHA: p.headSHA, BaseSHA: p.baseSHA, MergeSHA: p.mergeSHA, Labels: slices.Clone(p.labels),
-		Draft: p.draft, State: state,
+		HeadRepo: p.head.path(), HeadSHA: p.headSHA, BaseSHA: p.baseSHA, MergeSHA: p.mergeSHA,
+		Labels: slices.Clone(p.labels),
+		Draft:  p.draft, State: state,
 	}
 }
 
@@ -359,7 +363,8 @@ func (s *PullRequests) Statuses(path, sha string) []Status {
 	if r := s.repo(path); r != nil {
 		for _, x := range r.statuses {
 			if sha == "" || x.sha == sha {
-				out = append(out, Status{SHA: x.sha, State: x.state, Context: x.context, Description: x.description, URL: x.target, Creator: x.creator.login})
+				out = append(out, Status{SHA: x.sha, State: x.state, Context: x.context, Description: x.description,
+					URL: x.target, Creator: x.creator.login})
 			}
 		}
 	}
@@ -375,8 +380,9 @@ func (s *PullRequests) Checks(path, sha string) []Check {
 		for _, x := range r.checks {
 			if sha == "" || x.sha == sha {
 				out = append(out, Check{
-					ID: x.id, App: x.app.Slug, SHA: x.sha, Name: x.name, Status: x.status, Conclusion: x.conclusion, Details: x.details,
-					Title: x.title, Summary: x.summary, Annotations: slices.Clone(x.annotations),
+					ID: x.id, App: x.app.Slug, SHA: x.sha, Name: x.name, Status: x.status, Conclusion: x.conclusion,
+					Details: x.details,
+					Title:   x.title, Summary: x.summary, Annotations: slices.Clone(x.annotations),
 				})
 			}
 		}

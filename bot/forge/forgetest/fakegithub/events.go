@@ -37,7 +37,8 @@ func (s *outbox) commentEvent(r *repository, p *pull, c *comment) {
 	pr := s.simplePull(r, p)
 	issue := fields{}
 	for _, name := range []string{
-		"id", "node_id", "number", "title", "user", "labels", "state", "locked", "milestone", "assignee", "assignees", "created_at", "updated_at",
+		"id", "node_id", "number", "title", "user", "labels", "state", "locked", "milestone", "assignee", "assignees",
+		"created_at", "updated_at",
 		"closed_at", "author_association", "html_url", "comments_url", "body", "draft",
 	} {
 		issue[name] = pr[name]
@@ -48,16 +49,19 @@ func (s *outbox) commentEvent(r *repository, p *pull, c *comment) {
 	issue["comments"], issue["active_lock_reason"], issue["performed_via_github_app"] = len(p.comments), nil, nil
 	issue["reactions"] = rollup(u, nil)
 	issue["pull_request"] = fields{
-		"url": pr["url"], "html_url": pr["html_url"], "diff_url": pr["diff_url"], "patch_url": pr["patch_url"], "merged_at": pr["merged_at"],
+		"url": pr["url"], "html_url": pr["html_url"], "diff_url": pr["diff_url"], "patch_url": pr["patch_url"],
+		"merged_at": pr["merged_at"],
 	}
 	s.emit("issue_comment", r, c.author, fields{"action": "created", "issue": issue, "comment": s.comment(r, p, c)})
 }
 
 func (s *outbox) pushEvent(r *repository, branch, before, after string, who *account) {
 	s.emit("push", r, who, fields{
-		"ref": "refs/heads/" + branch, "before": before, "after": after, "created": false, "deleted": false, "forced": false, "base_ref": nil,
-		"compare": fmt.Sprintf("%s/%s/compare/%s...%s", s.o.URL, r.path(), before, after), "commits": []fields{}, "head_commit": nil,
-		"pusher": fields{"name": who.login, "email": who.login + "@users.noreply.github.test"},
+		"ref": "refs/heads/" + branch, "before": before, "after": after, "created": false, "deleted": false,
+		"forced": false, "base_ref": nil,
+		"compare": fmt.Sprintf("%s/%s/compare/%s...%s", s.o.URL, r.path(), before, after), "commits": []fields{},
+		"head_commit": nil,
+		"pusher":      fields{"name": who.login, "email": who.login + "@users.noreply.github.test"},
 	})
 }
 

@@ -43,9 +43,11 @@ func faultAnswer(f *Fault, now time.Time) answer {
 	var a answer
 	switch f.Kind {
 	case TooMany:
-		a = problem(http.StatusTooManyRequests, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+		a = problem(http.StatusTooManyRequests,
+			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
 	case Secondary:
-		a = problem(http.StatusForbidden, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+		a = problem(http.StatusForbidden,
+			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
 	case Exhausted:
 		a = problem(http.StatusForbidden, "API rate limit exceeded for installation.")
 		until := f.Until

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// object is an object of the GraphQL API: its type, and its fields. Tests hold each query against the schema that GitHub publishes.
+// object is an object of the GraphQL API: its type, and its fields. Tests hold each query against the schema that
+// GitHub publishes.
 type object struct {
 	kind   string
 	fields map[string]getter
@@ -65,12 +66,14 @@ func graphQL(c *call) answer {
 		return answer{code: 200, value: fields{"errors": []fields{{"message": fmt.Sprint("Parse error on ", err)}}}}
 	}
 	if c.s.graphPoints >= graphLimit {
-		return answer{code: 200, value: fields{"errors": []fields{{"type": "RATE_LIMIT", "code": "graphql_rate_limit", "message": "API rate limit already exceeded for user ID 1."}}}}
+		return answer{code: 200, value: fields{"errors": []fields{{"type": "RATE_LIMIT", "code": "graphql_rate_limit",
+			"message": "API rate limit already exceeded for user ID 1."}}}}
 	}
 	q := &query{doc: doc, variables: in.Variables}
 	for _, v := range doc.Operations[0].VariableDefinitions {
 		have, ok := in.Variables[v.Variable]
-		if text, is := have.(string); v.Type.NonNull && !ok || v.Type.NamedType == "GitObjectID" && (!is || !objectID.MatchString(text)) {
+		if text, is := have.(string); v.Type.NonNull && !ok || v.Type.NamedType == "GitObjectID" &&
+			(!is || !objectID.MatchString(text)) {
 			q.refuse("Variable $%s of type %s was provided invalid value", v.Variable, v.Type)
 		}
 	}
@@ -171,16 +174,21 @@ func (c *call) queryRoot(q *query) object {
 		},
 		"rateLimit": func(arguments) (any, *graphProblem) {
 			return object{"RateLimit", map[string]getter{
-				"limit": value(graphLimit), "remaining": value(max(graphLimit-c.s.graphPoints-1, 0)), "resetAt": value(stamp(c.s.peek().Add(time.Hour))),
+				"limit": value(graphLimit), "remaining": value(max(graphLimit-c.s.graphPoints-1, 0)),
+				"resetAt": value(stamp(c.s.peek().Add(time.Hour))),
 			}}, nil
 		},
 		"repository": func(a arguments) (any, *graphProblem) {
 			path := fmt.Sprint(a["owner"], "/", a["name"])
 			c.repo = c.s.repo(path)
 			if c.repo == nil || c.role() == "" || c.role() == "none" {
-				return nil, &graphProblem{kind: "NOT_FOUND", message: "Could not resolve to a Repository with the name '" + path + "'."}
+				return nil, &graphProblem{kind: "NOT_FOUND",
+					message: "Could not resolve to a Repository with the name '" + path + "'."}
 			}
-			return object{"Repository", map[string]getter{"object": func(a arguments) (any, *graphProblem) { return c.graphCommit(q, fmt.Sprint(a["oid"])), nil }}}, nil
+			return object{"Repository", map[string]getter{"object": func(a arguments) (any,
+				*graphProblem) {
+				return c.graphCommit(q, fmt.Sprint(a["oid"])), nil
+			}}}, nil
 		},
 	}}
 }
@@ -193,29 +201,36 @@ func (c *call) graphCommit(q *query, sha string) any {
 	contexts := append(c.graphStatuses(sha), c.graphChecks(sha)...)
 	if c.repo.expected != "" && len(contexts) > 0 { // a required status that nobody has posted
 		contexts = append(contexts, object{"StatusContext", map[string]getter{
-			"context": value(c.repo.expected), "state": value("EXPECTED"), "createdAt": value(stamp(c.s.peek())), "description": value(nil),
+			"context": value(c.repo.expected), "state": value("EXPECTED"), "createdAt": value(stamp(c.s.peek())),
+			"description": value(nil),
 		}})
 	}
 	var roll any
 	if len(contexts) > 0 {
-		roll = object{"StatusCheckRollup", map[string]getter{"contexts": func(a arguments) (any, *graphProblem) { return q.list(contexts, a) }}}
+		roll = object{"StatusCheckRollup", map[string]getter{"contexts": func(a arguments) (any,
+			*graphProblem) {
+			return q.list(contexts, a)
+		}}}
 	}
-	return object{"Commit", map[string]getter{"oid": value(sha), "statusCheckRollup": func(arguments) (any, *graphProblem) {
-		if c.who.app != nil && c.who.app.NoChecks {
-			return nil, &graphProblem{kind: "FORBIDDEN", message: "Resource not accessible by integration"}
-		}
-		return roll, nil
-	}}}
+	return object{"Commit", map[string]getter{"oid": value(sha),
+		"statusCheckRollup": func(arguments) (any, *graphProblem) {
+			if c.who.app != nil && c.who.app.NoChecks {
+				return nil, &graphProblem{kind: "FORBIDDEN", message: "Resource not accessible by integration"}
+			}
+			return roll, nil
+		}}}
 }
 
 // list is the first page of a connection.
 func (q *query) list(all []object, a arguments) (any, *graphProblem) {
 	n, first := fmt.Sprint(a["first"]), 0
 	if _, err := fmt.Sscan(n, &first); err != nil {
-		return nil, &graphProblem{kind: "MISSING_PAGINATION_BOUNDARIES", message: "You must provide a `first` or `last` value to properly paginate the `contexts` connection."}
+		return nil, &graphProblem{kind: "MISSING_PAGINATION_BOUNDARIES",
+			message: "You must provide a `first` or `last` value to properly paginate the `contexts` connection."}
 	}
 	if first < 1 || first > 100 {
-		return nil, &graphProblem{kind: "EXCESSIVE_PAGINATION", message: "Requesting " + n + " records on the `contexts` connection exceeds the `first` limit of 100 records."}
+		return nil, &graphProblem{kind: "EXCESSIVE_PAGINATION", message: "Requesting " + n +
+			" records on the `contexts` connection exceeds the `first` limit of 100 records."}
 	}
 	q.lists++
 	page := object{"PageInfo", map[string]getter{"hasNextPage": value(len(all) > first)}}
@@ -232,7 +247,8 @@ func (c *call) graphStatuses(sha string) []object {
 		if key := strings.ToLower(x.context); x.sha == sha && !seen[key] {
 			seen[key] = true
 			out = append(out, object{"StatusContext", map[string]getter{
-				"context": value(x.context), "state": value(strings.ToUpper(x.state)), "createdAt": value(stamp(x.created)), "description": value(x.description),
+				"context": value(x.context), "state": value(strings.ToUpper(x.state)),
+				"createdAt": value(stamp(x.created)), "description": value(x.description),
 			}})
 		}
 	}
@@ -253,7 +269,8 @@ func (c *call) graphChecks(sha string) []object {
 		if key := x.app.Slug + " " + strings.ToLower(x.name); x.sha == sha && !seen[key] {
 			seen[key] = true
 			out = append(out, object{"CheckRun", map[string]getter{
-				"name": value(x.name), "status": value(upper(x.status)), "conclusion": value(upper(x.conclusion)), "startedAt": value(stamp(x.started)), "completedAt": value(stamp(x.completed)),
+				"name": value(x.name), "status": value(upper(x.status)), "conclusion": value(upper(x.conclusion)),
+				"startedAt": value(stamp(x.started)), "completedAt": value(stamp(x.completed)),
 			}})
 		}
 	}

@@ -48,7 +48,8 @@ func createPull(c *call) answer {
 		return invalid("PullRequest", "body", "unprocessable", tooLong)
 	}
 	head := strings.TrimPrefix(in.Head, c.repo.owner.login+":")
-	p, why := c.s.open(c.repo, c.repo, c.who.user, PR{Title: in.Title, Body: in.Body, Head: head, Base: in.Base, Draft: in.Draft})
+	p, why := c.s.open(c.repo, c.repo, c.who.user, PR{Title: in.Title, Body: in.Body, Head: head, Base: in.Base,
+		Draft: in.Draft})
 	switch {
 	case why == "head", why == "base":
 		return invalid("PullRequest", why, "invalid", "")
@@ -108,7 +109,8 @@ func pullsOf(c *call) answer {
 
 func noCommit(sha string) answer {
 	return answer{code: http.StatusUnprocessableEntity, value: fields{
-		"message": "No commit found for SHA: " + sha, "documentation_url": "https://docs.github.com/rest", "status": "422",
+		"message": "No commit found for SHA: " + sha, "documentation_url": "https://docs.github.com/rest",
+		"status": "422",
 	}}
 }
 

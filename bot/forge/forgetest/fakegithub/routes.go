@@ -64,7 +64,8 @@ func userRepositories(c *call) answer {
 		}
 		push := slices.Contains([]string{"write", "maintain", "admin"}, role)
 		out := c.s.repository(r)
-		out["permissions"] = fields{"pull": true, "triage": push, "push": push, "maintain": role == "maintain" || role == "admin", "admin": role == "admin"}
+		out["permissions"] = fields{"pull": true, "triage": push, "push": push, "maintain": role == "maintain" ||
+			role == "admin", "admin": role == "admin"}
 		all = append(all, out)
 	}
 	return c.paged(all)

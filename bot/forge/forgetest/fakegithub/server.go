@@ -293,7 +293,8 @@ func invalid(resource, field, code, message string) answer {
 		detail["message"] = message
 	}
 	return answer{code: http.StatusUnprocessableEntity, value: fields{
-		"message": "Validation Failed", "errors": []fields{detail}, "documentation_url": "https://docs.github.com/rest", "status": "422",
+		"message": "Validation Failed", "errors": []fields{detail}, "documentation_url": "https://docs.github.com/rest",
+		"status": "422",
 	}}
 }
 

@@ -46,7 +46,8 @@ func (s *state) addRepository(path, gitDir string) *repository {
 	owner, name, _ := strings.Cut(path, "/")
 	r := &repository{
 		id: s.id(), owner: s.ensure(owner, "Organization"), name: name, created: s.now(),
-		branches: map[string]string{}, roles: map[string]string{}, commits: map[string]bool{}, protections: map[string]Protection{},
+		branches: map[string]string{}, roles: map[string]string{}, commits: map[string]bool{},
+		protections: map[string]Protection{},
 	}
 	if gitDir != "" {
 		r.git = &bare.Repository{Dir: gitDir}

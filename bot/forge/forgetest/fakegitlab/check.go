@@ -24,7 +24,8 @@ type documented struct {
 const docs = "https://docs.gitlab.com/api/"
 
 func userShape() map[string]string {
-	return map[string]string{"id": "number", "username": "string", "name": "string", "state": "string", "avatar_url": "string?", "web_url": "string"}
+	return map[string]string{"id": "number", "username": "string", "name": "string", "state": "string",
+		"avatar_url": "string?", "web_url": "string"}
 }
 
 func with(base map[string]string, more map[string]string) map[string]string {
@@ -35,17 +36,24 @@ func with(base map[string]string, more map[string]string) map[string]string {
 // documentation returns the part of the API that Sluice uses.
 func documentation() []documented {
 	mr := map[string]string{
-		"id": "number", "iid": "number", "project_id": "number", "title": "string", "description": "string?", "state": "string", "created_at": "string", "updated_at": "string",
-		"merged_at": "string?", "closed_at": "string?", "target_branch": "string", "source_branch": "string", "author": "object", "labels": "array", "draft": "boolean",
-		"source_project_id": "number?", "target_project_id": "number", "sha": "string", "merge_commit_sha": "string?", "squash_commit_sha": "string?", "web_url": "string", "references": "object",
+		"id": "number", "iid": "number", "project_id": "number", "title": "string", "description": "string?",
+		"state": "string", "created_at": "string", "updated_at": "string",
+		"merged_at": "string?", "closed_at": "string?", "target_branch": "string", "source_branch": "string",
+		"author": "object", "labels": "array", "draft": "boolean",
+		"source_project_id": "number?", "target_project_id": "number", "sha": "string", "merge_commit_sha": "string?",
+		"squash_commit_sha": "string?", "web_url": "string", "references": "object",
 	}
 	note := map[string]string{
-		"id": "number", "body": "string", "author": "object", "created_at": "string", "updated_at": "string", "system": "boolean", "noteable_id": "number",
-		"noteable_type": "string", "noteable_iid": "number", "project_id": "number", "resolvable": "boolean", "internal": "boolean",
+		"id": "number", "body": "string", "author": "object", "created_at": "string", "updated_at": "string",
+		"system": "boolean", "noteable_id": "number",
+		"noteable_type": "string", "noteable_iid": "number", "project_id": "number", "resolvable": "boolean",
+		"internal": "boolean",
 	}
-	emoji := map[string]string{"id": "number", "name": "string", "user": "object", "created_at": "string", "updated_at": "string", "awardable_id": "number", "awardable_type": "string"}
+	emoji := map[string]string{"id": "number", "name": "string", "user": "object", "created_at": "string",
+		"updated_at": "string", "awardable_id": "number", "awardable_type": "string"}
 	status := map[string]string{
-		"id": "number", "sha": "string", "ref": "string", "status": "string", "name": "string", "target_url": "string?", "description": "string?", "allow_failure": "boolean",
+		"id": "number", "sha": "string", "ref": "string", "status": "string", "name": "string", "target_url": "string?",
+		"description": "string?", "allow_failure": "boolean",
 		"created_at": "string", "started_at": "string?", "finished_at": "string?", "author": "object",
 	}
 	member := with(userShape(), map[string]string{"access_level": "number"})
@@ -54,18 +62,27 @@ func documentation() []documented {
 	return []documented{
 		{"GET", `user`, nil, false, with(userShape(), map[string]string{"bot": "boolean"}), docs + "users/"},
 		{"GET", `users`, append([]string{"username"}, paged...), true, userShape(), docs + "users/"},
-		{"GET", `groups/` + one, []string{"with_projects", "with_custom_attributes"}, false, map[string]string{"id": "number", "full_path": "string", "name": "string"}, docs + "groups/"},
+		{"GET", `groups/` + one, []string{"with_projects", "with_custom_attributes"}, false,
+			map[string]string{"id": "number", "full_path": "string", "name": "string"}, docs + "groups/"},
 		{"GET", `groups/` + one + `/members/all/\d+`, nil, false, member, docs + "group_members/"},
-		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"}, paged...), true, map[string]string{"id": "number", "path_with_namespace": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
-		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string", "visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
+		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"},
+			paged...), true, map[string]string{"id": "number", "path_with_namespace": "string",
+			"default_branch": "string", "web_url": "string"}, docs + "projects/"},
+		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string",
+			"visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one + `/members/all/\d+`, nil, false, member, docs + "project_members/"},
-		{"GET", `projects/` + one + `/protected_branches`, append([]string{"search"}, paged...), true, map[string]string{
-			"id": "number", "name": "string", "push_access_levels": "array", "merge_access_levels": "array", "allow_force_push": "boolean", "code_owner_approval_required": "boolean",
-		}, docs + "protected_branches/"},
-		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch", "updated_after"}, paged...), true, mr, docs + "merge_requests/"},
-		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs + "merge_requests/"},
+		{"GET", `projects/` + one + `/protected_branches`, append([]string{"search"}, paged...), true,
+			map[string]string{
+				"id": "number", "name": "string", "push_access_levels": "array", "merge_access_levels": "array",
+				"allow_force_push": "boolean", "code_owner_approval_required": "boolean",
+			}, docs + "protected_branches/"},
+		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch", "updated_after"},
+			paged...), true, mr, docs + "merge_requests/"},
+		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs +
+			"merge_requests/"},
 		{"GET", m + `/\d+`, nil, false, mr, docs + "merge_requests/"},
-		{"PUT", m + `/\d+`, []string{"title", "description", "state_event", "target_branch"}, false, mr, docs + "merge_requests/"},
+		{"PUT", m + `/\d+`, []string{"title", "description", "state_event", "target_branch"}, false, mr, docs +
+			"merge_requests/"},
 		{"GET", m + `/\d+/notes`, append([]string{"order_by", "sort"}, paged...), true, note, docs + "notes/"},
 		{"POST", m + `/\d+/notes`, []string{"body", "internal"}, false, note, docs + "notes/"},
 		{"GET", m + `/\d+/notes/\d+`, nil, false, note, docs + "notes/"},
@@ -73,9 +90,12 @@ func documentation() []documented {
 		{"DELETE", m + `/\d+/notes/\d+`, nil, false, nil, docs + "notes/"},
 		{"GET", m + `/\d+/notes/\d+/award_emoji`, paged, true, emoji, docs + "emoji_reactions/"},
 		{"POST", m + `/\d+/notes/\d+/award_emoji`, []string{"name"}, false, emoji, docs + "emoji_reactions/"},
-		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/statuses`, append([]string{"ref", "stage", "name", "all", "pipeline_id"}, paged...), true, status, docs + "commits/"},
-		{"POST", `projects/` + one + `/statuses/[0-9a-f]{40}`, []string{"state", "ref", "name", "context", "target_url", "description", "coverage", "pipeline_id"}, false, status, docs + "commits/"},
-		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/merge_requests`, paged, true, mr, docs + "commits/"},
+		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/statuses`,
+			append([]string{"ref", "stage", "name", "all", "pipeline_id"}, paged...), true, status, docs + "commits/"},
+		{"POST", `projects/` + one + `/statuses/[0-9a-f]{40}`, []string{"state", "ref", "name", "context", "target_url",
+			"description", "coverage", "pipeline_id"}, false, status, docs + "commits/"},
+		{"GET", `projects/` + one + `/repository/commits/[0-9a-f]{40}/merge_requests`, paged, true, mr, docs +
+			"commits/"},
 	}
 }
 

@@ -31,7 +31,8 @@ func (s *World) AddProject(path, gitDir string) int {
 }
 
 func (s *state) addProject(path, gitDir string) *project {
-	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{}, members: map[int]member{}, pipelines: map[string]int{}}
+	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{},
+		members: map[int]member{}, pipelines: map[string]int{}}
 	if gitDir != "" {
 		p.git = &bare.Repository{Dir: gitDir}
 	} else {
@@ -108,7 +109,8 @@ func (s *MergeRequests) Open(path string, o MergeRequest) (iid int) {
 func (s *MergeRequests) open(p, source *project, o MergeRequest) *mergeRequest {
 	now := s.now()
 	m := &mergeRequest{
-		id: s.id(), iid: len(p.mrs) + 1, title: o.Title, description: o.Body, author: s.ensure(o.Author), source: source, sourceBranch: o.SourceBranch,
+		id: s.id(), iid: len(p.mrs) + 1, title: o.Title, description: o.Body, author: s.ensure(o.Author),
+		source: source, sourceBranch: o.SourceBranch,
 		target: o.TargetBranch, labels: o.Labels, state: "opened", created: now, updated: now, heads: map[string]bool{},
 	}
 	p.mrs = append(p.mrs, m)
@@ -117,7 +119,8 @@ func (s *MergeRequests) open(p, source *project, o MergeRequest) *mergeRequest {
 	return m
 }
 
-// Push sends the webhook of a push to the source branch; in a project without Git it moves the branch. It returns the head.
+// Push sends the webhook of a push to the source branch; in a project without Git it moves the branch. It returns the
+// head.
 func (s *MergeRequests) Push(path string, iid int) string {
 	defer s.flush()
 	s.mu.Lock()
@@ -156,7 +159,9 @@ func (s *MergeRequests) Merge(path string, iid int, login string) (string, error
 	before, now := p.tip(m.target), s.now()
 	who := s.ensure(login)
 	if p.git != nil {
-		sha, err := p.git.Merge(m.target, m.head, fmt.Sprintf("Merge branch '%s' into '%s'\n\n%s\n\nSee merge request %s!%d", m.sourceBranch, m.target, m.title, p.path, m.iid), who.login, now)
+		sha, err := p.git.Merge(m.target, m.head,
+			fmt.Sprintf("Merge branch '%s' into '%s'\n\n%s\n\nSee merge request %s!%d", m.sourceBranch, m.target,
+				m.title, p.path, m.iid), who.login, now)
 		if err != nil {
 			return "", err
 		}
@@ -278,7 +283,8 @@ func (s *MergeRequests) report(
 	p *project, sha, state, name, description, target string, who *user,
 ) *status {
 	now := s.now()
-	t := &status{id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who, created: now}
+	t := &status{id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who,
+		created: now}
 	if state != "pending" {
 		t.started = now
 	}

@@ -60,8 +60,8 @@ func (c *call) graphQL() answer {
 	return answer{code: http.StatusOK, value: fields{"data": selected(root, set, variables)}}
 }
 
-// complexity computes what GitLab charges: each field costs 1; a connection costs a hundredth more of its fields for each entry; the filter
-// sha costs 2; pipelines ask Gitaly, which costs 1.
+// complexity computes what GitLab charges: each field costs 1; a connection costs a hundredth more of its fields for
+// each entry; the filter sha costs 2; pipelines ask Gitaly, which costs 1.
 func complexity(set ast.SelectionSet, variables map[string]any) int {
 	sum := 0
 	for _, f := range fieldsOf(set) {
@@ -135,7 +135,8 @@ func selected(o fields, set ast.SelectionSet, variables map[string]any) fields {
 // connection returns the first entries of a list.
 func connection(list []fields, args map[string]any) fields {
 	n := min(len(list), first(args))
-	return fields{"nodes": slices.Clone(list[:n]), "pageInfo": fields{"hasNextPage": n < len(list), "hasPreviousPage": false}, "count": len(list)}
+	return fields{"nodes": slices.Clone(list[:n]), "pageInfo": fields{"hasNextPage": n < len(list),
+		"hasPreviousPage": false}, "count": len(list)}
 }
 
 func (c *call) graphProject(path any) fields {
@@ -164,9 +165,10 @@ func (s *state) graphPipelines(p *project, sha any) []fields {
 	slices.Reverse(ids)
 	out := make([]fields, 0, len(ids))
 	for _, id := range ids {
-		out = append(out, fields{"id": fmt.Sprintf("gid://gitlab/Ci::Pipeline/%d", id), "iid": fmt.Sprint(id), "sha": sha, "jobs": func(args map[string]any) any {
-			return connection(s.graphJobs(p, id, args["retried"] == false), args)
-		}})
+		out = append(out, fields{"id": fmt.Sprintf("gid://gitlab/Ci::Pipeline/%d", id), "iid": fmt.Sprint(id),
+			"sha": sha, "jobs": func(args map[string]any) any {
+				return connection(s.graphJobs(p, id, args["retried"] == false), args)
+			}})
 	}
 	return out
 }
@@ -184,8 +186,10 @@ func (s *state) graphJobs(p *project, pipeline int, latest bool) []fields {
 			kind, model = "BRIDGE", "Ci::Bridge"
 		}
 		out = append(out, fields{
-			"id": fmt.Sprintf("gid://gitlab/%s/%d", model, t.id), "name": t.name, "kind": kind, "status": strings.ToUpper(t.state), "allowFailure": false,
-			"refName": "main", "retried": seen[t.name], "createdAt": stamp(t.created), "startedAt": stamp(t.started), "finishedAt": stamp(t.finished),
+			"id": fmt.Sprintf("gid://gitlab/%s/%d", model, t.id), "name": t.name, "kind": kind,
+			"status": strings.ToUpper(t.state), "allowFailure": false,
+			"refName": "main", "retried": seen[t.name], "createdAt": stamp(t.created), "startedAt": stamp(t.started),
+			"finishedAt": stamp(t.finished),
 		})
 		seen[t.name] = true
 	}

@@ -50,7 +50,8 @@ func (c *call) group() answer {
 	}
 	switch {
 	case len(c.path) == 2:
-		return answer{code: http.StatusOK, value: fields{"id": g.id, "name": g.path, "path": g.path[strings.LastIndexByte(g.path, '/')+1:], "full_path": g.path, "visibility": "private"}}
+		return answer{code: http.StatusOK, value: fields{"id": g.id, "name": g.path,
+			"path": g.path[strings.LastIndexByte(g.path, '/')+1:], "full_path": g.path, "visibility": "private"}}
 	case len(c.path) == 5 && c.path[2] == "members" && c.path[3] == "all":
 		return c.member(g.members)
 	}
@@ -127,11 +128,13 @@ func (c *call) protectedBranches(p *project) answer {
 	list := []fields{}
 	for _, b := range p.protected {
 		level := func(n int) []fields {
-			return []fields{{"id": b.id, "access_level": n, "access_level_description": strconv.Itoa(n), "user_id": nil, "group_id": nil, "deploy_key_id": nil}}
+			return []fields{{"id": b.id, "access_level": n, "access_level_description": strconv.Itoa(n), "user_id": nil,
+				"group_id": nil, "deploy_key_id": nil}}
 		}
 		list = append(list, fields{
-			"id": b.id, "name": b.name, "push_access_levels": level(b.push), "merge_access_levels": level(b.merge), "unprotect_access_levels": level(Maintainer),
-			"allow_force_push": false, "code_owner_approval_required": false, "inherited": false,
+			"id": b.id, "name": b.name, "push_access_levels": level(b.push), "merge_access_levels": level(b.merge),
+			"unprotect_access_levels": level(Maintainer),
+			"allow_force_push":        false, "code_owner_approval_required": false, "inherited": false,
 		})
 	}
 	return c.page(list)
@@ -143,7 +146,8 @@ func (c *call) projectFields(p *project) fields {
 		visibility = "public"
 	}
 	return fields{
-		"id": p.id, "path_with_namespace": p.path, "name": p.path[strings.LastIndexByte(p.path, '/')+1:], "visibility": visibility, "default_branch": "main",
+		"id": p.id, "path_with_namespace": p.path, "name": p.path[strings.LastIndexByte(p.path, '/')+1:],
+		"visibility": visibility, "default_branch": "main",
 		"web_url": c.s.o.URL + "/" + p.path,
 	}
 }
@@ -222,11 +226,13 @@ func (c *call) createMergeRequest(p *project) answer {
 	}
 	for _, m := range p.mrs {
 		if m.state == "opened" && m.sourceBranch == source && m.target == target && m.source == p {
-			return problem(http.StatusConflict, "Another open merge request already exists for this source branch: !"+strconv.Itoa(m.iid))
+			return problem(http.StatusConflict, "Another open merge request already exists for this source branch: !"+
+				strconv.Itoa(m.iid))
 		}
 	}
 	description, _ := actions(c.text("description"))
-	m := c.s.open(p, p, MergeRequest{Title: title, Body: description, SourceBranch: source, TargetBranch: target, Author: c.who.login})
+	m := c.s.open(p, p, MergeRequest{Title: title, Body: description, SourceBranch: source, TargetBranch: target,
+		Author: c.who.login})
 	return answer{code: http.StatusCreated, value: c.s.mrFields(p, m, true)}
 }
 
@@ -296,7 +302,8 @@ func (c *call) checkNote() (answer, bool) {
 	case body == "":
 		return problem(http.StatusBadRequest, "body is missing"), false
 	case len([]rune(body)) > maxNote:
-		return problem(http.StatusBadRequest, `{"note"=>["is too long (`+strconv.Itoa(len(body))+` B). The maximum size is 1 MB."]}`), false
+		return problem(http.StatusBadRequest,
+			`{"note"=>["is too long (`+strconv.Itoa(len(body))+` B). The maximum size is 1 MB."]}`), false
 	}
 	return answer{}, true
 }
@@ -384,7 +391,9 @@ func (c *call) setStatus(p *project, sha string) answer {
 	for _, old := range slices.Backward(p.statuses) {
 		if old.sha == sha && old.name == name {
 			if old.state == state && (state == "pending" || state == "running") {
-				return problem(http.StatusBadRequest, "Cannot transition status via :"+map[string]string{"pending": "enqueue", "running": "run"}[state]+" from :"+state+" (Reason(s): Status cannot transition via \""+state+"\")")
+				return problem(http.StatusBadRequest, "Cannot transition status via :"+
+					map[string]string{"pending": "enqueue", "running": "run"}[state]+" from :"+state+
+					" (Reason(s): Status cannot transition via \""+state+"\")")
 			}
 			break
 		}

@@ -1,7 +1,7 @@
-// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 and of GraphQL that Sluice uses, with its
-// types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
-// answer with the documentation. A project can be connected to a bare Git repository on disk, whose branches
-// it then reads. The package must not be part of a released binary, and must not be more lenient than GitLab.
+// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 and of GraphQL that Sluice uses,
+// with its types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
+// answer with the documentation. A project can be connected to a bare Git repository on disk, whose branches it then
+// reads. The package must not be part of a released binary, and must not be more lenient than GitLab.
 //
 // The package is not API: it can change in every release.
 package fakegitlab
@@ -76,7 +76,8 @@ func New(o Options) *Server {
 		o.URL = "https://gitlab.test"
 	}
 	box := &outbox{shapes: shapes{&state{
-		o: o, ids: 100, users: map[string]*user{}, groups: map[string]*group{}, tokens: map[string]*user{}, jobs: map[string]*project{},
+		o: o, ids: 100, users: map[string]*user{}, groups: map[string]*group{}, tokens: map[string]*user{},
+		jobs: map[string]*project{},
 	}}}
 	return &Server{World: &World{box}, MergeRequests: &MergeRequests{box}, outbox: box}
 }
@@ -219,7 +220,8 @@ func (c *call) page(list []fields) answer {
 		out = []fields{}
 	}
 	return answer{code: http.StatusOK, value: out, header: map[string]string{
-		"X-Page": strconv.Itoa(page), "X-Per-Page": strconv.Itoa(per), "X-Next-Page": next, "X-Total": strconv.Itoa(len(list)),
+		"X-Page": strconv.Itoa(page), "X-Per-Page": strconv.Itoa(per), "X-Next-Page": next,
+		"X-Total": strconv.Itoa(len(list)),
 	}}
 }
 

@@ -39,9 +39,10 @@ func (s *MergeRequests) act(m *mergeRequest, text string) string {
 	return rest
 }
 
-// actions returns the quick actions of a text, and the text without them, without carriage returns, and without whitespace at its end. GitLab
-// runs them with the rights of the account that writes the text, when a note or a description is created or changed. Lines of a fenced block
-// of code are none. Source: lib/gitlab/quick_actions/extractor.rb (perform_regex) and app/services/notes/update_service.rb of GitLab.
+// actions returns the quick actions of a text, and the text without them, without carriage returns, and without
+// whitespace at its end. GitLab runs them with the rights of the account that writes the text, when a note or a
+// description is created or changed. Lines of a fenced block of code are none. Source:
+// lib/gitlab/quick_actions/extractor.rb (perform_regex) and app/services/notes/update_service.rb of GitLab.
 func actions(text string) (rest string, run []string) {
 	var lines []string
 	fence := ""
@@ -54,7 +55,8 @@ func actions(text string) (rest string, run []string) {
 			fence = ""
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(bare, "/"), " ")
-		if fence == "" && strings.HasPrefix(bare, "/") && slices.Contains([]string{"approve", "close", "merge", "unapprove"}, name) {
+		if fence == "" && strings.HasPrefix(bare, "/") && slices.Contains([]string{"approve", "close", "merge",
+			"unapprove"}, name) {
 			run = append(run, name)
 			continue
 		}

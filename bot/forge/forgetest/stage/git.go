@@ -31,8 +31,10 @@ func (r *Repo) Git(dir string, args ...string) error {
 func (r *Repo) output(dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(r.life, "git", args...) //nolint:gosec // of the stage's own making
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada",
+		"GIT_COMMITTER_EMAIL=ada@example.com")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -59,7 +61,8 @@ func (r *Repo) Ref(branch string) string {
 // Refs returns all branches.
 func (r *Repo) Refs() map[string]string {
 	out := map[string]string{}
-	for line := range strings.Lines(r.GitOutput("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads")) {
+	for line := range strings.Lines(r.GitOutput("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)",
+		"refs/heads")) {
 		hash, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		out[name] = hash
 	}
@@ -69,7 +72,8 @@ func (r *Repo) Refs() map[string]string {
 // Branch creates a branch from the trunk as it is, with a change, and pushes it.
 func (r *Repo) Branch(name, message string, edit func(dir string) error) error {
 	work := r.Work()
-	if err := errors.Join(r.Git(work, "fetch", "-q", "origin"), r.Git(work, "checkout", "-q", "-B", name, "origin/main")); err != nil {
+	if err := errors.Join(r.Git(work, "fetch", "-q", "origin"),
+		r.Git(work, "checkout", "-q", "-B", name, "origin/main")); err != nil {
 		return err
 	}
 	return r.change(name, message, edit)
@@ -88,5 +92,6 @@ func (r *Repo) change(name, message string, edit func(dir string) error) error {
 	if err := edit(work); err != nil {
 		return err
 	}
-	return errors.Join(r.Git(work, "add", "-A"), r.Git(work, "commit", "-q", "--allow-empty", "-m", message), r.Git(work, "push", "-q", "origin", "HEAD:"+name))
+	return errors.Join(r.Git(work, "add", "-A"), r.Git(work, "commit", "-q", "--allow-empty", "-m", message),
+		r.Git(work, "push", "-q", "origin", "HEAD:"+name))
 }

@@ -103,7 +103,8 @@ func New(ctx context.Context, o Options) (*Stage, error) {
 		err = o.Edit(work)
 	}
 	if err == nil {
-		err = errors.Join(s.Git(work, "remote", "add", "origin", s.Bare()), s.Git(work, "add", "-A"), s.Git(work, "commit", "-q", "-m", "start"), s.Git(work, "push", "-q", "origin", "HEAD:main"))
+		err = errors.Join(s.Git(work, "remote", "add", "origin", s.Bare()), s.Git(work, "add", "-A"),
+			s.Git(work, "commit", "-q", "-m", "start"), s.Git(work, "push", "-q", "origin", "HEAD:main"))
 	}
 	if err != nil {
 		s.Close()
@@ -128,7 +129,8 @@ func (s *Stage) repository(ctx context.Context) error {
 	var backend http.Handler = &cgi.Handler{
 		Path:   filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
 		Logger: log.New(io.Discard, "", 0), // of clients that were killed
-		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
+		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x",
+			"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
 	}
 	if s.o.Git != nil {
 		backend = s.o.Git(backend)
@@ -148,7 +150,8 @@ func (s *Stage) account() http.Handler {
 		for _, pattern := range protectedBranches {
 			s.lab.Protect(Repository, pattern, fakegitlab.Maintainer)
 		}
-		for login, level := range map[string]int{Bot: fakegitlab.Maintainer, "ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
+		for login, level := range map[string]int{Bot: fakegitlab.Maintainer, "ada": fakegitlab.Developer,
+			"mia": fakegitlab.Maintainer} {
 			s.lab.Grant(Repository, login, level)
 		}
 		return s.lab
@@ -186,7 +189,8 @@ func (s *Stage) Close() {
 func (s *Stage) Canaries() []string {
 	var out []string
 	for _, secret := range []string{s.token, Secret, Fingerprint} {
-		out = append(out, secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)))
+		out = append(out, secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret)),
+			base64.StdEncoding.EncodeToString([]byte(secret)))
 	}
 	for _, user := range []string{Bot, "x-access-token", "oauth2"} {
 		out = append(out, base64.StdEncoding.EncodeToString([]byte(user+":"+s.token)))
@@ -200,10 +204,12 @@ func (s *Stage) Edit(number int, id int64, login, text string) error {
 	if err != nil {
 		return err
 	}
-	method, path, header, token := http.MethodPut, fmt.Sprintf("/api/v4/projects/%s/merge_requests/%d/notes/%d", url.PathEscape(Repository), number, id), "PRIVATE-TOKEN", "token-of-"+login
+	method, path, header, token := http.MethodPut, fmt.Sprintf("/api/v4/projects/%s/merge_requests/%d/notes/%d",
+		url.PathEscape(Repository), number, id), "PRIVATE-TOKEN", "token-of-"+login
 	if s.hub != nil {
 		_, token = s.hub.AddUser(login)
-		method, path, header, token = http.MethodPatch, fmt.Sprintf("/repos/%s/issues/comments/%d", Repository, id), "Authorization", "Bearer "+token
+		method, path, header, token = http.MethodPatch, fmt.Sprintf("/repos/%s/issues/comments/%d", Repository, id),
+			"Authorization", "Bearer "+token
 	} else {
 		s.lab.AddUser(login, token, false)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/lru"
 )
 
-// A sweep asks for some answers of each repository again. If not all of them are cached, the least recently used one is always the next, and
-// every request counts against the quota.
+// A sweep asks for some answers of each repository again. If not all of them are cached, the least recently used one is
+// always the next, and every request counts against the quota.
 const (
 	maxAnswers      = 1 << 16
 	maxAnswersBytes = 64 << 20 // compressed, with headers: some 30,000 usual answers
@@ -51,8 +51,9 @@ func (a answer) response(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("read a remembered answer: %w", err)
 	}
 	return &http.Response{
-		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.header.Clone(),
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header.Clone(),
+		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
 	}, nil
 }
 

@@ -166,7 +166,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err == nil && resp.StatusCode == http.StatusUnauthorized && !refused && o.credential != nil && o.credential.Refused(token) {
+		if err == nil && resp.StatusCode == http.StatusUnauthorized && !refused && o.credential != nil &&
+			o.credential.Refused(token) {
 			refused = true // the token was revoked: the next one differs
 			return resp, retry.Immediately(errAgain)
 		}

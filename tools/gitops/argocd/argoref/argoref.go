@@ -1,6 +1,6 @@
 // Package argoref generates and renders the Applications of a repository with Argo CD's own code: the generators of its
-// ApplicationSet controller and the manifest generation of its repository server. Sluice's importer is compared with it. It
-// calls helm and kustomize, as the repository server does; both must be in PATH.
+// ApplicationSet controller and the manifest generation of its repository server. Sluice's importer is compared with
+// it. It calls helm and kustomize, as the repository server does; both must be in PATH.
 package argoref
 
 import (
@@ -84,7 +84,8 @@ type builder struct {
 	order   []string
 }
 
-// Build generates and renders all Applications, and those that they apply. It fails only if it can build nothing at all.
+// Build generates and renders all Applications, and those that they apply. It fails only if it can build nothing at
+// all.
 func Build(ctx context.Context, o Options) ([]App, error) {
 	for _, program := range []string{"helm", "kustomize"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -123,7 +124,8 @@ func Build(ctx context.Context, o Options) ([]App, error) {
 	return out, nil
 }
 
-// object renders an Application, or the Applications of an ApplicationSet, and returns the Applications that they apply.
+// object renders an Application, or the Applications of an ApplicationSet, and returns the Applications that they
+// apply.
 func (b *builder) object(ctx context.Context, f found) []found {
 	if f.object.GetKind() == "Application" {
 		var app v1alpha1.Application
@@ -150,8 +152,10 @@ func (b *builder) object(ctx context.Context, f found) []found {
 		count[apps[i].Name]++
 	}
 	for i := range apps {
-		if n := apps[i].Name; count[n] > 1 { // the controller applies none of one name: its errors are by name, see validateGeneratedApplications
-			b.add(failed(App{Name: name, File: f.file}, fmt.Errorf("it contains applications with duplicate name: %s", n)), f.parent, f.object.Object["spec"])
+		// the controller applies none of one name: its errors are by name, see validateGeneratedApplications
+		if n := apps[i].Name; count[n] > 1 {
+			b.add(failed(App{Name: name, File: f.file}, fmt.Errorf("it contains applications with duplicate name: %s",
+				n)), f.parent, f.object.Object["spec"])
 			continue
 		}
 		out = append(out, b.application(ctx, &apps[i], f)...)
@@ -200,8 +204,8 @@ func (b *builder) application(ctx context.Context, app *v1alpha1.Application, f 
 	return children
 }
 
-// add records an app, and reports whether it is to be rendered. Argo CD has one Application of a name: the one that a parent applies
-// takes the place of the file that it was read from.
+// add records an app, and reports whether it is to be rendered. Argo CD has one Application of a name: the one that a
+// parent applies takes the place of the file that it was read from.
 func (b *builder) add(one App, parent string, spec any) bool {
 	at := key(one)
 	known, ok := b.apps[at]
@@ -251,7 +255,8 @@ func (b *builder) destination(d v1alpha1.ApplicationDestination) (Cluster, error
 		return Cluster{}, errors.New("spec.destination names no cluster")
 	}
 	for _, c := range b.Clusters {
-		if d.Name != "" && d.Name == c.Name || d.Server != "" && strings.TrimSuffix(d.Server, "/") == strings.TrimSuffix(c.Server, "/") {
+		if d.Name != "" && d.Name == c.Name || d.Server != "" &&
+			strings.TrimSuffix(d.Server, "/") == strings.TrimSuffix(c.Server, "/") {
 			return c, nil
 		}
 	}
@@ -275,7 +280,8 @@ func (b *builder) repositories(list []found) {
 			url, _ := source["repoURL"].(string)
 			dir, _ := source["path"].(string)
 			dir, _, _ = strings.Cut(dir, "{{")
-			if info, err := os.Stat(filepath.Join(b.Dir, filepath.Clean("/"+dir))); url != "" && strings.Trim(dir, "./") != "" && err == nil && info.IsDir() {
+			if info, err := os.Stat(filepath.Join(b.Dir, filepath.Clean("/"+dir))); url != "" &&
+				strings.Trim(dir, "./") != "" && err == nil && info.IsDir() {
 				votes[git.NormalizeGitURL(url)]++
 			}
 		})
@@ -312,14 +318,16 @@ func (b *builder) thisCommit(url, revision string) error {
 		return skip(url + " is another repository")
 	}
 	revision = strings.TrimPrefix(revision, "refs/heads/")
-	if revision == "" || revision == "HEAD" || revision == b.Trunk || b.Trunk == "" && slices.Contains([]string{"main", "master"}, revision) {
+	if revision == "" || revision == "HEAD" || revision == b.Trunk ||
+		b.Trunk == "" && slices.Contains([]string{"main", "master"}, revision) {
 		return nil
 	}
 	return skip(fmt.Sprintf("the revision %q of %s is not the commit", revision, url))
 }
 
 func isApplication(o *unstructured.Unstructured) bool {
-	return strings.HasPrefix(o.GetAPIVersion(), "argoproj.io/") && (o.GetKind() == "Application" || o.GetKind() == "ApplicationSet")
+	return strings.HasPrefix(o.GetAPIVersion(), "argoproj.io/") &&
+		(o.GetKind() == "Application" || o.GetKind() == "ApplicationSet")
 }
 
 func convert(o *unstructured.Unstructured, to any) error {

@@ -105,11 +105,15 @@ func complete(o *unstructured.Unstructured) bool {
 	if o.GetKind() == "ApplicationSet" {
 		return spec["template"] != nil && spec["generators"] != nil
 	}
-	return spec["destination"] != nil && (spec["source"] != nil || spec["sources"] != nil || spec["sourceHydrator"] != nil)
+	return spec["destination"] != nil && (spec["source"] != nil || spec["sources"] != nil ||
+		spec["sourceHydrator"] != nil)
 }
 
 func (b *builder) wanted(name string) bool {
-	return len(b.Apps) == 0 || slices.ContainsFunc(b.Apps, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
+	return len(b.Apps) == 0 || slices.ContainsFunc(b.Apps, func(p string) bool {
+		return doublestar.MatchUnvalidated(p,
+			name)
+	})
 }
 
 // template reports whether a file is a template of a chart.
@@ -132,7 +136,8 @@ func (b *builder) clusterSecrets(list []found) {
 		}
 		var s corev1.Secret
 		if err := convert(f.object, &s); err != nil {
-			b.add(App{Name: "the Secret " + f.object.GetName(), File: f.file, Skipped: "it cannot be read: " + err.Error()}, "", nil)
+			b.add(App{Name: "the Secret " + f.object.GetName(), File: f.file, Skipped: "it cannot be read: " +
+				err.Error()}, "", nil)
 			continue
 		}
 		if s.Data == nil {
@@ -145,12 +150,13 @@ func (b *builder) clusterSecrets(list []found) {
 	}
 }
 
-// register makes both sides of the registry complete: each cluster of the options has a Secret, and each Secret a cluster. The cluster
-// that Argo CD runs in needs no Secret unless it has labels.
+// register makes both sides of the registry complete: each cluster of the options has a Secret, and each Secret a
+// cluster. The cluster that Argo CD runs in needs no Secret unless it has labels.
 func (b *builder) register() {
 	var extra []corev1.Secret
 	for _, c := range b.Clusters {
-		local := strings.TrimSuffix(c.Server, "/") == v1alpha1.KubernetesInternalAPIServerAddr && len(c.Labels)+len(c.Annotations) == 0
+		local := strings.TrimSuffix(c.Server, "/") == v1alpha1.KubernetesInternalAPIServerAddr &&
+			len(c.Labels)+len(c.Annotations) == 0
 		if local || slices.ContainsFunc(b.secrets, func(s corev1.Secret) bool { return describes(&s, c) }) {
 			continue
 		}
@@ -174,5 +180,6 @@ func (b *builder) register() {
 }
 
 func describes(s *corev1.Secret, c Cluster) bool {
-	return string(s.Data[nameOf]) == c.Name || c.Server != "" && strings.TrimSuffix(string(s.Data[serverOf]), "/") == strings.TrimSuffix(c.Server, "/")
+	return string(s.Data[nameOf]) == c.Name || c.Server != "" &&
+		strings.TrimSuffix(string(s.Data[serverOf]), "/") == strings.TrimSuffix(c.Server, "/")
 }

@@ -44,7 +44,8 @@ func (b *builder) generate(ctx context.Context, set *v1alpha1.ApplicationSet) ([
 		objects = append(objects, s.DeepCopy())
 	}
 	client := builder.Build()
-	all := generators.GetGenerators(ctx, client, k8sfake.NewClientset(objects...), namespace, repo{b}, nil, generators.SCMConfig{})
+	all := generators.GetGenerators(ctx, client, k8sfake.NewClientset(objects...), namespace, repo{b}, nil,
+		generators.SCMConfig{})
 	quiet := log.New()
 	quiet.SetLevel(log.PanicLevel) // the error is returned too
 	apps, _, err := template.GenerateApplications(log.NewEntry(quiet), *set, all, &utils.Render{}, client)
@@ -95,12 +96,13 @@ func (b *builder) git(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "git", args...)
 	c.Dir = b.Dir
 	c.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GIT_") })
-	c.Env = append(c.Env, "GIT_DIR="+filepath.Join(b.work, "git"), "GIT_WORK_TREE="+b.Dir, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	c.Env = append(c.Env, "GIT_DIR="+filepath.Join(b.work, "git"), "GIT_WORK_TREE="+b.Dir, "GIT_CONFIG_GLOBAL="+
+		os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
 	return c
 }
 
-// repo answers the requests of git generators from a directory, as the repository server does. local has refused all other
-// repositories.
+// repo answers the requests of git generators from a directory, as the repository server does. local has refused all
+// other repositories.
 type repo struct{ b *builder }
 
 // GetFiles implements services.Repos.

@@ -21,9 +21,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render does the same as the repository server with the sources of an Application. Argo CD edits kustomizations in place, so each
-// Application gets a copy of the repository.
-func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster Cluster) ([]*unstructured.Unstructured, error) {
+// render does the same as the repository server with the sources of an Application. Argo CD edits kustomizations in
+// place, so each Application gets a copy of the repository.
+func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster Cluster) ([]*unstructured.Unstructured,
+	error) {
 	if app.Spec.SourceHydrator != nil {
 		return nil, skip("it has spec.sourceHydrator")
 	}
@@ -47,7 +48,8 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 	for _, s := range sources {
 		paths.Add(git.NormalizeGitURL(s.RepoURL), files)
 		if s.Ref != "" {
-			refs["$"+s.Ref] = &v1alpha1.RefTarget{Repo: v1alpha1.Repository{Repo: s.RepoURL}, TargetRevision: s.TargetRevision}
+			refs["$"+s.Ref] = &v1alpha1.RefTarget{Repo: v1alpha1.Repository{Repo: s.RepoURL},
+				TargetRevision: s.TargetRevision}
 		}
 	}
 	var out []*unstructured.Unstructured
@@ -56,9 +58,12 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 			continue // others take values files from it
 		}
 		objects, err := b.source(ctx, files, &apiclient.ManifestRequest{
-			Repo: &v1alpha1.Repository{Repo: s.RepoURL}, AppName: app.Name, Namespace: app.Spec.Destination.Namespace, ApplicationSource: &s,
-			NoCache: true, RefSources: refs, HasMultipleSources: app.Spec.HasMultipleSources(), ProjectName: app.Spec.Project, ProjectSourceRepos: []string{"*"},
-			KubeVersion: cluster.KubeVersion, ApiVersions: cluster.APIVersions, KustomizeOptions: &v1alpha1.KustomizeOptions{BuildOptions: b.BuildOptions},
+			Repo: &v1alpha1.Repository{Repo: s.RepoURL}, AppName: app.Name, Namespace: app.Spec.Destination.Namespace,
+			ApplicationSource: &s,
+			NoCache:           true, RefSources: refs, HasMultipleSources: app.Spec.HasMultipleSources(),
+			ProjectName: app.Spec.Project, ProjectSourceRepos: []string{"*"},
+			KubeVersion: cluster.KubeVersion, ApiVersions: cluster.APIVersions,
+			KustomizeOptions: &v1alpha1.KustomizeOptions{BuildOptions: b.BuildOptions},
 		}, paths)
 		if err != nil {
 			var why skip
@@ -73,7 +78,8 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 }
 
 // source renders one source.
-func (b *builder) source(ctx context.Context, files string, q *apiclient.ManifestRequest, paths utilio.TempPaths) ([]*unstructured.Unstructured, error) {
+func (b *builder) source(ctx context.Context, files string, q *apiclient.ManifestRequest,
+	paths utilio.TempPaths) ([]*unstructured.Unstructured, error) {
 	dir, err := apppath.Path(files, q.ApplicationSource.Path)
 	if err != nil {
 		return nil, err
@@ -81,7 +87,8 @@ func (b *builder) source(ctx context.Context, files string, q *apiclient.Manifes
 	if err := errors.Join(vendored(files, dir), inRepository(files, dir, map[string]bool{})); err != nil {
 		return nil, err
 	}
-	response, err := repository.GenerateManifests(ctx, dir, files, "revision", q, true, nil, resource.MustParse("0"), paths)
+	response, err := repository.GenerateManifests(ctx, dir, files, "revision", q, true, nil, resource.MustParse("0"),
+		paths)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +142,10 @@ func vendored(files, dir string) error {
 			if err != nil {
 				return err
 			}
-			if missing != nil && len(archives) == 0 && d.Repository != "" && !strings.HasPrefix(d.Repository, "file://") {
-				return skip(fmt.Sprintf("%s needs the chart %s from %s", relative(files, filepath.Join(dir, name)), d.Name, d.Repository))
+			if missing != nil && len(archives) == 0 && d.Repository != "" &&
+				!strings.HasPrefix(d.Repository, "file://") {
+				return skip(fmt.Sprintf("%s needs the chart %s from %s", relative(files, filepath.Join(dir, name)),
+					d.Name, d.Repository))
 			}
 		}
 	}
@@ -169,10 +178,12 @@ func inRepository(files, dir string, seen map[string]bool) error {
 				home = filepath.Join(home, c.Name+"-"+c.Version)
 			}
 			if info, err := os.Stat(filepath.Join(home, c.Name)); c.Repo != "" && (err != nil || !info.IsDir()) {
-				return skip(fmt.Sprintf("%s needs the chart %s from %s", relative(files, filepath.Join(dir, name)), c.Name, c.Repo))
+				return skip(fmt.Sprintf("%s needs the chart %s from %s", relative(files, filepath.Join(dir, name)),
+					c.Name, c.Repo))
 			}
 		}
-		for _, r := range slices.Concat(k.Resources, k.Bases, k.Components, k.Crds, k.Generators, k.Transformers, k.Validators) {
+		for _, r := range slices.Concat(k.Resources, k.Bases, k.Components, k.Crds, k.Generators, k.Transformers,
+			k.Validators) {
 			full := filepath.Join(dir, r)
 			info, err := os.Stat(full)
 			switch {
@@ -180,7 +191,8 @@ func inRepository(files, dir string, seen map[string]bool) error {
 				if err := inRepository(files, full, seen); err != nil {
 					return err
 				}
-			case err != nil && (strings.Contains(r, "://") || strings.Contains(r, "?ref=") || strings.Contains(r, "@") || strings.HasPrefix(r, "github.com")):
+			case err != nil && (strings.Contains(r, "://") || strings.Contains(r, "?ref=") ||
+				strings.Contains(r, "@") || strings.HasPrefix(r, "github.com")):
 				return skip(fmt.Sprintf("%s reads %s", relative(files, filepath.Join(dir, name)), r))
 			}
 		}

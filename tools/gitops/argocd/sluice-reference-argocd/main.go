@@ -1,6 +1,6 @@
-// Command sluice-reference-argocd builds a repository of Argo CD Applications with Argo CD's own code, for `sluice import
-// --check`. It reads one request in JSON from standard input and writes one answer. It calls helm and kustomize, which it looks
-// for beside itself first.
+// Command sluice-reference-argocd builds a repository of Argo CD Applications with Argo CD's own code, for `sluice
+// import --check`. It reads one request in JSON from standard input and writes one answer. It calls helm and kustomize,
+// which it looks for beside itself first.
 package main
 
 import (
@@ -44,7 +44,8 @@ type cluster struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// app is what Argo CD applies for an app of Sluice. One of Objects, Error and Skipped is set; an app without objects has an empty list.
+// app is what Argo CD applies for an app of Sluice. One of Objects, Error and Skipped is set; an app without objects
+// has an empty list.
 type app struct {
 	Objects   []map[string]any `json:"objects"`
 	Namespace string           `json:"namespace,omitempty"` // of namespaced objects that name none
@@ -78,11 +79,13 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := os.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return err
 	}
-	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore, Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk, BuildOptions: r.Entry.ArgoCD.Kustomize.BuildOptions}
+	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore,
+		Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk, BuildOptions: r.Entry.ArgoCD.Kustomize.BuildOptions}
 	for _, name := range slices.Sorted(maps.Keys(r.Clusters)) {
 		c := r.Clusters[name]
 		o.Clusters = append(o.Clusters, argoref.Cluster{
-			Name: name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
+			Name: name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations, KubeVersion: c.KubeVersion,
+			APIVersions: c.APIVersions,
 		})
 	}
 	built, err := argoref.Build(ctx, o)
@@ -97,7 +100,8 @@ func answer(built []argoref.App) map[string]map[string]app {
 	out := map[string]map[string]app{}
 	for i := range built {
 		a := &built[i]
-		one := app{Objects: make([]map[string]any, len(a.Objects)), Namespace: a.Namespace, File: a.File, Skipped: a.Skipped}
+		one := app{Objects: make([]map[string]any, len(a.Objects)), Namespace: a.Namespace, File: a.File,
+			Skipped: a.Skipped}
 		for n, o := range a.Objects {
 			one.Objects[n] = o.Object
 		}
